@@ -1,0 +1,94 @@
+"""Prompts and references from files.
+
+JSONL: one object a line with `prompt`, and optionally `id`, `dataset` and `reference`; other keys are left
+alone. Plain text (`.txt`): one prompt a line.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+
+
+def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
+    """Return the prompts of `path` in the file's order, the first `limit` of them.
+
+    A line without `dataset` belongs to the dataset named like the file; one without `id` is named by dataset
+    and line.
+
+    Raises:
+        StudyError: No such file, no prompt in it, or a line that cannot be read (named by its number).
+    """
+    lines = _lines(path)
+    read = _read_text_line if path.suffix == ".txt" else _read_json_line
+    prompts: list[Prompt] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        prompt = read(path, number, line)
+        if prompt.id in seen:
+            first = seen[prompt.id]
+            raise StudyError(f"{path}, line {number}: the id {prompt.id!r} is that of line {first}; change one")
+        seen[prompt.id] = number
+        prompts.append(prompt)
+        if len(prompts) == limit:
+            break
+    if not prompts:
+        raise StudyError(
+            f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
+        )
+    return prompts
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise StudyError(
+            f"there is no prompts file {path}; name it under [prompts] file in study.toml"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise StudyError(f"{path}, line {line}: not UTF-8; save the file as UTF-8") from error
+    except OSError as error:
+        raise StudyError(f"cannot read {path}: {error.strerror}") from error
+    return text.split("\n")
+
+
+def _read_text_line(path: Path, number: int, line: str) -> Prompt:
+    return Prompt(id=f"{path.stem}-{number:04d}", dataset=path.stem, text=line.rstrip("\r"))
+
+
+def _read_json_line(path: Path, number: int, line: str) -> Prompt:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise StudyError(
+            f"{path}, line {number}: not valid JSON ({error.msg}, column {error.colno})"
+        ) from error
+    if not isinstance(row, dict):
+        raise StudyError(f'{path}, line {number}: not a JSON object; write {{"prompt": "…"}}')
+    dataset = _string(path, number, row, "dataset") or path.stem
+    text = _string(path, number, row, "prompt")
+    if text is None:
+        raise StudyError(
+            f"{path}, line {number}: has no key 'prompt', only {', '.join(map(repr, row)) or 'nothing'}"
+        )
+    return Prompt(
+        id=_string(path, number, row, "id") or f"{dataset}-{number:04d}",
+        dataset=dataset,
+        text=text,
+        reference=_string(path, number, row, "reference"),
+    )
+
+
+def _string(path: Path, number: int, row: dict[str, Any], key: str) -> str | None:
+    value = row.get(key)
+    if value is not None and not isinstance(value, str):
+        raise StudyError(f"{path}, line {number}: {key!r} is {value!r}; it must be a string")
+    return value

@@ -1,0 +1,8 @@
+"""What `guard-eval demo` needs: bundled model (model/README.md), prompts, study.toml, simulated raters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PROMPTS = Path(__file__).parent / "prompts.jsonl"
+STUDY = Path(__file__).parent / "study.toml"

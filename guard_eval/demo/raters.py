@@ -1,0 +1,68 @@
+"""Simulated raters: they exist so that a report can be seen before there is a rating.
+
+They are handed blind pairs like anybody else, save their verdicts through the store like anybody else, and
+their kind, `simulated`, stands in the database and across every page of a report. Their taste is a made-up
+rule about the two texts (repetition is bad, and so is stopping short) plus noise; it says nothing about any
+decoding strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from guard_eval.records import BlindPair, Choice, content_id
+from guard_eval.store import Plan, Store
+
+NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
+
+_SHARED_NOISE = 0.20
+"""Standard deviation of what all raters see alike in a pair: it makes the ratings of one pair agree."""
+_OWN_NOISE = 0.18
+"""Standard deviation of what one rater sees in it."""
+_TIE_WITHIN = 0.12
+"""Differences smaller than this are called similar."""
+
+
+def rate_all(
+    store: Store, plan: Plan, criteria: Sequence[str], *, on_progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Let the simulated raters rate every pair that waits for them; return how many pairs were rated."""
+    rated = 0
+    for name in NAMES:
+        rater = store.rater(name, "simulated")
+        while batch := store.hand_out(rater, plan, limit=20):
+            for blind in batch:
+                choices = {
+                    criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria
+                }
+                store.save(blind.presentation, choices, rater=rater)
+                on_progress(1)
+                rated += 1
+    return rated
+
+
+def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
+    """Return a simulated rater's choice: the same for the same texts, whichever side they stand on."""
+    texts = sorted((blind.text_a, blind.text_b))
+    shared = _SHARED_NOISE * _normal(seed, "pair", criterion, texts)
+    own = _OWN_NOISE * _normal(seed, name, criterion, texts)
+    difference = _appeal(texts[1]) - _appeal(texts[0]) + shared + own
+    if blind.text_a == texts[0]:
+        difference = -difference
+    if blind.text_a == blind.text_b or abs(difference) < _TIE_WITHIN:
+        return "tie"
+    return "A" if difference > 0 else "B"
+
+
+def _appeal(text: str) -> float:
+    """Return how much of the text is new: the share of different words, less a little for short texts."""
+    words = text.split()
+    if not words:
+        return 0.0
+    return len(set(words)) / len(words) - 0.3 * max(0.0, 1 - len(words) / 60)
+
+
+def _normal(*parts: object) -> float:
+    """Return a number that is normal over `parts`: the sum of twelve uniforms less six."""
+    digits = content_id(*parts) + content_id("more", *parts)
+    return sum((int(digits[i : i + 2], 16) + 0.5) / 256 for i in range(0, 24, 2)) - 6

@@ -1,0 +1,1 @@
+"""Automatic metrics, one subject a file; `coherence` alone needs torch."""

@@ -1,0 +1,220 @@
+"""The things a study is made of: prompt, continuation, pair, presentation, verdict.
+
+Frozen, without dependencies, and all in one place: this file is the contract between the rooms. An id is a
+hash of what makes the thing what it is, so that the same thing has the same id on every machine and doing a
+step twice does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Choice = Literal["A", "tie", "B"]
+"""What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
+
+CHOICES: tuple[Choice, ...] = ("A", "tie", "B")
+
+RaterKind = Literal["person", "model", "simulated"]
+"""Who rates. No statistic pools kinds; `simulated` raters exist so that a report can be seen without data."""
+
+TIE = "tie"
+"""The verdict that names neither method, in tidy tables."""
+
+
+def content_id(*parts: object) -> str:
+    """Return 16 hexadecimal digits that stand for `parts`, the same on every machine.
+
+    >>> content_id("wikitext-0001", "guard") == content_id("wikitext-0001", "guard")
+    True
+    >>> content_id("ab", "c") == content_id("a", "bc")
+    False
+    """
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """A text to be continued; `reference` is how a human continued it, where known."""
+
+    id: str
+    dataset: str
+    text: str
+    reference: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """Everything but the prompt that can change a continuation's text.
+
+    Attributes:
+        model: A Hugging Face id, or a folder's path as the study names it.
+        revision: The Hub's revision, or for a folder the hash of its files.
+        strategy: The strategy's signature, such as `top_k(k=50)`.
+        seed: The study's seed.
+        max_new_tokens: The length limit, in tokens.
+        max_prompt_tokens: How many of the prompt's last tokens are kept.
+        dtype: The arithmetic of the model, such as `bfloat16`.
+    """
+
+    model: str
+    revision: str
+    strategy: str
+    seed: int
+    max_new_tokens: int
+    max_prompt_tokens: int
+    dtype: str
+
+    def continuation_id(self, prompt: Prompt) -> str:
+        """Return the id of the continuation this recipe makes of `prompt`.
+
+        The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
+        revision is only unique together with the name, so both stand in the hash for the Hub and the revision
+        alone for a folder.
+        """
+        model = "" if self.revision.startswith("sha256:") else self.model
+        return content_id(
+            prompt.id,
+            prompt.text,
+            model,
+            self.revision,
+            self.strategy,
+            self.seed,
+            self.max_new_tokens,
+            self.max_prompt_tokens,
+            self.dtype,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Continuation:
+    """A text that a model wrote after a prompt.
+
+    Attributes:
+        id: `Recipe.continuation_id` of its prompt.
+        prompt_id: Which prompt it continues.
+        dataset: The prompt's dataset.
+        recipe: How it was made.
+        text: The continuation alone, without the prompt.
+        prompt_tokens: Length of the prompt as the model saw it, after truncation.
+        new_tokens: Tokens made, the end-of-text token included.
+        finish: `eos` when the model ended the text, `length` when the limit did.
+        seconds: Wall time of the batch it was made in, divided by the batch's rows.
+        batch: How many rows were in that batch; speed depends on it.
+        device: Where it was made, such as `cpu` or `NVIDIA H200`.
+        versions: Versions of the libraries that made it.
+    """
+
+    id: str
+    prompt_id: str
+    dataset: str
+    recipe: Recipe
+    text: str
+    prompt_tokens: int
+    new_tokens: int
+    finish: Literal["eos", "length"]
+    seconds: float
+    batch: int
+    device: str
+    versions: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """Two continuations of one prompt, with their names: only the store and the report see this.
+
+    `a` and `b` are the study's orientation (the first and second method of its comparison), never the sides
+    shown.
+    """
+
+    id: str
+    dataset: str
+    prompt_id: str
+    prompt: str
+    method_a: str
+    method_b: str
+    continuation_a: str
+    continuation_b: str
+    text_a: str
+    text_b: str
+    position: int
+    """Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with."""
+
+    @staticmethod
+    def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
+        """Return the pair's id; the same two continuations under the same names are the same pair."""
+        return content_id("pair", method_a, method_b, continuation_a, continuation_b)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlindPair:
+    """What a rater receives: two texts and no names. The app and the judge never get anything else.
+
+    `presentation` is the number under which the verdict comes back; it says nothing about methods or sides.
+    """
+
+    presentation: int
+    prompt: str
+    text_a: str
+    """The text shown as A: on the left, or first."""
+    text_b: str
+    """The text shown as B: on the right, or second."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rater:
+    """A person, a model or a simulation that compares pairs."""
+
+    id: int
+    name: str
+    kind: RaterKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Presentation:
+    """One hand-out of a pair to a rater: a row made before the rater sees anything.
+
+    Attributes:
+        id: Its number.
+        pair_id: What was handed out.
+        rater_id: To whom.
+        slot: Which of the pair's planned showings it fills: 0, 1, … . The slot decides the side.
+        first: Which of the pair's texts is shown as A.
+        handed_out: When, in UTC.
+        leased_until: After this moment, and unrated, its slot may go to somebody else.
+    """
+
+    id: int
+    pair_id: str
+    rater_id: int
+    slot: int
+    first: Literal["a", "b"]
+    handed_out: datetime
+    leased_until: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """A rater's choice on one criterion. A change of mind is a higher `revision`; nothing is overwritten.
+
+    Attributes:
+        presentation: `Presentation.id`.
+        criterion: A criterion of the rubric.
+        choice: By the letters on the screen, not by method.
+        revision: 0 for the first, then 1, 2, …; the highest is current.
+        at: When it was saved, in UTC.
+        seconds: From the pair's appearance to the submit, where known.
+        active_seconds: Those of them with the page in focus and the rater not idle, where known.
+    """
+
+    presentation: int
+    criterion: str
+    choice: Choice
+    revision: int
+    at: datetime
+    seconds: float | None = None
+    active_seconds: float | None = None

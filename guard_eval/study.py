@@ -1,0 +1,273 @@
+"""study.toml → a validated `Study`: what is compared, on what, by whom, and how it will be tested.
+
+It is written before the data exist. Its hash is stored with the first verdict, and the report says where the
+analysis departs from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from guard_eval.errors import StudyError
+from guard_eval.rubric import CRITERIA, HUMAN_CRITERIA, criteria
+from guard_eval.strategies import parse, signature
+
+BUNDLED = "bundled"
+"""The name of the small model that comes with the package."""
+
+
+def _canonical(text: str) -> str:
+    return signature(parse(text))
+
+
+def _known_criterion(name: str) -> str:
+    return criteria((name,))[0].name
+
+
+def _no_password(url: str) -> str:
+    host = url.partition("://")[2].partition("@")
+    if host[1] and ":" in host[0]:
+        raise ValueError(
+            "a password does not belong in a file; leave it out and set PGPASSWORD in the environment"
+        )
+    return url
+
+
+StrategyName = Annotated[str, AfterValidator(_canonical)]
+CriterionName = Annotated[str, AfterValidator(_known_criterion)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Prompts(_Table):
+    """What is to be continued."""
+
+    file: str = "prompts.jsonl"
+    limit: int | None = Field(default=None, ge=1)
+
+
+class Model(_Table):
+    """Which language model continues it; `name` is a Hugging Face id, a folder, or `bundled`."""
+
+    name: str = Field(min_length=1)
+    revision: str = "main"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+
+
+class Generation(_Table):
+    """How continuations are made."""
+
+    strategies: list[StrategyName] = Field(min_length=1)
+    max_new_tokens: int = Field(default=256, ge=1)
+    max_prompt_tokens: int = Field(default=256, ge=1)
+    batch_size: int = Field(default=16, ge=1)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        repeated = sorted({name for name in self.strategies if self.strategies.count(name) > 1})
+        if repeated:
+            raise ValueError(f"named twice: {', '.join(repeated)}; name each strategy once")
+        return self
+
+
+class Metrics(_Table):
+    """How continuations are scored; without `coherence_model` the generating model scores its own texts."""
+
+    coherence_model: str | None = None
+
+
+class Pairs(_Table):
+    """Which strategies are compared, on how many prompts of each dataset."""
+
+    compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
+    per_dataset: int = Field(default=50, ge=1)
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        for first, second in self.compare:
+            if first == second:
+                raise ValueError(f"{first} is compared with itself; name two strategies")
+        return self
+
+
+class Annotation(_Table):
+    """What people are asked."""
+
+    criteria: list[CriterionName] = Field(default=list(HUMAN_CRITERIA), min_length=1)
+    raters_per_pair: int = Field(default=4, ge=1)
+    lease_minutes: float = Field(default=30, gt=0)
+
+
+class Judge(_Table):
+    """A language model as a rater, at any server that speaks OpenAI's chat completions."""
+
+    model: str = Field(min_length=1)
+    base_url: str | None = None
+    criteria: list[CriterionName] = Field(default=list(CRITERIA), min_length=1)
+    orders: Literal["both", "one"] = "both"
+    max_output_tokens: int = Field(default=512, ge=64)
+    concurrency: int = Field(default=8, ge=1, le=512)
+    usd_per_million_input_tokens: float | None = Field(default=None, ge=0)
+    usd_per_million_output_tokens: float | None = Field(default=None, ge=0)
+
+
+class Analysis(_Table):
+    """How the verdicts will be tested, declared before there are any."""
+
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    correction: Literal["holm"] = "holm"
+
+
+class Settings(_Table):
+    """All of study.toml."""
+
+    name: str = Field(min_length=1)
+    question: str = "Which decoding strategy writes better continuations?"
+    seed: int
+    database: Annotated[str, AfterValidator(_no_password)] | None = None
+    prompts: Prompts = Prompts()
+    model: Model
+    generation: Generation
+    metrics: Metrics = Metrics()
+    pairs: Pairs
+    annotation: Annotation = Annotation()
+    judge: list[Judge] = []
+    analysis: Analysis = Analysis()
+
+    @model_validator(mode="after")
+    def _compared_are_generated(self) -> Self:
+        for name in (name for pair in self.pairs.compare for name in pair):
+            if name not in self.generation.strategies:
+                raise ValueError(
+                    f"pairs.compare names {name}, which generation.strategies does not; add it there, or "
+                    f"compare one of: {', '.join(self.generation.strategies)}"
+                )
+        models = [judge.model for judge in self.judge]
+        repeated = sorted({model for model in models if models.count(model) > 1})
+        if repeated:
+            raise ValueError(f"[[judge]] names {', '.join(repeated)} twice; each judge is one rater")
+        return self
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's folder and its validated settings."""
+
+    folder: Path
+    settings: Settings
+
+    @classmethod
+    def open(cls, folder: Path) -> Study:
+        """Read `folder`/study.toml.
+
+        Raises:
+            StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named at
+            once.
+        """
+        path = folder / "study.toml"
+        if not folder.is_dir():
+            raise StudyError(
+                f"there is no folder {str(folder)!r}; make a study with: guard-eval new {folder}"
+            )
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise StudyError(
+                f"{str(folder)!r} is not a study: it has no study.toml; make one with: guard-eval new NAME"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StudyError(f"cannot read {path}: {error}") from error
+        try:
+            return cls(folder, Settings.model_validate(tomllib.loads(text)))
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
+        except ValidationError as error:
+            raise StudyError(_explain(path, error)) from error
+
+    @cached_property
+    def hash(self) -> str:
+        """Return the SHA-256 of the settings: comments, order and spacing do not count."""
+        canonical = json.dumps(self.settings.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @property
+    def prompts_path(self) -> Path:
+        """Return where the prompts lie."""
+        return self.folder / Path(self.settings.prompts.file).expanduser()
+
+    @property
+    def continuations(self) -> Path:
+        """Return the folder of continuation files, one per strategy."""
+        return self.folder / "continuations"
+
+    @property
+    def metrics_path(self) -> Path:
+        """Return where the metrics are written."""
+        return self.folder / "metrics.csv"
+
+    @property
+    def report(self) -> Path:
+        """Return the folder of the report."""
+        return self.folder / "report"
+
+    @property
+    def database(self) -> str:
+        """Return the database's URL: the study's own file unless study.toml names a server."""
+        return self.settings.database or f"sqlite:///{(self.folder / 'study.db').resolve()}"
+
+    def locate_model(self, name: str) -> str:
+        """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
+        if name == BUNDLED:
+            return str(Path(__file__).parent / "demo" / "model")
+        path = self.folder / Path(name).expanduser()
+        if path.is_dir() or name.startswith((".", "/", "~")):
+            return str(path)
+        return name
+
+
+def _explain(path: Path, error: ValidationError) -> str:
+    problems = error.errors(include_url=False)
+    lines = [f"{path} has {len(problems)} problem{'s' if len(problems) > 1 else ''}:"]
+    lines += [f"  {_where(problem['loc'])}: {_remedy(problem)}" for problem in problems]
+    return "\n".join(lines)
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    name = ""
+    for part in location:
+        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if name else part
+    return name or "the file"
+
+
+def _remedy(problem: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
+    if problem["type"] == "missing":
+        return "is missing; add it"
+    if problem["type"] == "extra_forbidden":
+        *tables, key = (part for part in problem["loc"] if isinstance(part, str))
+        near = difflib.get_close_matches(key, _keys(tables), n=1)
+        return "is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    value = problem["input"]
+    return message if isinstance(value, dict) else f"{value!r}: {message}"
+
+
+def _keys(tables: list[str]) -> list[str]:
+    table: type[BaseModel] = Settings
+    for name in tables:
+        kind = table.model_fields[name].annotation
+        inner = get_args(kind)
+        table = inner[0] if inner else kind  # type: ignore[assignment]
+    return list(table.model_fields)

@@ -1,0 +1,57 @@
+"""Ids: the same thing has the same id, anything that changes the text changes it."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from guard_eval.records import Pair, Prompt, Recipe, content_id
+
+RECIPE = Recipe(
+    model="org/model",
+    revision="abc",
+    strategy="guard",
+    seed=1,
+    max_new_tokens=8,
+    max_prompt_tokens=8,
+    dtype="float32",
+)
+PROMPT = Prompt(id="p1", dataset="d", text="Once")
+
+
+def test_content_id_is_the_start_of_a_sha256():
+    assert content_id("a", 1) == hashlib.sha256(b'["a",1]').hexdigest()[:16]
+
+
+def test_content_id_takes_lone_surrogates():
+    assert content_id("\ud800") != content_id("\udfff")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", "org/other"),
+        ("revision", "abd"),
+        ("strategy", "guard(window=4)"),
+        ("seed", 2),
+        ("max_new_tokens", 9),
+        ("max_prompt_tokens", 9),
+        ("dtype", "bfloat16"),
+    ],
+)
+def test_every_part_of_the_recipe_changes_the_id(field, value):
+    assert replace(RECIPE, **{field: value}).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
+
+
+def test_the_prompts_text_changes_the_id_and_its_dataset_does_not():
+    assert RECIPE.continuation_id(replace(PROMPT, text="Twice")) != RECIPE.continuation_id(PROMPT)
+    assert RECIPE.continuation_id(replace(PROMPT, dataset="e")) == RECIPE.continuation_id(PROMPT)
+
+
+def test_a_folder_is_known_by_its_content_not_by_its_name():
+    here = replace(RECIPE, model="models/a", revision="sha256:00")
+    assert here.continuation_id(PROMPT) == replace(here, model="/elsewhere/a").continuation_id(PROMPT)
+
+
+def test_a_pair_under_other_names_is_another_pair():
+    assert Pair.make_id("x", "y", "1", "2") != Pair.make_id("y", "x", "1", "2")

@@ -1,0 +1,120 @@
+"""study.toml: everything that is wrong is said at once, each with key, value and remedy."""
+
+import re
+
+import pytest
+
+from guard_eval.cli.new import TEMPLATE
+from guard_eval.errors import StudyError
+from guard_eval.study import Study
+
+GOOD = """
+name = "s"
+seed = 3
+[model]
+name = "bundled"
+[generation]
+strategies = ["greedy", "acs", "guard"]
+[pairs]
+compare = [["guard", "acs"]]
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    def write(text):
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        return Study.open(tmp_path)
+
+    return write
+
+
+def test_names_are_read_as_signatures(study):
+    settings = study(GOOD).settings
+    assert settings.generation.strategies == ["greedy", "acs(q=1)", "guard"]
+    assert settings.pairs.compare == [["guard", "acs(q=1)"]]
+
+
+def test_the_hash_ignores_comments_and_order_and_nothing_else(study):
+    first = study(GOOD).hash
+    assert study(GOOD.replace("seed = 3", "# a word\nseed = 3")).hash == first
+    assert study(GOOD.replace('"acs"', '"acs(q=1)"')).hash == first
+    assert study(GOOD.replace("seed = 3", "seed = 4")).hash != first
+
+
+def test_all_problems_are_said_at_once(study):
+    bad = """
+name = "s"
+seed = "3"
+[model]
+nam = "bundled"
+[generation]
+strategies = ["greedy", "topk", "guard(windw=3)"]
+batch_size = 0
+[pairs]
+compare = [["guard", "guard"]]
+[annotation]
+criteria = ["coherance"]
+[[judge]]
+model = "m"
+order = "both"
+"""
+    with pytest.raises(StudyError) as error:
+        study(bad)
+    message = str(error.value)
+    assert "study.toml has 9 problems" in message
+    for line in (
+        "seed: '3': input should be a valid integer",
+        "model.name: is missing; add it",
+        "model.nam: is not a setting; did you mean 'name'?",
+        "generation.strategies[2]: 'topk': unknown strategy 'topk': did you mean 'top_k'?",
+        "generation.strategies[3]: 'guard(windw=3)': strategy 'guard' has no parameter 'windw'",
+        "generation.batch_size: 0: input should be greater than or equal to 1",
+        "pairs: guard is compared with itself",
+        "annotation.criteria[1]: 'coherance': unknown criterion 'coherance': did you mean 'coherence'?",
+        "judge[1].order: is not a setting; did you mean 'orders'?",
+    ):
+        assert line in message
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            ('compare = [["guard", "acs"]]', 'compare = [["guard", "top_k"]]'),
+            "add it there, or compare one of",
+        ),
+        (('["greedy", "acs", "guard"]', '["greedy", "acs", "acs(q=1)", "guard"]'), "named twice: acs(q=1)"),
+        (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://me:secret@db/x"'), "set PGPASSWORD"),
+        (("seed = 3", "seed ="), "is not valid TOML"),
+    ],
+)
+def test_each_mistake_has_its_remedy(study, change, says):
+    with pytest.raises(StudyError, match=re.escape(says)):
+        study(GOOD.replace(*change))
+
+
+def test_two_tables_for_one_judge(study):
+    with pytest.raises(StudyError, match="names m twice"):
+        study(GOOD + '[[judge]]\nmodel = "m"\n[[judge]]\nmodel = "m"\n')
+
+
+def test_no_folder_and_no_study(tmp_path):
+    with pytest.raises(StudyError, match="there is no folder"):
+        Study.open(tmp_path / "nowhere")
+    with pytest.raises(StudyError, match=r"is not a study: it has no study.toml"):
+        Study.open(tmp_path)
+
+
+def test_the_template_of_new_is_a_study(study):
+    text = TEMPLATE.format(name='"s"', seed=1, model='"bundled"', new_tokens=8, prompt_tokens=8)
+    assert study(text).settings.judge[0].orders == "both"
+
+
+def test_where_a_model_is_looked_for(study, tmp_path):
+    opened = study(GOOD)
+    (tmp_path / "here").mkdir()
+    assert opened.locate_model("here") == str(tmp_path / "here")
+    assert opened.locate_model("../models/x") == str(tmp_path / "../models/x")
+    assert opened.locate_model("org/model") == "org/model"
+    assert opened.locate_model("bundled").endswith("guard_eval/demo/model")
