@@ -33,7 +33,9 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
         prompt = read(path, number, line)
         if prompt.id in seen:
             first = seen[prompt.id]
-            raise StudyError(f"{path}, line {number}: the id {prompt.id!r} is that of line {first}; change one")
+            raise StudyError(
+                f"{path}, line {number}: the id {prompt.id!r} is that of line {first}; change one"
+            )
         seen[prompt.id] = number
         prompts.append(prompt)
         if len(prompts) == limit:

@@ -24,6 +24,22 @@ def draw_prompts(prompts: Sequence[Prompt], *, per_dataset: int, seed: int) -> l
     ]
 
 
+def check_complete(
+    prompts: Sequence[Prompt],
+    continuations: Mapping[str, Sequence[Continuation]],
+    compare: Sequence[Sequence[str]],
+) -> None:
+    """Raise a `StudyError` if a compared strategy lacks the continuation of a drawn prompt."""
+    for method in dict.fromkeys(method for couple in compare for method in couple):
+        there = {c.prompt_id for c in continuations.get(method, ())}
+        missing = [prompt.id for prompt in prompts if prompt.id not in there]
+        if missing:
+            raise StudyError(
+                f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
+                f"(the first is {missing[0]!r}); run: guard-eval generate"
+            )
+
+
 def make_pairs(
     prompts: Sequence[Prompt],
     continuations: Mapping[str, Sequence[Continuation]],
@@ -47,13 +63,13 @@ def make_pairs(
     Raises:
         StudyError: A continuation is missing, or `existing` has pairs that these settings do not give.
     """
+    check_complete(prompts, continuations, compare)
     known = {pair.id: pair for pair in existing}
     made: list[Pair] = []
     position = len(known)
     for method_a, method_b in compare:
         of_a = {c.prompt_id: c for c in continuations.get(method_a, ())}
         of_b = {c.prompt_id: c for c in continuations.get(method_b, ())}
-        _complain_of_missing(prompts, {method_a: of_a, method_b: of_b})
         couples = [(prompt, of_a[prompt.id], of_b[prompt.id]) for prompt in prompts]
         couples.sort(key=lambda couple: (couple[0].dataset, content_id(seed, "position", couple[0].id)))
         for prompt, a, b in couples:
@@ -78,16 +94,6 @@ def make_pairs(
             made.append(pair)
     _complain_of_strays(made, known)
     return made
-
-
-def _complain_of_missing(prompts: Sequence[Prompt], found: Mapping[str, Mapping[str, Continuation]]) -> None:
-    for method, by_prompt in found.items():
-        missing = [prompt.id for prompt in prompts if prompt.id not in by_prompt]
-        if missing:
-            raise StudyError(
-                f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
-                f"(the first is {missing[0]!r}); run: guard-eval generate"
-            )
 
 
 def _complain_of_strays(made: Sequence[Pair], known: Mapping[str, Pair]) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import tomllib
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -19,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA, HUMAN_CRITERIA, criteria
+from guard_eval.store import Plan
 from guard_eval.strategies import parse, signature
 
 BUNDLED = "bundled"
@@ -34,8 +36,8 @@ def _known_criterion(name: str) -> str:
 
 
 def _no_password(url: str) -> str:
-    host = url.partition("://")[2].partition("@")
-    if host[1] and ":" in host[0]:
+    user, at, _ = url.partition("://")[2].partition("@")
+    if (at and ":" in user) or "password=" in url.lower():
         raise ValueError(
             "a password does not belong in a file; leave it out and set PGPASSWORD in the environment"
         )
@@ -223,6 +225,15 @@ class Study:
         return self.folder / "report"
 
     @property
+    def plan(self) -> Plan:
+        """Return how pairs are handed to people, and to simulated raters in their place."""
+        return Plan(
+            seed=self.settings.seed,
+            slots=self.settings.annotation.raters_per_pair,
+            lease=timedelta(minutes=self.settings.annotation.lease_minutes),
+        )
+
+    @property
     def database(self) -> str:
         """Return the database's URL: the study's own file unless study.toml names a server."""
         return self.settings.database or f"sqlite:///{(self.folder / 'study.db').resolve()}"
@@ -233,7 +244,7 @@ class Study:
             return str(Path(__file__).parent / "demo" / "model")
         path = self.folder / Path(name).expanduser()
         if path.is_dir() or name.startswith((".", "/", "~")):
-            return str(path)
+            return str(path.resolve())
         return name
 
 

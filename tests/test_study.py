@@ -86,6 +86,7 @@ order = "both"
         ),
         (('["greedy", "acs", "guard"]', '["greedy", "acs", "acs(q=1)", "guard"]'), "named twice: acs(q=1)"),
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://me:secret@db/x"'), "set PGPASSWORD"),
+        (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://db/x?password=secret"'), "set PGPASSWORD"),
         (("seed = 3", "seed ="), "is not valid TOML"),
     ],
 )
@@ -115,6 +116,6 @@ def test_where_a_model_is_looked_for(study, tmp_path):
     opened = study(GOOD)
     (tmp_path / "here").mkdir()
     assert opened.locate_model("here") == str(tmp_path / "here")
-    assert opened.locate_model("../models/x") == str(tmp_path / "../models/x")
+    assert opened.locate_model("../models/x") == str(tmp_path.parent / "models/x")
     assert opened.locate_model("org/model") == "org/model"
     assert opened.locate_model("bundled").endswith("guard_eval/demo/model")

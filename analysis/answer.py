@@ -1,0 +1,121 @@
+"""The report's first paragraph: what was asked, answered with its uncertainty, and nothing beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.shares import ShareRow
+from analysis.words import RATERS, and_list, equals, limits, percent, plural, title
+
+SPELT_OUT = 6
+"""Up to this many results are given with their figures; more would no longer be one paragraph."""
+
+
+def answer(rows: Sequence[ShareRow], *, alpha: float, exploratory: bool) -> str:
+    """Return one plain paragraph on the rows of all datasets, people first.
+
+    "No evidence of a difference" is what a test that does not reject says; it never says "equal".
+    """
+    totals = [row for row in rows if row.dataset is None]
+    kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in totals)]
+    parts = [_kind([row for row in totals if row.rater_kind == kind], alpha) for kind in kinds]
+    parts.append(_closing(totals))
+    if "simulated" in kinds:
+        which = "These verdicts are" if kinds == ["simulated"] else "Some of these verdicts are"
+        parts.insert(
+            0, f"{which} SIMULATED: they show what a report looks like and say nothing of any method."
+        )
+    if exploratory:
+        parts.append("These results are exploratory, for the reason given below.")
+    return " ".join(parts)
+
+
+def differs(row: ShareRow, alpha: float) -> bool:
+    """Return whether the item-level test rejects "no difference", after Holm in the family."""
+    p = _deciding(row)
+    return p is not None and p <= alpha
+
+
+def _deciding(row: ShareRow) -> float | None:
+    return row.adjusted if row.family else row.test.p_value
+
+
+def _kind(rows: list[ShareRow], alpha: float) -> str:
+    """Word what one kind of rater found: differences first, then what showed none, the clearest first."""
+    declared = [row for row in rows if row.family] or rows
+    ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
+    shown, rest = ordered[:SPELT_OUT], ordered[SPELT_OUT:]
+    groups: dict[tuple[str, str, str], list[ShareRow]] = {}
+    for row in shown:
+        groups.setdefault(_finding(row, alpha), []).append(row)
+    sentences = [_sentence(finding, members) for finding, members in groups.items()]
+    more = sum(differs(row, alpha) for row in rest)
+    if more:
+        sentences.append(f"A difference also appears in {plural(more, 'further result')} of the table below.")
+    if len(rest) > more:
+        sentences.append(
+            f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
+        )
+    return " ".join([_opening(rows), *sentences])
+
+
+def _opening(rows: list[ShareRow]) -> str:
+    raters, pairs = max(row.raters for row in rows), max(row.items for row in rows)
+    one, many = {
+        "person": ("person", "people"),
+        "model": ("model judge", "model judges"),
+        "simulated": ("SIMULATED rater", "SIMULATED raters"),
+    }[rows[0].rater_kind]
+    upto = "up to " if len({row.items for row in rows}) > 1 else ""
+    who = f"{raters}\u00a0{one if raters == 1 else many}"
+    return f"{who[0].upper()}{who[1:]} compared {upto}{plural(pairs, 'pair')} of continuations."
+
+
+def _finding(row: ShareRow, alpha: float) -> tuple[str, str, str]:
+    """Return what is said, and of which two methods: the one ahead first where there is a difference."""
+    if row.test.p_value is None:
+        return ("no test", row.method_a, row.method_b)
+    if not differs(row, alpha):
+        return ("no evidence", row.method_a, row.method_b)
+    ahead = (row.share.estimate or 0.0) > 0.5
+    return ("preferred", *((row.method_a, row.method_b) if ahead else (row.method_b, row.method_a)))
+
+
+def _sentence(finding: tuple[str, str, str], rows: list[ShareRow]) -> str:
+    said, first, second = finding
+    if said == "no test":
+        names = and_list([title(row.criterion) for row in rows])
+        return f"On {names} every pair is balanced between {first} and {second}, so there is nothing to test."
+    figures = and_list([f"{title(row.criterion)} ({_figures(row, first)})" for row in rows])
+    if said == "preferred":
+        return f"{first} was preferred to {second} on {figures}."
+    none = f"There is no evidence of a difference between {first} and {second} on"
+    return f"{none} {figures}; the share is that of {first}."
+
+
+def _figures(row: ShareRow, method: str) -> str:
+    """Return share, interval and p as seen from `method`."""
+    seen = row if method == row.method_a else row.mirrored()
+    interval = (
+        f", {percent(seen.level, 0)} interval {limits(seen.share)}\u00a0%"
+        if seen.share.low is not None
+        else ""
+    )
+    p = _deciding(row)
+    return f"win share {percent(seen.share.estimate)}{interval}, {equals(p)}"
+
+
+def _closing(rows: list[ShareRow]) -> str:
+    sizes = sorted({row.family for row in rows if row.family})
+    outside = sum(not row.family for row in rows)
+    text = "The p-values are of sign-flip tests on item means"
+    if sizes and sizes != [1]:
+        kinds = " by each kind of rater" if len({row.rater_kind for row in rows}) > 1 else ""
+        text += f", after Holm's correction for {and_list([str(size) for size in sizes])} results{kinds}"
+    if outside:
+        text += f"; the table also gives {plural(outside, 'result')} outside the declared family, uncorrected"
+    return f"{text}."
+
+
+def _rank(row: ShareRow) -> float:
+    return 2.0 if row.test.p_value is None else row.test.p_value

@@ -1,0 +1,1 @@
+"""The arithmetic of verdicts, numbers in, results out: intervals, tests, agreement, corrections."""

@@ -1,0 +1,109 @@
+"""The report's account of its methods and of what it cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.agreement import AgreementRow
+from analysis.bias import PositionRow
+from analysis.context import Context
+from analysis.shares import ShareRow
+from analysis.words import RATERS, and_list, percent, plural
+
+FEW_PAIRS = 30
+"""Below this many pairs a result is marked as resting on few."""
+
+
+def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
+    """Return how the figures were computed, a sentence or two each."""
+    totals = [row for row in rows if row.dataset is None]
+    interval, tests = totals[0].share.method, and_list(sorted({row.test.method for row in totals}))
+    estimand = (
+        "the tie-split win share, (wins + ties/2) / n, per criterion, over pairs, for the raters at hand"
+    )
+    alone = "each interval stands for itself and is not widened for the number of comparisons"
+    null = "no difference means that a pair's score is as likely as its mirror image"
+    notes = [
+        f"Estimand: {estimand}.",
+        "Estimate: the mean over pairs of each pair's mean over raters; every pair weighs the same.",
+        f"Interval: {percent(1 - context.alpha, 0)}, {interval}; {alone}.",
+        f"Test: {tests}, two-sided; {null}. Beside it stands the paper's: {totals[0].paper_test.method}.",
+        _family(totals, context),
+    ]
+    if any(row.verdicts > row.n for row in totals):
+        notes.append(
+            "Where a rater judged a pair more than once, as a model in both orders, the showings were "
+            "averaged to one score before anything else: a verdict that flips with the order counts as a "
+            "tie."
+        )
+    if len({row.rater_kind for row in totals}) > 1:
+        notes.append("People, models and simulations are never counted together.")
+    if context.seed is not None:
+        notes.append(f"Seed of the study: {context.seed}. The analysis itself draws no random numbers.")
+    return tuple(notes)
+
+
+def _family(totals: Sequence[ShareRow], context: Context) -> str:
+    sizes = {row.rater_kind: row.family for row in totals if row.family}
+    size = and_list([f"{count} for {RATERS[kind]}" for kind, count in sizes.items()]) if sizes else "none"
+    if context.planned is None:
+        return f"Correction: Holm over all results in the table ({size}); none was declared beforehand."
+    silent = sum(all(row.cell != cell for row in totals) for cell in context.planned)
+    unjudged = f" {plural(silent, 'declared comparison')} had no verdicts." if silent else ""
+    return f"Correction: Holm over the comparisons declared beforehand and judged ({size}).{unjudged}"
+
+
+def limitations(
+    rows: Sequence[ShareRow],
+    agreement: Sequence[AgreementRow],
+    position: Sequence[PositionRow],
+    context: Context,
+) -> tuple[str, ...]:
+    """Return what a reader must keep in mind, as far as it applies to these data."""
+    totals = [row for row in rows if row.dataset is None]
+    notes = _of_raters(totals)
+    notes.append(
+        "A p-value above the error rate means that these data do not tell the methods apart; it does not "
+        "show them to be alike."
+    )
+    fewest = min(row.items for row in totals)
+    if fewest < FEW_PAIRS:
+        notes.append(
+            f"Some results rest on {plural(fewest, 'pair')}: only large differences can be seen there."
+        )
+    if not position:
+        notes.append(
+            "Nothing says which text was shown first, so a preference for a place cannot be ruled out."
+        )
+    if any(row.agreement.reason for row in agreement):
+        notes.append("Agreement is undefined for some results; the table of agreement says why.")
+    if context.failures:
+        lost = and_list([f"{kind}: {count}" for kind, count in context.failures])
+        notes.append(f"Some verdicts could not be had and are missing from every count ({lost}).")
+    warnings = {text for row in totals for text in (*row.warnings, *row.share.warnings)}
+    return (*notes, *(f"{text[0].upper()}{text[1:]}." for text in sorted(warnings)))
+
+
+def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
+    kinds = {row.rater_kind for row in totals}
+    notes = []
+    if "simulated" in kinds:
+        notes.append(
+            "SIMULATED raters are programs that follow a rule. Their verdicts are evidence of nothing."
+        )
+    if kinds & {"person", "model"}:
+        most = max(row.raters for row in totals if row.rater_kind != "simulated")
+        notes.append(
+            f"The raters are a fixed panel ({plural(most, 'rater')} at most per result): intervals and "
+            "tests speak of other pairs judged by the same raters, not of other raters."
+        )
+    if any(row.n > row.items for row in totals):
+        notes.append(
+            "Several ratings of one pair depend on each other. The binomial test ignores that and rejects "
+            "too often; the item-level test and interval do not."
+        )
+    if "model" in kinds:
+        notes.append(
+            "A model's verdicts are those of one prompt and one version; they stand in for no person's."
+        )
+    return notes

@@ -1,0 +1,142 @@
+"""Result rows → the tables a report shows, with rounded figures."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from analysis.agreement import AgreementRow
+from analysis.bias import PositionRow
+from analysis.render import NOTHING, Cell, Table
+from analysis.shares import ShareRow
+from analysis.words import ALL, RATERS, limits, number, p_value, percent, plural, title
+
+TESTS_NOTE = (
+    "Win share: wins plus half the ties, averaged over pairs. p as in the paper: exact binomial on non-tied "
+    "ratings, which treats ratings as independent; several ratings of one pair are not, and then it finds "
+    "differences too often. p by item: exact sign-flip test on item means, which holds however ratings of a "
+    "pair depend on each other."
+)
+AGREEMENT_NOTE = (
+    "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
+    "where one verdict dominates it is low even if raters mostly agree, so read both. The interval is "
+    "Gwet's, over pairs."
+)
+POSITION_NOTE = (
+    "Of non-tied verdicts; 50 % is no preference. Wilson's interval takes verdicts as independent. Same "
+    "method first: how often the comparison's first method had the first place; away from 50 % place and "
+    "method mix."
+)
+
+
+def share_table(rows: tuple[ShareRow, ...], *, name_methods: bool = True) -> Table:
+    """Return wins, shares, intervals and both tests of one kind of rater."""
+    first = rows[0]
+    declared = any(row.declared for row in rows)
+    family = max(row.family for row in rows)
+    holm = (
+        f"Holm: p by item, adjusted over {plural(family, 'result')} on all datasets"
+        f"{', declared beforehand' if declared else ', which nobody declared beforehand'}; rows "
+        "without it are exploratory."
+    )
+    left = ("Comparison", "Criterion", "Dataset") if name_methods else ("Criterion", "Dataset")
+    figures = ("Wins", "Ties", "Losses", "Win share", f"{percent(first.level, 0)} interval")
+    return Table(
+        columns=(*left, *figures, "p as in the paper", "p by item", "Holm"),
+        rows=tuple(_share_cells(row, name_methods=name_methods) for row in rows),
+        caption=f"Win shares, judged by {RATERS[first.rater_kind]}"
+        + ("" if name_methods else f": {first.method_a} against {first.method_b}"),
+        note=holm,
+        text_columns=len(left),
+        strong=frozenset(number for number, row in enumerate(rows) if row.dataset is None),
+    )
+
+
+def _share_cells(row: ShareRow, *, name_methods: bool) -> tuple[Cell, ...]:
+    methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
+    return (
+        *methods,
+        title(row.criterion),
+        row.dataset or ALL,
+        row.wins,
+        row.ties,
+        row.losses,
+        percent(row.share.estimate),
+        limits(row.share),
+        p_value(row.paper_test.p_value),
+        p_value(row.test.p_value),
+        p_value(row.adjusted) if row.adjusted is not None else NOTHING,
+    )
+
+
+def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True) -> Table:
+    """Return raw agreement and Fleiss' κ; the note says why κ is missing where it is."""
+    cells = []
+    for row in rows:
+        result = row.agreement
+        kappa = "undefined" if result.kappa is None else number(result.kappa)
+        interval = (
+            NOTHING
+            if result.low is None or result.high is None
+            else f"{number(result.low)} to {number(result.high)}"
+        )
+        methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
+        left = (*methods, title(row.criterion), RATERS[row.rater_kind])
+        cells.append((*left, row.raters, result.n, percent(result.raw), kappa, interval))
+    names = (*(("Comparison",) if name_methods else ()), "Criterion", "Judged by")
+    interval = f"{percent(rows[0].agreement.level, 0)} interval"
+    reasons = sorted({row.agreement.reason for row in rows if row.agreement.reason})
+    remarks = [f"κ is undefined where {reason}." for reason in reasons]
+    remarks += [
+        f"{text[0].upper()}{text[1:]}."
+        for text in sorted({text for row in rows for text in row.agreement.warnings})
+    ]
+    return Table(
+        columns=(*names, "Raters", "Pairs rated twice", "Raw agreement", "Fleiss' κ", interval),
+        rows=tuple(cells),
+        caption="Agreement between raters of one kind",
+        note=" ".join((AGREEMENT_NOTE, *remarks)),
+        text_columns=len(names),
+    )
+
+
+def position_table(rows: tuple[PositionRow, ...]) -> Table:
+    """Return the preference for the text shown first."""
+    cells = []
+    for row in rows:
+        flips = f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING
+        counts = (row.first, row.second, row.ties, percent(row.share.estimate), limits(row.share))
+        cells.append((title(row.criterion), RATERS[row.rater_kind], *counts, percent(row.a_first), flips))
+    columns = ("Criterion", "Judged by", "For the first", "For the second", "Ties", "Share for the first")
+    return Table(
+        columns=(
+            *columns,
+            f"{percent(rows[0].share.level, 0)} interval",
+            "Same method first",
+            "Flipped with the order",
+        ),
+        rows=tuple(cells),
+        caption="Preference for the text shown first",
+        note=POSITION_NOTE,
+        text_columns=2,
+    )
+
+
+def metrics_table(metrics: pd.DataFrame, notes: tuple[str, ...]) -> Table:
+    """Return the automatic metrics as measured, two decimals, words on the left."""
+    words = [name for name in ("dataset", "strategy") if name in metrics.columns]
+    figures = [
+        name for name in metrics.columns if name not in words and pd.api.types.is_numeric_dtype(metrics[name])
+    ]
+    columns = [[str(value) for value in metrics[name]] for name in words]
+    columns += [[_measure(value, whole=name == "texts") for value in metrics[name]] for name in figures]
+    return Table(
+        columns=(*(title(name).capitalize() for name in words), *(title(str(name)) for name in figures)),
+        rows=tuple(zip(*columns, strict=True)),
+        caption="Automatic metrics",
+        note=" ".join(notes),
+        text_columns=len(words),
+    )
+
+
+def _measure(value: float, *, whole: bool) -> str:
+    return NOTHING if pd.isna(value) else number(value, 0 if whole else 2)

@@ -1,0 +1,50 @@
+"""The command line, `guard-eval`: one file per command; nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+import typer
+
+from guard_eval.cli import annotate, demo, export, generate, judge, measure, new, pair, raters, report
+from guard_eval.errors import StudyError
+
+app = typer.Typer(
+    name="guard-eval",
+    help="Find out which way of decoding a language model writes better text, and how sure we are.\n\n"
+    "A study is a folder. Its commands, in the order of a study: new, generate, measure, pair, raters, "
+    "annotate, judge, report. Each can be stopped at any moment and run again. Start with: guard-eval demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for _command in (new, generate, measure, pair, raters, annotate, judge, report, export, demo):
+    app.command(_command.__name__.rpartition(".")[2])(_command.command)
+
+_USER_CAN_MEND = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
+
+
+def main() -> None:
+    """Run the command line: exit code 2 for what the user can mend, 130 for Ctrl-C."""
+    try:
+        app()
+    except StudyError as error:
+        _leave(f"error: {error}", 2)
+    except OSError as error:
+        if error.errno not in _USER_CAN_MEND:
+            raise
+        _leave(
+            f"error: cannot write {error.filename}: {error.strerror}; mend that and run the command again", 2
+        )
+    except SystemExit as leaving:
+        if leaving.code == 130:
+            _leave("stopped; nothing made so far is lost: run the same command again to go on", 130)
+        raise
+
+
+def _leave(message: str, code: int) -> None:
+    sys.stdout.flush()
+    print(message, file=sys.stderr)  # noqa: T201 (the one place where a message leaves the program)
+    sys.exit(code)

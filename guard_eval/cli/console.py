@@ -1,0 +1,69 @@
+"""What every command says and shows: lines, tables, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+StudyFolder = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.")
+]
+
+
+def console() -> Console:
+    """Return the console; texts are printed as they are, never as markup."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def say(line: str = "") -> None:
+    """Print a line."""
+    console().print(line)
+
+
+def say_next(*commands: str) -> None:
+    """Name the next command, or the choice of them."""
+    say(f"\nNext: {commands[0]}")
+    for command in commands[1:]:
+        say(f"  or: {command}")
+
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table; the first columns are names, numbers are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [list(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        numeric = all(
+            row[index] == "" or row[index].lstrip("-−").replace(".", "", 1).isdigit() for row in rows
+        )
+        table.add_column(Text(column), justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table, soft_wrap=False)
+
+
+def progress(unit: str) -> Progress:
+    """Return a progress display that counts `unit`s and tells the time left; tasks need a `note`."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=console(),
+    )

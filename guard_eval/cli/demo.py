@@ -1,0 +1,80 @@
+"""`guard-eval demo`: a complete small study, from prompts to a report, with simulated raters."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guard_eval.cli.console import progress, say, say_next
+
+if TYPE_CHECKING:
+    from guard_eval.study import Study
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to make the study.")] = Path(
+        "demo-study"
+    ),
+) -> None:
+    """Make a complete small study: continuations, metrics, blinded pairs, SIMULATED raters, report."""
+    from guard_eval.cli import generate, measure, pair, report
+    from guard_eval.study import Study
+
+    began = time.monotonic()
+    make_folder(folder)
+    study = Study.open(folder)
+    for title, step in (
+        ("1. Continuations", lambda: generate.run(study)),
+        ("2. Metrics", lambda: measure.run(study)),
+        ("3. Blinded pairs", lambda: pair.run(study)),
+        ("4. SIMULATED raters", lambda: simulate(study)),
+        ("5. Report", lambda: report.run(study)),
+    ):
+        say(f"\n{title}")
+        step()
+    say(
+        f"\nDone in {time.monotonic() - began:.0f} s. The raters are SIMULATED: see what a report looks like."
+    )
+    say_next(
+        f"open {study.report / 'index.html'} in a browser",
+        f"guard-eval annotate {folder}, to rate the same pairs yourself",
+        f"guard-eval judge {folder} --dry-run, to see what a judge would be sent and what it costs",
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Lay the demo's study.toml and prompts into `folder`; a study that is there stays as it is."""
+    from guard_eval.demo import PROMPTS, STUDY
+    from guard_eval.errors import StudyError
+
+    if (folder / "study.toml").exists():
+        say(f"{folder} is there already; going on with it")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise StudyError(
+            f"{folder} is not empty and not a study; name another folder: guard-eval demo FOLDER"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PROMPTS, folder / "prompts.jsonl")
+    # Last, because its presence says that the folder is complete.
+    shutil.copyfile(STUDY, folder / "study.toml")
+
+
+def simulate(study: Study) -> None:
+    """Let the simulated raters rate what waits for them."""
+    from guard_eval.demo.raters import NAMES, rate_all
+    from guard_eval.store import Store
+
+    with Store.open(study.database, study_hash=study.hash) as store, progress("pairs") as bar:
+        task = bar.add_task("SIMULATED", total=len(NAMES) * len(store.pairs()), note="")
+        rated = rate_all(
+            store,
+            study.plan,
+            study.settings.annotation.criteria,
+            on_progress=lambda done: bar.advance(task, done),
+        )
+    say(f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind in the database is 'simulated'")

@@ -1,0 +1,114 @@
+"""`guard-eval new`: make a study's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from guard_eval.cli.console import say, say_next
+
+TEMPLATE = """\
+# What is compared, on what, by whom, and how it will be tested. Write it before there are verdicts: its hash
+# is stored with the first one, and the report says where the analysis departs from it. Paths are relative to
+# this folder.
+name = {name}
+question = "Which decoding strategy writes better continuations?"
+seed = {seed}                      # of every random choice; same seed, same texts, same pairs, same sides
+# database = "postgresql+psycopg://user@host/study"   # default: study.db in this folder; password in
+# PGPASSWORD
+
+[prompts]
+file = "prompts.jsonl"            # a JSON object a line: "prompt", and if known "id", "dataset", "reference"
+# limit = 60                      # the first so many
+
+[model]
+name = {model}                 # a Hugging Face id, a folder, or "bundled" (small, for trying things out)
+revision = "main"
+dtype = "auto"                    # auto (float32 on CPU, the model's own on GPU), float32, bfloat16, float16
+device = "auto"                   # auto, cpu, cuda, cuda:1
+
+[generation]
+strategies = ["greedy", "top_k(k=50)", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)", "guard"]
+max_new_tokens = {new_tokens}
+max_prompt_tokens = {prompt_tokens}           # longer prompts keep their last so many tokens
+batch_size = 16
+
+[metrics]
+# coherence_model = "facebook/opt-2.7b"   # default: the generating model scores its own texts, and the report
+# says so
+
+[pairs]
+compare = [["guard", "acs(q=1)"]]
+per_dataset = 50                  # prompts drawn from each dataset
+
+[annotation]                      # people
+criteria = ["coherence", "fluency"]
+raters_per_pair = 4
+lease_minutes = 30                # a pair handed out and not rated by then may go to somebody else
+
+[[judge]]                         # a model as one more rater; repeat the table for a panel
+model = "gpt-4o-2024-11-20"
+# base_url = "http://localhost:8000/v1"   # any server that speaks OpenAI's chat completions; the key is
+# OPENAI_API_KEY
+orders = "both"                   # each pair is judged in both orders
+
+[analysis]
+alpha = 0.05
+correction = "holm"               # over all comparisons x criteria
+"""
+
+EXAMPLES = (
+    "There was once a tailor who was so small that he slept in a shoe. One day",
+    "The storm had passed, and when they opened the door they saw that",
+    '"I have never told this to anybody," said the old captain, "but',
+    "On the far side of the river lived a people who",
+)
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder to make.")],
+    model: Annotated[str, typer.Option(help="Hugging Face id, folder, or 'bundled'.")] = "bundled",
+    prompts: Annotated[
+        Path | None, typer.Option(help="Prompts (JSONL or .txt) to copy into the study.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Copy only the first so many prompts.")] = None,
+    seed: Annotated[int, typer.Option(help="The study's seed.")] = 1,
+) -> None:
+    """Make a study: a folder with a study.toml to edit and a file of prompts."""
+    from guard_eval.corpora import read_prompts
+    from guard_eval.errors import StudyError
+
+    if (folder / "study.toml").exists():
+        raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
+    rows = [
+        {"id": p.id, "dataset": p.dataset, "prompt": p.text, "reference": p.reference}
+        for p in (read_prompts(prompts, limit=limit) if prompts else [])
+    ] or [
+        {"id": f"example-{i}", "dataset": "examples", "prompt": text}
+        for i, text in enumerate(EXAMPLES, start=1)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (folder / "prompts.jsonl").write_text(lines, encoding="utf-8")
+    small = model == "bundled"
+    text = TEMPLATE.format(
+        name=json.dumps(folder.resolve().name),
+        seed=seed,
+        model=json.dumps(_seen_from(folder, model)),
+        new_tokens=128 if small else 256,
+        prompt_tokens=128 if small else 256,
+    )
+    (folder / "study.toml").write_text(text, encoding="utf-8")
+    say(f"{folder / 'study.toml'}: the settings, to be edited")
+    say(f"{folder / 'prompts.jsonl'}: {len(rows)} prompts" + ("" if prompts else ", examples to be replaced"))
+    say_next(f"guard-eval generate {folder} --dry-run")
+
+
+def _seen_from(folder: Path, model: str) -> str:
+    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
+    path = Path(model).expanduser()
+    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

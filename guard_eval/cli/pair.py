@@ -1,0 +1,49 @@
+"""`guard-eval pair`: blinded pairs for people and judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from guard_eval.cli.console import StudyFolder, say, say_next
+
+if TYPE_CHECKING:
+    from guard_eval.study import Study
+
+
+def command(folder: StudyFolder) -> None:
+    """Draw prompts, join continuations into pairs, and put them into the study's database."""
+    from guard_eval.study import Study
+
+    run(Study.open(folder))
+    say_next(
+        f"guard-eval raters {folder} add NAME …, then guard-eval annotate {folder}",
+        f"guard-eval judge {folder} --dry-run",
+    )
+
+
+def run(study: Study) -> None:
+    """Make the pairs that are missing; running again changes nothing."""
+    from guard_eval.continuations import current_continuations
+    from guard_eval.corpora import read_prompts
+    from guard_eval.pairing import check_complete, draw_prompts, make_pairs
+    from guard_eval.store import Store
+
+    settings = study.settings
+    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
+    drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    for dataset, count in sorted(Counter(prompt.dataset for prompt in drawn).items()):
+        short = " (all there are)" if count < settings.pairs.per_dataset else ""
+        say(f"{dataset}: {count} prompts drawn{short}")
+    methods = sorted({method for couple in settings.pairs.compare for method in couple})
+    continuations = {
+        method: list(current_continuations(study.continuations, method, drawn, settings).values())
+        for method in methods
+    }
+    check_complete(drawn, continuations, settings.pairs.compare)  # before there is a database
+    with Store.open(study.database, create=True, study_hash=study.hash) as store:
+        pairs = make_pairs(
+            drawn, continuations, settings.pairs.compare, seed=settings.seed, existing=store.pairs()
+        )
+        new = store.add_pairs(pairs)
+    say(f"{len(pairs)} pairs, {new} of them new; {settings.annotation.raters_per_pair} people see each")

@@ -1,0 +1,15 @@
+"""The study's database: pairs, hand-out, verdicts, the judge's journal; the only place that un-blinds.
+
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     with Store.open(f"sqlite:///{Path(folder) / 'study.db'}", create=True) as store:
+...         ann, token = store.invite("Ann")
+...         store.sign_in(token) == ann, store.sign_in("a guess")
+(True, None)
+"""
+
+from guard_eval.store.store import Store
+from guard_eval.store.values import Answer, Failure, Plan, RaterProgress, Saved, TidyRow
+
+__all__ = ["Answer", "Failure", "Plan", "RaterProgress", "Saved", "Store", "TidyRow"]

@@ -1,0 +1,78 @@
+"""The pairs of a study: written once, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields, replace
+
+from sqlalchemy import Connection, insert, select
+
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE, Pair
+from guard_eval.store import schema
+from guard_eval.store.columns import escape
+from guard_eval.store.names import check_name
+
+_FIELDS = [field.name for field in fields(Pair)]
+
+
+def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
+    """Add the pairs that are not there yet; return how many that were.
+
+    A pair that is there keeps its position. A new one whose position an earlier call filled gets the lowest
+    free one, so that a study which grows keeps its sides balanced.
+
+    Raises:
+        StudyError: A pair is there with other content, or its methods cannot be told apart in a verdict.
+    """
+    stored = {pair.id: pair for pair in all_pairs(connection)}
+    new: dict[str, Pair] = {}
+    for pair in pairs:
+        _check(pair)
+        before = stored.get(pair.id) or new.get(pair.id)
+        if before is None:
+            new[pair.id] = pair
+        elif replace(before, position=pair.position) != pair:
+            differing = [
+                name
+                for name in _FIELDS
+                if name != "position" and getattr(before, name) != getattr(pair, name)
+            ]
+            raise StudyError(
+                f"pair {pair.id!r} is in the study with another {' and '.join(differing)}; "
+                "verdicts belong to the texts shown, so begin a new study for new texts"
+            )
+    if new:
+        placed = _place(new.values(), {pair.position for pair in stored.values()})
+        connection.execute(insert(schema.pair), [asdict(pair) for pair in placed])
+    return len(new)
+
+
+def all_pairs(connection: Connection) -> list[Pair]:
+    """Return all pairs in position order."""
+    statement = select(*(schema.pair.c[name] for name in _FIELDS)).order_by(schema.pair.c.position)
+    pairs = [Pair(**row) for row in connection.execute(statement).mappings()]
+    # ids break ties here because databases disagree on how text sorts
+    return sorted(pairs, key=lambda pair: (pair.position, pair.id))
+
+
+def _check(pair: Pair) -> None:
+    check_name("pair id", pair.id)
+    if escape(pair.id) != pair.id:
+        raise StudyError(f"the pair id {pair.id!r} has characters that no database stores; use Pair.make_id")
+    if pair.method_a == pair.method_b:
+        raise StudyError(f"pair {pair.id!r} compares {pair.method_a!r} with itself; give it two methods")
+    if TIE in {pair.method_a, pair.method_b}:
+        raise StudyError(
+            f"pair {pair.id!r} has a method named {TIE!r}, which means no method in a verdict; rename it"
+        )
+
+
+def _place(pairs: Iterable[Pair], taken: set[int]) -> list[Pair]:
+    kept = [pair for pair in pairs if pair.position not in taken]
+    displaced = [pair for pair in pairs if pair.position in taken]
+    filled = taken | {pair.position for pair in kept}
+    free = (position for position in range(len(filled) + len(displaced)) if position not in filled)
+    return kept + [
+        replace(pair, position=next(free)) for pair in sorted(displaced, key=lambda pair: pair.position)
+    ]

@@ -1,0 +1,166 @@
+"""The tables. `migrations/` makes them; a test holds that both agree.
+
+`verdict` and `answer` are append-only: triggers of the migration refuse UPDATE and DELETE.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from guard_eval.store.columns import ExactText, Moment
+
+VERSION_TABLE = "guard_eval_version"
+"""Where the schema's version stands; the name tells a study's database from any other."""
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", String(64), primary_key=True, comment="such as study_hash"),
+    Column("value", ExactText, nullable=False),
+)
+
+rater = Table(
+    "rater",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", ExactText, nullable=False, unique=True, comment="a pseudonym, or a model's name"),
+    Column("kind", String(16), nullable=False),
+    Column(
+        "token_hash",
+        String(64),
+        unique=True,
+        comment="SHA-256 of the invitation; the token is stored nowhere",
+    ),
+    Column("created_at", Moment, nullable=False),
+    Column("revoked_at", Moment, comment="from then on the rater is let in no more"),
+    CheckConstraint("kind IN ('person', 'model', 'simulated')", name="kind"),
+)
+
+pair = Table(
+    "pair",
+    metadata,
+    Column("id", Text, primary_key=True, comment="hash of methods and continuations"),
+    Column("dataset", ExactText, nullable=False),
+    Column("prompt_id", ExactText, nullable=False),
+    Column("prompt", ExactText, nullable=False),
+    Column("method_a", ExactText, nullable=False),
+    Column("method_b", ExactText, nullable=False),
+    Column("continuation_a", ExactText, nullable=False),
+    Column("continuation_b", ExactText, nullable=False),
+    Column("text_a", ExactText, nullable=False),
+    Column("text_b", ExactText, nullable=False),
+    Column("position", Integer, nullable=False, comment="its parity and the slot's decide the sides"),
+)
+
+presentation = Table(
+    "presentation",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("pair_id", Text, ForeignKey("pair.id"), nullable=False),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False),
+    Column("pool", ExactText, nullable=False, comment="people, simulated, or model: and the model's name"),
+    Column(
+        "slot", Integer, nullable=False, comment="which of the pair's planned showings in its pool: 0, 1, …"
+    ),
+    Column("attempt", Integer, nullable=False, comment="how often the slot had been handed out before"),
+    Column("first", String(1), nullable=False, comment="which of the pair's texts is shown as A"),
+    Column("handed_out", Moment, nullable=False),
+    Column("leased_until", Moment, nullable=False, comment="then, if unrated, the slot may go to another"),
+    Column("rated_at", Moment, comment="when the first verdict came"),
+    Column("superseded", Boolean, nullable=False, comment="the slot went to another while this was unrated"),
+    UniqueConstraint("pair_id", "pool", "slot", "attempt"),
+    CheckConstraint("first IN ('a', 'b')", name="first"),
+    CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
+)
+
+_holds = presentation.c.superseded == false()
+_once = presentation.c.pool.in_(("people", "simulated"))
+
+Index(
+    "uq_presentation_holder",
+    presentation.c.pool,
+    presentation.c.pair_id,
+    presentation.c.slot,
+    unique=True,
+    sqlite_where=_holds,
+    postgresql_where=_holds,
+)
+Index(
+    "uq_presentation_once",
+    presentation.c.rater_id,
+    presentation.c.pair_id,
+    unique=True,
+    sqlite_where=_once,
+    postgresql_where=_once,
+)
+Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
+
+verdict = Table(
+    "verdict",
+    metadata,
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), primary_key=True),
+    Column("criterion", ExactText, primary_key=True),
+    Column(
+        "revision", Integer, primary_key=True, autoincrement=False, comment="0, 1, …; the highest is current"
+    ),
+    Column("choice", String(3), nullable=False, comment="by the letters on the screen, not by method"),
+    Column("at", Moment, nullable=False),
+    Column("seconds", Float(53)),
+    Column("active_seconds", Float(53)),
+    CheckConstraint("choice IN ('A', 'tie', 'B')", name="choice"),
+    CheckConstraint("revision >= 0", name="revision"),
+)
+
+answer = Table(
+    "answer",
+    metadata,
+    Column(
+        "key", ExactText, primary_key=True, comment="SHA-256 of the canonical request and the sample's index"
+    ),
+    Column("attempt", Integer, primary_key=True, autoincrement=False, comment="0, 1, … for one key"),
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), nullable=False, index=True),
+    Column("status", Integer, nullable=False, comment="HTTP status"),
+    Column("body", LargeBinary, nullable=False, comment="the response as it came"),
+    Column("request_id", ExactText),
+    Column("model", ExactText, comment="the snapshot the server says it used"),
+    Column("input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("seconds", Float(53), nullable=False),
+    Column("at", Moment, nullable=False),
+    CheckConstraint("attempt >= 0", name="attempt"),
+)
+
+failure = Table(
+    "failure",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), nullable=False, index=True),
+    Column("kind", ExactText, nullable=False),
+    Column("detail", ExactText, nullable=False),
+    Column("at", Moment, nullable=False),
+)

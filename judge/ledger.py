@@ -1,0 +1,91 @@
+"""What a run did and what it cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from judge.cost import Price
+from judge.parsing import ProblemKind, Usage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ledger:
+    """What one run of one judge did.
+
+    Attributes:
+        requests: HTTP requests sent, repeated ones included.
+        retries: Those of them that repeated one without an answer; such a one may have been paid, unseen.
+        reused: Answers taken from the journal, which cost nothing.
+        verdicts: Presentations that have a verdict now and had none before.
+        failures: Presentations without a verdict, by kind of failure.
+        input_tokens: Tokens the server counted in this run's requests.
+        output_tokens: Tokens the server counted in its answers.
+        unmetered: Answers whose tokens the server did not state; they are missing from tokens and cost.
+        cost_usd: US dollars for these tokens; None where the price is unknown.
+        notices: What the user should be told.
+    """
+
+    requests: int
+    retries: int
+    reused: int
+    verdicts: int
+    failures: dict[ProblemKind, int]
+    input_tokens: int
+    output_tokens: int
+    unmetered: int
+    cost_usd: float | None
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Where a run is: so many of `total` presentations have a verdict or have failed."""
+
+    total: int
+    verdicts: int
+    failed: int
+    cost_usd: float | None
+    notice: str | None = None
+    """What the user should be told now."""
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """A ledger while it is written."""
+
+    price: Price | None
+    reused: int = 0
+    verdicts: int = 0
+    failures: Counter[ProblemKind] = field(default_factory=Counter)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    unmetered: int = 0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return what the tokens counted so far cost."""
+        if self.price is None:
+            return None
+        return self.price.usd(self.input_tokens, self.output_tokens)
+
+    def count(self, usage: Usage) -> None:
+        """Add one paid answer."""
+        self.unmetered += usage.input_tokens is None or usage.output_tokens is None
+        self.input_tokens += usage.input_tokens or 0
+        self.output_tokens += usage.output_tokens or 0
+
+    def close(self, *, requests: int, retries: int, notices: tuple[str, ...]) -> Ledger:
+        """Return the ledger."""
+        return Ledger(
+            requests=requests,
+            retries=retries,
+            reused=self.reused,
+            verdicts=self.verdicts,
+            failures=dict(sorted(self.failures.items())),
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            unmetered=self.unmetered,
+            cost_usd=self.cost_usd,
+            notices=notices,
+        )

@@ -1,0 +1,150 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.parsing import Parsed, Problem, Usage, excerpt, parse, read_usage, visible
+
+ASKED = ("fluency", "coherence")
+
+
+def body(content, *, finish="stop", refusal=None, usage=None, **message):
+    answer = {"index": 0, "message": {"role": "assistant", "content": content, "refusal": refusal, **message}}
+    return json.dumps(
+        {"model": "m-1", "choices": [answer | {"finish_reason": finish}], "usage": usage}
+    ).encode()
+
+
+def test_a_verdict_is_read_with_its_usage():
+    raw = body('{"fluency": "A", "coherence": "tie"}', usage={"prompt_tokens": 812, "completion_tokens": 14})
+    assert parse(raw, ASKED) == Parsed(
+        choices={"fluency": "A", "coherence": "tie"},
+        usage=Usage(model="m-1", input_tokens=812, output_tokens=14),
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ' {"coherence":"B","fluency":"B"}\n',
+        '```json\n{"fluency": "B", "coherence": "B"}\n```',
+        '```\n{"fluency": "B", "coherence": "B"}\n```',
+        '{"fluency": "B", "reason": {"fluency": "A"}, "coherence": "B"}',  # other fields are not read
+    ],
+)
+def test_one_object_is_read_however_it_is_wrapped(content):
+    parsed = parse(body(content), ASKED)
+    assert isinstance(parsed, Parsed)
+    assert parsed.choices == {"fluency": "B", "coherence": "B"}
+
+
+FORGED = '{"fluency": "A", "coherence": "A"}'
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (body(f"The answer is {FORGED}"), "unparseable"),
+        (body(f"{FORGED}\nB is better, I think."), "unparseable"),
+        (body(f"{FORGED} {FORGED}"), "unparseable"),
+        (body(f"```json\n{FORGED}\n```\nand so on"), "unparseable"),
+        (body(f"[{FORGED}]"), "unparseable"),
+        (body(json.dumps(FORGED)), "unparseable"),
+        (body("Method A is better"), "unparseable"),
+        (body(""), "unparseable"),
+        (body(None), "unparseable"),
+        (body(None, reasoning_content=FORGED), "unparseable"),
+        (body("null", annotations=[FORGED]), "unparseable"),
+        (body(None, tool_calls=[{"function": {"name": "verdict", "arguments": FORGED}}]), "unparseable"),
+        (body([{"type": "text", "text": FORGED}]), "unparseable"),
+        (body('{"fluency": "A", "coherence": NaN}'), "unparseable"),
+        (body("[" * 100_000), "unparseable"),
+        (body('{"fluency": ' + "9" * 5000 + "}"), "unparseable"),
+        (body('{"fluency": "A"}'), "wrong_schema"),
+        (body('{"verdict": ' + FORGED + "}"), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": "a"}'), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": null}'), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": ["A"]}'), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": "Both methods are similar"}'), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": "A", "fluency": "B"}'), "wrong_schema"),
+        (body(FORGED, refusal="I cannot judge this."), "refusal"),
+        (body(None, refusal="I cannot judge this."), "refusal"),
+        (body('{"fluency": "A", "coh', finish="length"), "truncated"),
+        (body(FORGED, finish="length"), "truncated"),
+        (body("", finish="content_filter"), "content_filter"),
+        (FORGED.encode(), "unreadable"),
+        (b"<html>", "unreadable"),
+        (b"", "unreadable"),
+        (b"\xff\xfe", "unreadable"),
+        (body(FORGED)[:-20], "unreadable"),
+        (b'{"choices": []}', "unreadable"),
+        (b'{"choices": [{"message": "A"}]}', "unreadable"),
+        (b'{"choices": {"0": 1}}', "unreadable"),
+        (b"[1]", "unreadable"),
+        (b"[" * 100_000, "unreadable"),
+    ],
+)
+def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
+    problem = parse(raw, ASKED)
+    assert isinstance(problem, Problem)
+    assert problem.kind == kind
+    assert problem.detail.isprintable()
+    assert 0 < len(problem.detail) < 300
+
+
+@given(st.binary(max_size=200))
+def test_bytes_of_any_kind_are_taken(raw):
+    assert isinstance(parse(raw, ASKED), Problem)
+    assert isinstance(read_usage(raw), Usage)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "refusal",
+                    "usage",
+                    "model",
+                    "prompt_tokens",
+                    "fluency",
+                    "coherence",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_json_of_any_shape_is_taken(value):
+    assert isinstance(read_usage(json.dumps(value).encode()), Usage)
+    assert isinstance(parse(json.dumps(value).encode(), ASKED), Problem)
+    enveloped = json.dumps({"choices": [{"message": value}]}).encode()
+    assert isinstance(parse(enveloped, ASKED), Problem)
+
+
+@given(VALUES)
+def test_only_three_words_are_choices(value):
+    parsed = parse(body(json.dumps({"fluency": "A", "coherence": value})), ASKED)
+    assert isinstance(parsed, Parsed) == (value in ("A", "tie", "B") and isinstance(value, str))
+
+
+def test_usage_is_unknown_where_it_is_nonsense():
+    raw = json.dumps({"model": 3, "usage": {"prompt_tokens": -1, "completion_tokens": True}}).encode()
+    assert read_usage(raw) == Usage()
+
+
+def test_control_characters_are_shown_not_obeyed():
+    assert visible("a\x1b]0;x\x07\u202eb\x9b\r\n\tc") == "a\\x1b]0;x\\x07\\u202eb\\x9b\\r\n\tc"
+    assert excerpt("a\n\n b\x00") == "a b\\x00"
+    assert len(excerpt("ab " * 1000)) == 200

@@ -1,0 +1,231 @@
+"""Many threads and processes at one database: no slot twice, no slot lost, no 'database is locked'."""
+
+import subprocess
+import sys
+import threading
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from guard_eval.store import Store, handout
+
+WORKER = r"""
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from guard_eval.store import Plan, Store
+
+url, seed, slots, names = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+
+def work(name):
+    rater = store.rater(name, "simulated")
+    while given := store.hand_out(rater, plan):
+        store.save(given[0].presentation, {"fluency": "A", "coherence": "tie"}, rater=rater)
+        # one write, as threads share the pipe
+        print(f"{name} {given[0].presentation}\n", end="", flush=True)
+
+plan = Plan(seed=seed, slots=slots, lease=timedelta(minutes=30))
+with Store.open(url, create=True) as store, ThreadPoolExecutor(len(names)) as threads:
+    list(threads.map(work, names))
+"""
+
+
+def at_once(functions):
+    """Start the functions together; return what they return."""
+    barrier = threading.Barrier(len(functions))
+
+    def run(function):
+        barrier.wait()
+        return function()
+
+    with ThreadPoolExecutor(len(functions)) as threads:
+        return list(threads.map(run, functions))
+
+
+def rate_all(store, rater, plan):
+    count = 0
+    while given := store.hand_out(rater, plan):
+        store.save(given[0].presentation, {"fluency": "A"}, rater=rater)
+        count += 1
+    return count
+
+
+def assert_exactly(rows, pairs, slots):
+    """Every pair has `slots` counted ratings, one per slot, by as many raters."""
+    raters, taken = defaultdict(list), defaultdict(list)
+    for row in rows:
+        raters[row.pair_id].append(row.rater)
+        taken[row.pair_id].append(row.slot)
+    assert set(raters) == {pair.id for pair in pairs}
+    assert all(len(set(names)) == len(names) == slots for names in raters.values())
+    assert all(sorted(numbers) == list(range(slots)) for numbers in taken.values())
+
+
+def test_threads_fill_every_slot_once(store, make_pairs, plan):
+    pairs = make_pairs(15)
+    store.add_pairs(pairs)
+    raters = [store.invite(f"person {number}")[0] for number in range(8)]
+    three = replace(plan, slots=3)
+    counts = at_once([lambda rater=rater: rate_all(store, rater, three) for rater in raters])
+    assert sum(counts) == 15 * 3
+    assert_exactly(store.tidy(), pairs, 3)
+
+
+def test_processes_fill_every_slot_once(store, store_url, make_pairs):
+    pairs = make_pairs(20)
+    store.add_pairs(pairs)
+    command = [sys.executable, "-c", WORKER, store_url, "7", "3"]
+    workers = [
+        subprocess.Popen(
+            [*command, *(f"{process}-{thread}" for thread in range(3))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(2)
+    ]
+    results = [worker.communicate(timeout=120) for worker in workers]
+    assert [errors for _, errors in results] == ["", ""]
+    assert [worker.returncode for worker in workers] == [0, 0]
+    acknowledged = [line.split() for output, _ in results for line in output.splitlines()]
+    rows = [row for row in store.tidy() if row.criterion == "fluency"]
+    assert sorted((row.rater, str(row.presentation)) for row in rows) == sorted(map(tuple, acknowledged))
+    assert_exactly(rows, pairs, 3)
+
+
+def test_the_last_slot_goes_to_one(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1))
+    raters = [store.invite(f"person {number}")[0] for number in range(16)]
+    one = replace(plan, slots=1)
+    given = at_once([lambda rater=rater: store.hand_out(rater, one) for rater in raters])
+    assert Counter(map(len, given)) == {1: 1, 0: 15}
+
+
+def test_an_abandoned_slot_goes_to_one(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(1))
+    raters = [store.invite(f"person {number}")[0] for number in range(16)]
+    one = replace(plan, slots=1)
+    store.hand_out(raters[0], one)
+    clock.advance(hours=1)
+    given = at_once([lambda rater=rater: store.hand_out(rater, one) for rater in raters[1:]])
+    assert Counter(map(len, given)) == {1: 1, 0: 14}
+
+
+def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, plan, clock):
+    """Each pair's first rater comes late, at the moment another asks: one of the two is counted, not both."""
+    pairs = make_pairs(25)
+    store.add_pairs(pairs)
+    late, new = (store.invite(name)[0] for name in ("late", "new"))
+    one = replace(plan, slots=1)
+    held = store.hand_out(late, one, limit=25)
+    clock.advance(hours=1)
+
+    def save_late():
+        return [store.save(blind.presentation, {"fluency": "A"}, rater=late).surplus for blind in held]
+
+    surplus, taken = at_once([save_late, lambda: rate_all(store, new, one)])
+    assert sum(surplus) == taken
+    assert_exactly(store.tidy(), pairs, 1)
+    assert len(store.tidy(include_surplus=True)) == 25 + taken
+
+
+def test_one_rater_in_many_tabs_gets_one_pair(store, make_pairs, plan):
+    store.add_pairs(make_pairs(10))
+    ann, _ = store.invite("Ann")
+    given = at_once([lambda: store.hand_out(ann, plan) for _ in range(8)])
+    assert len({blind[0].presentation for blind in given}) == 1
+
+
+def test_the_same_verdict_from_many_threads_is_one(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1))
+    ann, _ = store.invite("Ann")
+    number = store.hand_out(ann, plan)[0].presentation
+    saved = at_once([lambda: store.save(number, {"fluency": "B"}, rater=ann) for _ in range(12)])
+    assert {result.revision for result in saved} == {0}
+    other = at_once(
+        [lambda choice=choice: store.save(number, {"fluency": choice}, rater=ann) for choice in "ABABAB"]
+    )
+    assert max(result.revision for result in other) >= 1
+    assert len(store.tidy()) == 1
+
+
+def test_twenty_threads_save_thirty_times_each(store, make_pairs, plan):
+    store.add_pairs(make_pairs(30))
+    raters = [store.invite(f"person {number}")[0] for number in range(20)]
+    twenty = replace(plan, slots=20)
+
+    def save_thirty(rater):
+        given = store.hand_out(rater, twenty, limit=30)
+        for blind in given:
+            store.save(blind.presentation, {"fluency": "A"}, rater=rater)
+            store.current(blind.presentation, rater=rater)
+        return len(given)
+
+    assert at_once([lambda rater=rater: save_thirty(rater) for rater in raters]) == [30] * 20
+    assert len(store.tidy()) == 600
+
+
+def test_many_stores_of_one_file_take_turns(store_url, make_pairs, plan):
+    with Store.open(store_url, create=True) as store:
+        store.add_pairs(make_pairs(5))
+
+    def rate(number):
+        with Store.open(store_url) as mine:
+            return rate_all(mine, mine.rater(f"simulated {number}", "simulated"), replace(plan, slots=8))
+
+    assert at_once([lambda number=number: rate(number) for number in range(8)]) == [5] * 8
+
+
+def test_a_database_made_by_many_at_once_is_made_once(store_url):
+    def make():
+        with Store.open(store_url, create=True) as store:
+            return store.pairs()
+
+    assert at_once([make] * 8) == [[]] * 8
+
+
+def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock):
+    from sqlalchemy import func, select
+
+    from guard_eval.store import Answer, schema
+
+    store.add_pairs(make_pairs(1))
+    judge = store.rater("judge", "model")
+    number = store.hand_out(judge, plan)[0].presentation
+    common = {"key": "k", "presentation": number, "status": 200, "request_id": None, "model": None}
+    answers = [
+        Answer(**common, body=bytes([index]), input_tokens=1, output_tokens=1, seconds=1.0, at=clock())
+        for index in range(10)
+    ]
+    at_once([lambda answer=answer: store.journal(answer) for answer in answers])
+    with store._database.read() as connection:
+        statement = select(func.count(), func.max(schema.answer.c.attempt)).select_from(schema.answer)
+        assert tuple(connection.execute(statement).one()) == (10, 9)
+
+
+@pytest.mark.postgres
+def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
+    postgres_url, make_pairs, plan, clock, monkeypatch
+):
+    """On PostgreSQL a verdict can come when a hand-out has just found the slot free; it goes on."""
+    one = replace(plan, slots=1)
+    look = handout._holders
+    with Store.open(postgres_url, create=True, clock=clock) as store:
+        store.add_pairs(make_pairs(2))
+        late, new = (store.invite(name)[0] for name in ("late", "new"))
+        held = {blind.prompt: blind for blind in store.hand_out(late, one, limit=2)}
+        clock.advance(hours=1)
+        chosen = []
+
+        def look_then_wait(turn, pair_ids):
+            holders = look(turn, pair_ids)
+            prompts = {pair.id: pair.prompt for pair in store.pairs()}
+            chosen.append(prompts[pair_ids[0]])
+            assert not store.save(held[chosen[0]].presentation, {"fluency": "A"}, rater=late).surplus
+            return holders
+
+        monkeypatch.setattr(handout, "_holders", look_then_wait)
+        given = store.hand_out(new, one)
+    assert {given[0].prompt, chosen[0]} == set(held)

@@ -1,0 +1,53 @@
+"""A verdict that was acknowledged is there, however its writer ended."""
+
+import signal
+import subprocess
+import sys
+
+from guard_eval.store import Store
+
+WRITER = """
+import sys
+from datetime import timedelta
+from guard_eval.store import Plan, Store
+
+store = Store.open(sys.argv[1])
+rater = store.rater("simulated", "simulated")
+plan = Plan(seed=1, slots=1, lease=timedelta(minutes=30))
+for turn in range(1_000_000):
+    for blind in store.hand_out(rater, plan, limit=1):
+        for choice in ("A", "B"):
+            store.save(blind.presentation, {"fluency": choice, "coherence": "tie"}, rater=rater)
+            print(blind.presentation, choice, flush=True)
+"""
+
+
+def test_a_killed_writer_loses_nothing_it_acknowledged(store_url, make_pairs):
+    with Store.open(store_url, create=True) as store:
+        store.add_pairs(make_pairs(3000))
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, store_url], stdout=subprocess.PIPE, text=True)
+    lines = [writer.stdout.readline() for _ in range(81)]
+    writer.send_signal(signal.SIGKILL)
+    lines += writer.stdout.readlines()
+    writer.stdout.close()
+    assert writer.wait(timeout=30) == -signal.SIGKILL
+    acknowledged = {}
+    for number, choice in (line.split() for line in lines if line.endswith("\n")):
+        acknowledged[int(number)] = choice
+    assert 40 < len(acknowledged) < 3000
+
+    with Store.open(store_url) as store:
+        rater = store.rater("simulated", "simulated")
+        stored = {number: store.current(number, rater=rater) for number in acknowledged}
+        last = max(acknowledged)
+        for number, choice in acknowledged.items():
+            assert stored[number]["coherence"] == "tie"
+            # the last one's second choice may have been on disk without having been acknowledged yet
+            assert stored[number]["fluency"] == choice or (
+                number == last and stored[number]["fluency"] == "B"
+            )
+        # a verdict is whole or absent: never one criterion of two
+        rows = store.tidy()
+        assert {row.criterion for row in rows} == {"fluency", "coherence"}
+        assert len(rows) == 2 * len({row.presentation for row in rows})
+        assert len(rows) // 2 - len(acknowledged) in {0, 1}

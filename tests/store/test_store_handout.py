@@ -1,0 +1,273 @@
+"""Who is shown what, on which side, for how long."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.records import content_id
+from guard_eval.store import RaterProgress
+
+
+def people(store, count):
+    return [store.invite(f"person {number}")[0] for number in range(count)]
+
+
+def rate_all(store, rater, plan):
+    """Rate until nothing is left; return the prompts in the order shown."""
+    prompts = []
+    while given := store.hand_out(rater, plan):
+        store.save(given[0].presentation, {"fluency": "A"}, rater=rater)
+        prompts.append(given[0].prompt)
+    return prompts
+
+
+def test_a_rater_sees_every_pair_once_in_the_seeds_order(store, make_pairs, plan):
+    pairs = make_pairs(9)
+    store.add_pairs(pairs)
+    ann, ben = people(store, 2)
+    expected = [pair.prompt for pair in sorted(pairs, key=lambda pair: content_id(7, ann.name, pair.id))]
+    assert rate_all(store, ann, plan) == expected
+    assert store.hand_out(ann, plan) == []
+    other = rate_all(store, ben, plan)
+    assert sorted(other) == sorted(expected)
+    assert other != expected
+
+
+def test_a_pair_gets_as_many_raters_as_it_has_slots(store, make_pairs, plan):
+    store.add_pairs(make_pairs(5))
+    counts = [len(rate_all(store, rater, plan)) for rater in people(store, 3)]
+    assert counts == [5, 5, 0]
+    assert set(Counter(row.pair_id for row in store.tidy()).values()) == {2}
+
+
+def test_a_blind_pair_holds_the_two_texts_and_no_name(store, make_pairs, plan):
+    pairs = make_pairs(4)
+    store.add_pairs(pairs)
+    given = store.hand_out(people(store, 1)[0], plan, limit=4)
+    assert {frozenset((blind.text_a, blind.text_b)) for blind in given} == {
+        frozenset((pair.text_a, pair.text_b)) for pair in pairs
+    }
+    assert not any(name in repr(blind) for blind in given for name in ("guard", "top_k", "wiki", "prompt-"))
+
+
+def test_sides_follow_the_parity_of_position_and_slot(store, make_pairs, plan):
+    """Position 0: slot 0 shows a first, slot 1 shows b first; position 1: the other way round."""
+    pairs = make_pairs(2)
+    store.add_pairs(pairs)
+    first, second = people(store, 2)
+    shown = [
+        {blind.prompt: blind.text_a for blind in store.hand_out(who, plan, limit=2)}
+        for who in (first, second)
+    ]
+    assert shown[0] == {pairs[0].prompt: pairs[0].text_a, pairs[1].prompt: pairs[1].text_b}
+    assert shown[1] == {pairs[0].prompt: pairs[0].text_b, pairs[1].prompt: pairs[1].text_a}
+
+
+def test_sides_are_balanced_per_rater_and_per_pair(store, make_pairs, plan):
+    store.add_pairs(make_pairs(10))
+    for rater in people(store, 4):
+        rate_all(store, rater, replace(plan, slots=4))
+    rows = store.tidy()
+    assert len(rows) == 40
+    for key in ("rater", "pair_id"):
+        firsts = Counter((getattr(row, key), row.shown_first) for row in rows)
+        halves = {5} if key == "rater" else {2}
+        assert set(firsts.values()) == halves
+
+
+def test_an_open_pair_is_given_again_with_a_new_lease(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(3))
+    ann, ben = people(store, 2)
+    one = replace(plan, slots=1)
+    given = store.hand_out(ann, one)
+    clock.advance(minutes=29)
+    assert store.hand_out(ann, one) == given
+    clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
+    assert given[0].prompt not in rate_all(store, ben, one)
+    assert store.raters()[0] == RaterProgress(
+        name=ann.name, kind="person", revoked=False, handed_out=1, rated=0
+    )
+
+
+def test_open_pairs_come_first_and_free_ones_fill_up(store, make_pairs, plan):
+    store.add_pairs(make_pairs(5))
+    ann = people(store, 1)[0]
+    first = store.hand_out(ann, plan, limit=2)
+    assert len(first) == 2
+    more = store.hand_out(ann, plan, limit=4)
+    assert more[:2] == first
+    assert len({blind.presentation for blind in more}) == 4
+    assert len(store.hand_out(ann, plan, limit=100)) == 5
+    assert store.hand_out(ann, plan, limit=1) == first[:1]
+    assert store.hand_out(ann, plan, limit=0) == []
+
+
+def test_a_lease_that_is_over_gives_the_slot_to_another(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(1))
+    ann, ben, eve = people(store, 3)
+    one = replace(plan, slots=1)
+    abandoned = store.hand_out(ann, one)[0]
+    clock.advance(minutes=29, seconds=59)
+    assert store.hand_out(ben, one) == []
+    clock.advance(seconds=1)
+    taken = store.hand_out(ben, one)[0]
+    assert (taken.text_a, taken.text_b) == (abandoned.text_a, abandoned.text_b)
+    assert taken.presentation != abandoned.presentation
+    assert store.hand_out(ann, one) == []  # its slot has gone, and nobody sees a pair twice
+    assert store.hand_out(eve, one) == []
+    assert store.progress(ann, one) == (0, 0)
+
+    late = store.save(abandoned.presentation, {"fluency": "A"}, rater=ann)
+    counted = store.save(taken.presentation, {"fluency": "B"}, rater=ben)
+    assert (late.surplus, counted.surplus) == (True, False)
+    assert [row.rater for row in store.tidy()] == [ben.name]
+    assert [(row.rater, row.surplus) for row in store.tidy(include_surplus=True)] == [
+        (ann.name, True),
+        (ben.name, False),
+    ]
+
+
+def test_a_late_verdict_counts_while_nobody_took_the_slot(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(1))
+    ann, ben = people(store, 2)
+    one = replace(plan, slots=1)
+    given = store.hand_out(ann, one)[0]
+    clock.advance(days=3)
+    assert not store.save(given.presentation, {"fluency": "A"}, rater=ann).surplus
+    assert store.hand_out(ben, one) == []
+
+
+def test_a_slot_can_be_abandoned_again_and_again(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(1))
+    one = replace(plan, slots=1)
+    raters = people(store, 4)
+    given = []
+    for rater in raters:
+        given += store.hand_out(rater, one)
+        clock.advance(hours=1)
+    assert len({blind.presentation for blind in given}) == 4
+    saved = [
+        store.save(blind.presentation, {"fluency": "A"}, rater=rater).surplus
+        for blind, rater in zip(given, raters, strict=True)
+    ]
+    assert saved == [True, True, True, False]
+    assert len(store.tidy()) == 1
+
+
+def test_a_model_sees_a_pair_once_per_slot_in_both_orders(store, make_pairs, plan, clock):
+    pairs = make_pairs(3)
+    store.add_pairs(pairs)
+    judge = store.rater("judge", "model")
+    given = store.hand_out(judge, plan, limit=100)
+    assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in pairs}
+    assert {(blind.text_a, blind.text_b) for blind in given} == {
+        texts for pair in pairs for texts in ((pair.text_a, pair.text_b), (pair.text_b, pair.text_a))
+    }
+    clock.advance(days=1)
+    assert store.hand_out(judge, plan, limit=100) == given
+    for blind in given:
+        store.save(blind.presentation, {"fluency": "A"}, rater=judge)
+    assert store.hand_out(judge, plan) == []
+
+
+def test_limits_split_a_models_pair_without_loss(store, make_pairs, plan):
+    store.add_pairs(make_pairs(3))
+    judge = store.rater("judge", "model")
+    seen = []
+    for _ in range(6):
+        blind = store.hand_out(judge, plan)[0]
+        store.save(blind.presentation, {"fluency": "A"}, rater=judge)
+        seen.append((blind.prompt, blind.text_a))
+    assert len(set(seen)) == 6
+    assert store.hand_out(judge, plan) == []
+
+
+def test_pools_do_not_take_each_others_slots(store, make_pairs, plan):
+    store.add_pairs(make_pairs(2))
+    one = replace(plan, slots=1)
+    raters = [
+        store.invite("Ann")[0],
+        store.rater("simulated", "simulated"),
+        store.rater("judge", "model"),
+        store.rater("people", "model"),
+    ]
+    assert [len(rate_all(store, rater, one)) for rater in raters] == [2, 2, 2, 2]
+    assert rate_all(store, store.rater("another simulated", "simulated"), one) == []
+
+
+def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
+    store.add_pairs(make_pairs(4))
+    ann, ben, eve = people(store, 3)
+    assert store.progress(ann, plan) == (0, 4)
+    given = store.hand_out(ann, plan, limit=2)
+    assert store.progress(ann, plan) == (0, 4)
+    store.save(given[0].presentation, {"fluency": "A"}, rater=ann)
+    assert store.progress(ann, plan) == (1, 3)
+    rate_all(store, ben, plan)
+    assert store.progress(ben, plan) == (4, 0)
+    assert store.progress(eve, plan) == (0, 2)  # Ann holds two of the four pairs, Ben has rated all
+    judge = store.rater("judge", "model")
+    assert store.progress(judge, plan) == (0, 8)
+    blind = store.hand_out(judge, plan, limit=3)[0]
+    assert store.progress(judge, plan) == (0, 8)
+    store.save(blind.presentation, {"fluency": "A"}, rater=judge)
+    assert store.progress(judge, plan) == (1, 7)
+
+
+def test_pairs_added_later_are_handed_out_too(store, make_pairs, plan):
+    store.add_pairs(make_pairs(2))
+    ann = people(store, 1)[0]
+    assert len(rate_all(store, ann, plan)) == 2
+    store.add_pairs(make_pairs(5))
+    assert len(rate_all(store, ann, plan)) == 3
+
+
+def test_more_slots_mean_more_ratings(store, make_pairs, plan):
+    store.add_pairs(make_pairs(2))
+    ann, ben = people(store, 2)
+    assert len(rate_all(store, ann, replace(plan, slots=1))) == 2
+    assert rate_all(store, ben, replace(plan, slots=1)) == []
+    assert len(rate_all(store, ben, replace(plan, slots=2))) == 2
+
+
+def test_without_pairs_there_is_nothing(store, plan):
+    ann = people(store, 1)[0]
+    assert store.hand_out(ann, plan) == []
+    assert store.progress(ann, plan) == (0, 0)
+
+
+def test_hundreds_at_once(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1100))
+    judge = store.rater("judge", "model")
+    given = store.hand_out(judge, plan, limit=10_000)
+    assert len({blind.presentation for blind in given}) == 2200
+    assert store.hand_out(judge, plan, limit=10_000) == given
+
+
+def test_a_plan_without_slots_is_refused(store, plan):
+    ann = people(store, 1)[0]
+    with pytest.raises(StudyError, match="0 slots"):
+        store.hand_out(ann, replace(plan, slots=0))
+
+
+def test_hand_out_stays_cheap_late_in_a_large_study(store, make_pairs):
+    """The number of statements does not grow with the study; time would depend on the machine."""
+    from sqlalchemy import event
+
+    from guard_eval.store import Plan
+
+    store.add_pairs(make_pairs(200))
+    plan = Plan(seed=1, slots=2, lease=timedelta(hours=1))
+    ann = people(store, 1)[0]
+    counts = []
+    event.listen(store._database.engine, "before_cursor_execute", lambda *_: counts.append(1))
+    sizes = []
+    for _ in range(50):
+        before = len(counts)
+        blind = store.hand_out(ann, plan)[0]
+        sizes.append(len(counts) - before)
+        store.save(blind.presentation, {"fluency": "A"}, rater=ann)
+    assert max(sizes[1:]) <= 10

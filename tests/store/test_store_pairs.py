@@ -1,0 +1,103 @@
+"""Pairs go in once and come out as they were, whatever their texts hold."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Pair, content_id
+
+AWKWARD = [
+    "",
+    " ",
+    "nul \x00 within",
+    "\x00",
+    "lone surrogate \ud800 and \udfff",
+    "a pair of lone surrogates \ud83d\ude00 that must not become one emoji",
+    "an escape already \x1a0000 \x1a \x1ad800",
+    "\u202eright to left\u202c \u200f עברית العربية",
+    "😀 é e\u0301 \ufeff \uffff \U0010ffff",
+    "line\r\nends\rand\ttabs\u2028",
+    "'; DROP TABLE pair; -- %s %(x)s :name \\ \\x00",
+    "long " * 20_000,
+]
+
+
+def awkward(pair: Pair, text: str) -> Pair:
+    changed = replace(pair, prompt=text, text_a=text, text_b=text + "!", dataset=text, prompt_id=text)
+    return replace(changed, id=content_id(text))
+
+
+def test_pairs_come_out_in_position_order(store, make_pairs):
+    pairs = make_pairs(12)
+    assert store.add_pairs(pairs[::-1]) == 12
+    assert store.pairs() == pairs
+
+
+def test_adding_again_adds_only_what_is_new(store, make_pairs):
+    assert store.add_pairs(make_pairs(3)) == 3
+    assert store.add_pairs(make_pairs(5)) == 2
+    assert store.add_pairs(make_pairs(5)) == 0
+    assert store.add_pairs([]) == 0
+    assert store.pairs() == make_pairs(5)
+
+
+def test_one_pair_twice_in_a_call_is_one_pair(store, make_pairs):
+    pair = make_pairs(1)[0]
+    assert store.add_pairs([pair, pair]) == 1
+    assert store.pairs() == [pair]
+
+
+@pytest.mark.parametrize("stored_before", [True, False])
+def test_same_id_with_another_text_is_refused_and_nothing_is_added(store, make_pairs, stored_before):
+    first, second = make_pairs(2)
+    other = replace(first, text_b="another text", dataset="another")
+    if stored_before:
+        store.add_pairs([first])
+    with pytest.raises(StudyError, match=f"{first.id}.*another dataset and text_b.*new study"):
+        store.add_pairs([second, first, other])
+    assert store.pairs() == ([first] if stored_before else [])
+
+
+def test_a_study_that_grows_keeps_its_pairs_where_they_were_and_fills_the_gaps(store, make_pairs):
+    old = make_pairs(4)
+    store.add_pairs(old)
+    # the larger study shuffles anew: the old pairs to 5, 4, 3, 2, the new ones to 0 and 1, which are taken
+    first, second = make_pairs(6)[4:]
+    grown = [replace(pair, position=5 - pair.position) for pair in old]
+    assert store.add_pairs([*grown, replace(first, position=0), replace(second, position=1)]) == 2
+    assert store.pairs() == [*old, replace(first, position=4), replace(second, position=5)]
+
+
+def test_a_pair_of_one_method_is_refused(store, make_pairs):
+    with pytest.raises(StudyError, match="compares 'guard' with itself"):
+        store.add_pairs([replace(make_pairs(1)[0], method_b="guard")])
+
+
+def test_a_method_named_tie_is_refused(store, make_pairs):
+    with pytest.raises(StudyError, match="named 'tie'"):
+        store.add_pairs([replace(make_pairs(1)[0], method_b="tie")])
+
+
+def test_a_bad_id_is_refused(store, make_pairs):
+    for bad in ("", " ", "x" * 201, "nul \x00", "\ud800"):
+        with pytest.raises(StudyError, match="pair id"):
+            store.add_pairs([replace(make_pairs(1)[0], id=bad)])
+
+
+def test_awkward_texts_come_back_as_they_were(store, make_pairs):
+    pairs = [replace(awkward(make_pairs(1)[0], text), position=number) for number, text in enumerate(AWKWARD)]
+    store.add_pairs(pairs)
+    assert store.pairs() == pairs
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(categories=None)) | st.text("\x00\x1a0d8\ud800\udc00ef"))
+@example("\x1a1a1a")
+def test_any_text_comes_back_as_it_was(store, make_pairs, text):
+    pair = awkward(make_pairs(1)[0], text)
+    store.add_pairs([pair])
+    assert pair in [replace(stored, position=pair.position) for stored in store.pairs()]
+    assert store.add_pairs([pair]) == 0

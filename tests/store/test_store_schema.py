@@ -1,0 +1,197 @@
+"""The migration, the tables the code knows, and what the database itself refuses."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import CheckConstraint, inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from guard_eval.errors import StudyError
+from guard_eval.store import Answer, Store, upgrade
+from guard_eval.store.schema import VERSION_TABLE, metadata
+
+
+def execute(store, statement):
+    """Run a statement in a transaction; return the first value of its rows, if it has any."""
+    with store._database.engine.connect() as connection, connection.begin():
+        result = connection.execute(text(statement))
+        return result.scalar() if result.returns_rows else None
+
+
+@pytest.fixture
+def filled(store, make_pairs, plan, clock):
+    """A store with one row in every table."""
+    store.add_pairs(make_pairs(2))
+    judge = store.rater("judge", "model")
+    number = store.hand_out(judge, plan)[0].presentation
+    store.save(number, {"fluency": "A"}, rater=judge)
+    store.fail(number, "refusal", "")
+    entry = {
+        "key": "k",
+        "presentation": number,
+        "status": 200,
+        "body": b"",
+        "request_id": None,
+        "model": None,
+    }
+    store.journal(Answer(**entry, input_tokens=1, output_tokens=1, seconds=1.0, at=clock()))
+    return store
+
+
+def test_the_migration_makes_the_tables_the_code_knows(store):
+    with store._database.read() as connection:
+        options = {"compare_type": True, "compare_server_default": True, "version_table": VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, metadata) == []
+        found = inspect(connection)
+        for table in metadata.tables.values():
+            names = {constraint["name"] for constraint in found.get_check_constraints(table.name)}
+            assert names == {rule.name for rule in table.constraints if isinstance(rule, CheckConstraint)}
+
+
+@pytest.mark.parametrize("table", ["verdict", "answer"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE {} SET at = at", "DELETE FROM {}", "DELETE FROM {} WHERE 1 = 1"]
+)
+def test_verdicts_and_answers_cannot_be_changed_or_removed(filled, table, statement):
+    with pytest.raises(DBAPIError, match=f"{table} is append-only"):
+        execute(filled, statement.format(table))
+    assert len(filled.tidy()) == len(filled.answers()) == 1
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("table", ["verdict", "answer"])
+def test_postgresql_does_not_truncate_them_either(postgres_url, table):
+    with Store.open(postgres_url, create=True) as store, pytest.raises(DBAPIError, match="append-only"):
+        execute(store, f"TRUNCATE {table}")
+
+
+VERDICT = "INSERT INTO verdict (presentation_id, criterion, revision, choice, at)"
+SHOWN = "pair_id, rater_id, pool, slot, first, handed_out, leased_until"
+PRESENTATION = f"INSERT INTO presentation ({SHOWN}, attempt, superseded)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        {
+            "a choice that is none": f"{VERDICT} SELECT 1, 'x', 0, 'C', at FROM verdict",
+            "a negative revision": f"{VERDICT} SELECT 1, 'x', -1, 'A', at FROM verdict",
+            "a verdict on nothing": f"{VERDICT} SELECT 99, 'x', 0, 'A', at FROM verdict",
+            "a revision twice": "INSERT INTO verdict SELECT * FROM verdict",
+            "an attempt twice": "INSERT INTO answer SELECT * FROM answer",
+        },
+        {
+            "a third side": "UPDATE presentation SET first = 'c'",
+            "a negative slot": "UPDATE presentation SET slot = -1",
+            "a showing of nothing": "UPDATE presentation SET pair_id = 'none'",
+            "a showing to nobody": "UPDATE presentation SET rater_id = 99",
+            "a second holder": f"{PRESENTATION} SELECT {SHOWN}, attempt + 1, superseded FROM presentation",
+            "an attempt twice": f"{PRESENTATION} SELECT {SHOWN}, attempt, 1 = 1 FROM presentation",
+        },
+        {
+            "a kind that is none": "UPDATE rater SET kind = 'robot'",
+            "verdicts without rater": "DELETE FROM rater",
+            "verdicts without pair": "DELETE FROM pair",
+        },
+    ],
+    ids=["collected", "presentation", "study"],
+)
+def test_the_database_itself_refuses(filled, statements):
+    for statement in statements.values():
+        with pytest.raises(DBAPIError):
+            execute(filled, statement)
+
+
+def test_a_person_cannot_hold_a_pair_twice_even_by_hand(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1))
+    store.hand_out(store.invite("Ann")[0], plan)
+    columns = "pair_id, rater_id, pool, attempt, first, handed_out, leased_until, superseded"
+    with pytest.raises(
+        DBAPIError, match=r"uq_presentation_once|presentation\.rater_id, presentation\.pair_id"
+    ):
+        execute(store, f"INSERT INTO presentation ({columns}, slot) SELECT {columns}, 1 FROM presentation")
+
+
+def test_sqlite_is_set_up_to_keep_what_it_acknowledges(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
+        found = {
+            name: execute(store, f"PRAGMA {name}")
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert found == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 60_000,
+    }  # 2 is FULL
+
+
+@pytest.mark.postgres
+def test_postgresql_waits_for_the_disk_even_where_the_server_does_not(postgres_server):
+    url = postgres_server.new_database()
+    with Store.open(url, create=True) as store:
+        name = store._database.url.database
+        execute(store, f"ALTER DATABASE {name} SET synchronous_commit = off")
+        execute(store, f"ALTER DATABASE {name} SET timezone = 'Asia/Kathmandu'")
+    with Store.open(url) as store:
+        assert execute(store, "SHOW synchronous_commit") == "on"
+        assert execute(store, "SHOW timezone") == "Asia/Kathmandu"
+    postgres_server.drop_database(url)
+
+
+def test_creating_again_changes_nothing(filled, store_url):
+    rows = filled.tidy()
+    with Store.open(store_url, create=True) as again:
+        assert again.tidy() == rows
+
+
+def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
+    filled, store_url, tmp_path, monkeypatch, plan
+):
+    rows = filled.tidy()
+    newer = tmp_path / "migrations"
+    shutil.copytree(upgrade.MIGRATIONS, newer, ignore=shutil.ignore_patterns("__pycache__"))
+    (newer / "versions" / "v0002_second.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0002'\ndown_revision = '0001'\n\n\n"
+        "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(upgrade, "MIGRATIONS", newer)
+        with pytest.raises(
+            StudyError, match=r"has schema version 0001, this package 0002; run: guard-eval pair STUDY"
+        ):
+            Store.open(store_url)
+        with Store.open(store_url, create=True) as upgraded:
+            assert upgraded.tidy() == rows
+            assert execute(upgraded, "SELECT count(note) FROM meta") == 0
+    for create in (False, True):
+        with pytest.raises(StudyError, match=r"schema version 0002, newer than 0001.*pip install --upgrade"):
+            Store.open(store_url, create=create)
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url, tmp_path, monkeypatch):
+    rows = filled.tidy()
+    broken = tmp_path / "migrations"
+    shutil.copytree(upgrade.MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
+    (broken / "versions" / "v0002_second.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0002'\ndown_revision = '0001'\n\n\n"
+        "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
+        "    raise RuntimeError('half way')\n"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(upgrade, "MIGRATIONS", broken)
+        with pytest.raises(RuntimeError, match="half way"):
+            Store.open(store_url, create=True)
+    with Store.open(store_url) as untouched:
+        assert untouched.tidy() == rows
+        with untouched._database.read() as connection:
+            assert "note" not in {column["name"] for column in inspect(connection).get_columns("meta")}
+
+
+def test_the_package_knows_one_line_of_versions():
+    files = sorted(path.name for path in (Path(upgrade.MIGRATIONS) / "versions").glob("v*.py"))
+    assert [f"v{version}_" for version in upgrade._known(upgrade.MIGRATIONS)] == [name[:6] for name in files]

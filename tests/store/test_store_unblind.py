@@ -1,0 +1,134 @@
+"""Letters become methods once, and rightly."""
+
+from collections import Counter
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.exc import StatementError
+
+from guard_eval.store import TidyRow
+from guard_eval.store.unblind import resolve
+
+
+@pytest.mark.parametrize(
+    ("first", "choice", "expected"),
+    [
+        ("a", "A", "guard"),  # guard's text was on the left, and the left was better
+        ("a", "B", "top_k(k=50)"),
+        ("a", "tie", "tie"),
+        ("b", "A", "top_k(k=50)"),  # top-k's text was on the left
+        ("b", "B", "guard"),
+        ("b", "tie", "tie"),
+    ],
+)
+def test_a_letter_names_the_method_whose_text_it_stood_over(make_pairs, first, choice, expected):
+    assert resolve(make_pairs(1)[0], first, choice) == expected
+
+
+def test_a_row_says_everything(store, make_pairs, plan, clock):
+    pair = replace(make_pairs(1)[0], text_a="four", text_b="six\x00é😀", position=1)
+    store.add_pairs([pair])
+    ann, _ = store.invite("Ann")
+    blind = store.hand_out(ann, plan)[0]
+    assert blind.text_a == "six\x00é😀"  # an odd position shows b first
+    clock.advance(seconds=60)
+    store.save(blind.presentation, {"fluency": "A"}, rater=ann, seconds=60.0, active_seconds=41.5)
+    assert store.tidy() == [
+        TidyRow(
+            pair_id=pair.id,
+            dataset="wikinews",
+            method_a="guard",
+            method_b="top_k(k=50)",
+            rater="Ann",
+            criterion="fluency",
+            verdict="top_k(k=50)",
+            rater_kind="person",
+            presentation=blind.presentation,
+            slot=0,
+            shown_first="top_k(k=50)",
+            seconds=60.0,
+            active_seconds=41.5,
+            at="2026-01-02T03:05:05.678+00:00",
+            length_a=4,
+            length_b=6,
+            surplus=False,
+        )
+    ]
+
+
+def test_moments_are_utc_whatever_zone_the_clock_has(store_url, make_pairs, plan, clock):
+    from datetime import timedelta, timezone
+
+    from guard_eval.store import Store
+
+    there = timezone(timedelta(hours=9, minutes=30))
+    with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
+        store.add_pairs(make_pairs(1))
+        ann, _ = store.invite("Ann")
+        store.save(store.hand_out(ann, plan)[0].presentation, {"fluency": "A"}, rater=ann)
+        assert store.tidy()[0].at == "2026-01-02T03:04:05.678+00:00"
+
+
+def test_a_clock_without_a_zone_is_a_mistake_of_the_program(store_url):
+    from datetime import datetime
+
+    from guard_eval.store import Store
+
+    local = datetime(2026, 1, 2)  # noqa: DTZ001 (that is the mistake)
+    with Store.open(store_url, create=True, clock=lambda: local) as store:
+        with pytest.raises(StatementError, match="has no time zone"):
+            store.invite("Ann")
+        assert store.raters() == []
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(preferred=st.sampled_from(["a", "b", "tie"]), position=st.integers(0, 9))
+def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, preferred, position):
+    """A judge that knows which text it likes, by its words, names that method in both orders."""
+    pairs = {pair.prompt: pair for pair in make_pairs(10)}
+    store.add_pairs(list(pairs.values()))
+    judge = store.rater(f"judge {len(store.raters())}", "model")
+    given = [
+        blind for blind in store.hand_out(judge, plan, limit=20) if blind.prompt.endswith(f" {position}")
+    ]
+    assert len(given) == 2
+    assert given[0].text_a == given[1].text_b
+    for blind in given:
+        pair = pairs[blind.prompt]
+        liked = {"a": pair.text_a, "b": pair.text_b}.get(preferred)
+        choice = "tie" if liked is None else "A" if blind.text_a == liked else "B"
+        store.save(blind.presentation, {"fluency": choice}, rater=judge)
+    rows = [row for row in store.tidy() if row.rater == judge.name]
+    method = {"a": "guard", "b": "top_k(k=50)", "tie": "tie"}[preferred]
+    assert [row.verdict for row in rows] == [method, method]
+    assert {row.shown_first for row in rows} == {"guard", "top_k(k=50)"}
+
+
+def test_rows_come_in_one_order(store, make_pairs, plan):
+    store.add_pairs(make_pairs(3))
+    for name in ("b", "a"):
+        rater, _ = store.invite(name)
+        for blind in store.hand_out(rater, plan, limit=3):
+            store.save(blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
+    rows = store.tidy()
+    prompts = {pair.id: pair.position for pair in store.pairs()}
+    keys = [(prompts[row.pair_id], row.rater, row.criterion) for row in rows]
+    assert keys == sorted(keys)
+    assert len(keys) == 3 * 2 * 2
+    assert set(Counter(row.verdict for row in rows)) == {"guard", "top_k(k=50)"}
+
+
+def test_nothing_rated_gives_no_rows(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1))
+    store.hand_out(store.invite("Ann")[0], plan)
+    assert store.tidy() == store.tidy(include_surplus=True) == []
+
+
+def test_a_row_is_plain_values(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1))
+    ann, _ = store.invite("Ann")
+    store.save(store.hand_out(ann, plan)[0].presentation, {"fluency": "A"}, rater=ann)
+    kinds = {type(value) for value in asdict(store.tidy()[0]).values()}
+    assert kinds == {str, int, bool, type(None)}
