@@ -43,12 +43,12 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.text import Text
 
     rows = [list(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for index, column in enumerate(columns):
         numeric = all(
             row[index] == "" or row[index].lstrip("-−").replace(".", "", 1).isdigit() for row in rows
         )
-        table.add_column(Text(column), justify="right" if numeric else "left")
+        table.add_column(Text(column), justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table, soft_wrap=False)

@@ -51,7 +51,7 @@ def run(study: Study, *, dry_run: bool = False) -> None:
 def _make(study: Study, missing: dict[str, list[Prompt]]) -> None:
     from guard_eval.continuations import append_continuations, continuation_file
     from guard_eval.engines.loading import load
-    from guard_eval.engines.local import generate
+    from guard_eval.engines.local import generate, warm_up
     from guard_eval.strategies import parse
 
     settings = study.settings
@@ -63,9 +63,12 @@ def _make(study: Study, missing: dict[str, list[Prompt]]) -> None:
             dtype=settings.model.dtype,
             device=settings.model.device,
         )
+        warm_up(loaded)
     say(f"{loaded.name} ({loaded.revision}), {loaded.dtype} on {loaded.device}")
     with progress("texts") as bar:
         for strategy, prompts in missing.items():
+            if not prompts:
+                continue
             task = bar.add_task(strategy, total=len(prompts), note="")
             tokens = seconds = 0.0
             for batch in generate(

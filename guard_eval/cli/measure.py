@@ -48,7 +48,8 @@ def run(study: Study, *, batch_size: int = 16) -> None:
     rows = [metrics_row(group, scores, coherence_model=scorer) for _, group in sorted(groups.items())]
     write_metrics(rows, study.metrics_path)
     _show(rows)
-    say(f"coherence: mean log-likelihood per token under {scorer}; diversity: {rows[0].diversity_signature}")
+    say(f"coherence: mean log-likelihood per token under {scorer}")
+    say(f"diversity: {rows[0].diversity_signature}")
     say(f"metrics: {study.metrics_path}")
 
 
@@ -91,33 +92,24 @@ def _coherence(
 
 
 def _show(rows: Sequence[MetricsRow]) -> None:
-    def cell(value: float | None, digits: int = 2) -> str:
-        return "" if value is None else f"{value:.{digits}f}"
-
-    say_table(
-        [
-            "dataset",
-            "strategy",
-            "texts",
-            "diversity %",
-            "rep-2 %",
-            "rep-4 %",
-            "coherence",
-            "tokens",
-            "tokens/s",
-        ],
-        [
+    for dataset in sorted({row.dataset for row in rows}):
+        mine = [row for row in rows if row.dataset == dataset]
+        say(f"\n{dataset}, {max(row.texts for row in mine)} texts each")
+        say_table(
+            ["strategy", "diversity %", "rep-4 %", "coherence", "tokens", "tokens/s"],
             [
-                row.dataset,
-                row.strategy,
-                str(row.texts),
-                cell(row.diversity),
-                cell(row.rep_2),
-                cell(row.rep_4),
-                cell(row.coherence),
-                cell(row.tokens, 1),
-                cell(row.tokens_per_second, 0),
-            ]
-            for row in rows
-        ],
-    )
+                [
+                    row.strategy,
+                    _cell(row.diversity),
+                    _cell(row.rep_4),
+                    _cell(row.coherence),
+                    _cell(row.tokens, 1),
+                    _cell(row.tokens_per_second, 0),
+                ]
+                for row in mine
+            ],
+        )
+
+
+def _cell(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"

@@ -12,8 +12,11 @@ from guard_eval.cli.console import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
+
     from analysis.report import Context, Example
-    from guard_eval.records import Pair
+    from guard_eval.records import Pair, RaterKind
+    from guard_eval.store import Store
     from guard_eval.study import Study
 
 EXAMPLES = 6
@@ -53,9 +56,7 @@ def run(study: Study, *, output: Path | None = None) -> Path:
             raise StudyError(
                 f"{study.folder} has no verdicts yet; collect some: guard-eval annotate or guard-eval judge"
             )
-        context = _context(
-            study, store.pairs(), stored_hash=store.study_hash(), failures=_count_failures(store)
-        )
+        context = _context(study, store, {row.rater_kind for row in rows})
     report = write_report(pd.DataFrame([asdict(row) for row in rows]), output or study.report, context)
     return _say_report(report.paths, report.summary)
 
@@ -83,32 +84,71 @@ def _say_report(paths: Sequence[Path], summary: str) -> Path:
     return page
 
 
-def _context(
-    study: Study, pairs: Sequence[Pair], *, stored_hash: str | None, failures: tuple[tuple[str, int], ...]
-) -> Context:
-    import pandas as pd
+def _context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
+    from collections import Counter
 
     from analysis.report import Context
 
     settings = study.settings
-    asked = dict.fromkeys(
-        [*settings.annotation.criteria, *(c for judge in settings.judge for c in judge.criteria)]
-    )
-    metrics = pd.read_csv(study.metrics_path) if study.metrics_path.exists() else None
+    metrics = _read_metrics(study.metrics_path)
+    pairs = sorted(store.pairs(), key=lambda pair: pair.id)
     return Context(
         name=settings.name,
         question=settings.question,
         seed=settings.seed,
         study_hash=study.hash,
-        stored_hash=stored_hash,
-        planned=tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked),
+        stored_hash=store.study_hash(),
+        planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         metrics=metrics,
-        examples=tuple(_example(pair) for pair in sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        failures=failures,
+        metrics_notes=() if metrics is None else _metrics_notes(metrics),
+        examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
+        failures=tuple(sorted(Counter(failure.kind for failure in store.failures()).items())),
         versions=_versions(),
         settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
         command=f"guard-eval report {study.folder.name}",
+    )
+
+
+def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
+    """Return what study.toml declares for the kinds of raters that have rated.
+
+    People and judges are asked different criteria, and Holm's correction is made for each kind by itself.
+    """
+    settings = study.settings
+    asked: dict[str, None] = {}
+    if kinds - {"model"}:
+        asked |= dict.fromkeys(settings.annotation.criteria)
+    if "model" in kinds:
+        asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
+    return tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+
+
+def _read_metrics(path: Path) -> pd.DataFrame | None:
+    import pandas as pd
+
+    from guard_eval.errors import StudyError
+
+    try:
+        return pd.read_csv(path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StudyError(f"cannot read {path} ({error}); run guard-eval measure again") from error
+
+
+def _metrics_notes(metrics: pd.DataFrame) -> tuple[str, ...]:
+    """Return what the columns of metrics.csv mean, with the settings that its words hold."""
+
+    def values(column: str) -> str:
+        return ", ".join(sorted({str(value) for value in metrics.get(column, ())})) or "an unknown one"
+
+    scorer, device = values("coherence_model"), values("device")
+    return (
+        "rep_n: percent of n-grams that repeat an earlier one of their text",
+        f"diversity: product over n = 2, 3, 4 of what rep_n leaves ({values('diversity_signature')})",
+        f"coherence: nats per token under {scorer}; a model favours what it would write itself",
+        f"tokens: mean length; ended: percent the model ended itself; tokens_per_second: on {device}",
     )
 
 
@@ -124,15 +164,6 @@ def _example(pair: Pair) -> Example:
         text_a=pair.text_a,
         text_b=pair.text_b,
     )
-
-
-def _count_failures(store: object) -> tuple[tuple[str, int], ...]:
-    from collections import Counter
-
-    from guard_eval.store import Store
-
-    assert isinstance(store, Store)
-    return tuple(sorted(Counter(failure.kind for failure in store.failures()).items()))
 
 
 def _versions() -> dict[str, str]:

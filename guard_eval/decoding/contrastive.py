@@ -1,0 +1,136 @@
+"""Contrastive search (Su et al. 2022, arXiv 2202.06417) and its adaptive form ACS (Garces Arias et al. 2024).
+
+Both score a candidate v by (1 − α) p(v | x_<t) − α max_j cos(h_v, h_j), where h are the last hidden states
+and j runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t anew at every step.
+
+ACS follows its authors' program where their text is silent: k_t is rounded to the nearest whole number and
+α_t to two decimals (halves to even), medians run over all earlier steps, and the first step's deviation is 0.
+Unlike there, each text has a history of its own, and arctanh is held where it is finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from guard_eval.decoding.candidates import smallest_best, top_candidates
+from guard_eval.decoding.entropy import arctanh, median, shannon_entropy
+from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
+
+K_MIN, K_RANGE = 5, 10
+"""ACS's k_t lies in 5 … 15."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The candidates of one step, most likely first, before their hidden states are known.
+
+    Attributes:
+        ids: `[B, k]`.
+        probabilities: p(v | x_<t) in the whole vocabulary, `[B, k]`, float32.
+        allowed: Which of them the row's own k_t lets in, `[B, k]`.
+        alpha: α_t, `[B]`, float64.
+    """
+
+    ids: Tensor
+    probabilities: Tensor
+    allowed: Tensor
+    alpha: Tensor
+
+
+Proposer = Callable[[Tensor, int], Proposal]
+"""Proposes candidates from logits `[B, V]` at a step 0, 1, …."""
+
+
+def unit(hidden: Tensor) -> Tensor:
+    """Return hidden states `[..., D]` scaled to length 1, in float32."""
+    return torch.nn.functional.normalize(hidden.float(), dim=-1)
+
+
+def degeneration_penalty(candidates: Tensor, context: Tensor, present: Tensor) -> Tensor:
+    """Return the largest cosine between each candidate's hidden state and those of the tokens so far.
+
+    Args:
+        candidates: `unit` vectors, `[B, k, D]`.
+        context: `unit` vectors, `[B, n, D]`.
+        present: Which of the context are tokens and not padding, `[B, n]`; at least one in each row.
+
+    Returns:
+        `[B, k]`, float32.
+    """
+    cosine = candidates @ context.transpose(1, 2)
+    return cosine.masked_fill(~present[:, None, :], -torch.inf).amax(-1)
+
+
+def choose(proposal: Proposal, penalty: Tensor) -> Tensor:
+    """Return the index of the best candidate, `[B]`, given its degeneration penalty `[B, k]`.
+
+    Of equal scores the smallest token id wins.
+    """
+    alpha = proposal.alpha[:, None]
+    scores = (1 - alpha) * proposal.probabilities - alpha * penalty
+    return smallest_best(scores.masked_fill(~proposal.allowed, -torch.inf), proposal.ids)
+
+
+def deviation(entropy: Tensor, earlier: Tensor, log_size: Tensor | float, q: float) -> Tensor:
+    """Return q · arctanh((H_t − med H_<t) / log_size), `[B]`; 0 at t = 1.
+
+    Args:
+        entropy: H_t, `[B]`.
+        earlier: H_<t, `[B, t − 1]`.
+        log_size: The entropy's upper bound: ln|V|, or ln k_t, `[B]`.
+        q: How strongly k_t and α_t follow.
+    """
+    if earlier.shape[-1] == 0:
+        return torch.zeros_like(entropy)
+    return q * arctanh((entropy - median(earlier)) / log_size)
+
+
+def adaptive_k(delta: Tensor) -> Tensor:
+    """Return ACS's k_t, `[B]`, int64, of a deviation over ln|V|."""
+    return (K_RANGE * delta.sigmoid() + K_MIN).round().long()
+
+
+def adaptive_alpha(delta: Tensor) -> Tensor:
+    """Return ACS's α_t, `[B]`, of the top k_t's deviation over ln k_t."""
+    return delta.sigmoid().round(decimals=2)
+
+
+def fixed_proposer(strategy: ContrastiveSearch) -> Proposer:
+    """Return the proposer of contrastive search: always the same k and α."""
+
+    def propose(logits: Tensor, step: int) -> Proposal:  # noqa: ARG001 (every step is alike)
+        _, ids = top_candidates(logits.float(), strategy.k)
+        probabilities = logits.float().softmax(-1).gather(1, ids)
+        alpha = torch.full((len(ids),), strategy.alpha, dtype=torch.float64, device=ids.device)
+        return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
+
+    return propose
+
+
+def adaptive_proposer(
+    strategy: AdaptiveContrastiveSearch, rows: int, steps: int, device: torch.device
+) -> Proposer:
+    """Return the proposer of ACS for a batch of `rows` texts and at most `steps` steps.
+
+    It reads the batch's largest k_t back to the host: fewer candidates through the model pay for that.
+    """
+    entropies, truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
+
+    def propose(logits: Tensor, step: int) -> Proposal:
+        entropy, log_p = shannon_entropy(logits)
+        entropies[:, step] = entropy
+        k = adaptive_k(deviation(entropy, entropies[:, :step], math.log(logits.shape[-1]), strategy.q))
+        k = k.clamp(max=logits.shape[-1])
+        values, ids = top_candidates(logits.float(), int(k.amax()))
+        allowed = torch.arange(ids.shape[-1], device=device) < k[:, None]
+        inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
+        truncated[:, step] = inside
+        delta = deviation(inside, truncated[:, :step], k.double().log(), strategy.q)
+        return Proposal(ids, log_p.gather(1, ids).exp(), allowed, adaptive_alpha(delta))
+
+    return propose

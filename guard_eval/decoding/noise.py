@@ -1,0 +1,65 @@
+"""Random numbers that depend on the study's seed, the prompt, the strategy, the step and the token alone.
+
+No generator is advanced: each number is computed from its coordinates (SplitMix64; Steele, Lea and Flood
+2014), so that a prompt meets the same numbers in any batch, at any place in it, and on any device.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from guard_eval.records import content_id
+
+_BITS = 52
+"""Bits of a uniform number; with one more, (2^53 − ½) / 2^53 would round to 1."""
+
+
+def _signed(number: int) -> int:
+    """Return `number` modulo 2^64 as the int64 with the same bits."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+_GAMMA = _signed(0x9E3779B97F4A7C15)
+_MIX_1 = _signed(0xBF58476D1CE4E5B9)
+_MIX_2 = _signed(0x94D049BB133111EB)
+
+
+def row_key(seed: int, prompt_id: str, strategy: str) -> int:
+    """Return 64 bits, as a signed number, that seed all draws for a prompt and a strategy's signature."""
+    return _signed(int(content_id("noise", seed, prompt_id, strategy), 16))
+
+
+def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+    """Return uniform numbers in (0, 1), the ends excluded.
+
+    Args:
+        keys: A `row_key` each, `[B]`, int64.
+        step: 0, 1, ….
+        ids: Token ids, `[B, n]`, int64.
+
+    Returns:
+        `[B, n]`, float64, 52 random bits each.
+    """
+    return (_shift(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids), 64 - _BITS) + 0.5) * 2.0**-_BITS
+
+
+def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+    """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64; arguments as in `uniform`."""
+    return -(-uniform(keys, step, ids).log()).log()
+
+
+def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
+    """Return the `index`-th number (0, 1, …; `[B, n]`) of each seed's (`[B]`) SplitMix64 stream: `[B, n]`."""
+    return _mix(seeds[:, None] + (index + 1) * _GAMMA)
+
+
+def _mix(z: Tensor) -> Tensor:
+    z = (z ^ _shift(z, 30)) * _MIX_1  # int64 arithmetic wraps around, as it should here
+    z = (z ^ _shift(z, 27)) * _MIX_2
+    return z ^ _shift(z, 31)
+
+
+def _shift(z: Tensor, bits: int) -> Tensor:
+    """Return `z` shifted right with zeros coming in; torch's own shift repeats the sign."""
+    return (z >> bits) & (torch.iinfo(torch.int64).max >> (bits - 1))

@@ -1,0 +1,81 @@
+"""Studies for the tests of the command line."""
+
+import shutil
+import subprocess
+
+import pytest
+from command_line import Ran, command, environment
+
+SMALL = """
+name = "small"
+seed = 5
+[model]
+name = "bundled"
+[generation]
+strategies = ["greedy", "top_k", "acs", "guard"]
+max_new_tokens = 12
+max_prompt_tokens = 24
+batch_size = 4
+[pairs]
+compare = [["guard", "acs"]]
+per_dataset = 3
+[annotation]
+raters_per_pair = 2
+[[judge]]
+model = "gpt-4o-2024-11-20"
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*arguments, **more):
+        return _run(tmp_path, *arguments, **more)
+
+    return run
+
+
+def _run(folder, *arguments, **more):
+    done = subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def write_study(folder):
+    folder.mkdir()
+    (folder / "study.toml").write_text(SMALL)
+    lines = [
+        f'{{"prompt": "Once there was a {animal} who"}}\n'
+        for animal in ("cat", "dog", "fox", "owl", "hen", "ox")
+    ]
+    (folder / "prompts.jsonl").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study of six prompts that nothing has been done with yet."""
+    write_study(tmp_path / "small")
+    return tmp_path / "small"
+
+
+@pytest.fixture(scope="session")
+def _made_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    write_study(folder / "small")
+    for step in ("generate", "pair"):
+        ran = _run(folder, step, "small")
+        assert ran.code == 0, ran
+    return folder / "small"
+
+
+@pytest.fixture
+def paired(_made_once, tmp_path):
+    """The same study with its continuations and pairs made; every test has a copy of its own."""
+    return shutil.copytree(_made_once, tmp_path / "small")

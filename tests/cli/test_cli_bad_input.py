@@ -1,0 +1,124 @@
+"""Bad input at the command line: one clear message, exit code 2, no traceback."""
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from command_line import environment
+
+
+@pytest.mark.parametrize(
+    "name", ["generate", "measure", "pair", "raters", "annotate", "judge", "report", "export"]
+)
+def test_a_folder_that_is_no_study(run, tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    assert "is not a study: it has no study.toml" in run(name, "empty").refused()
+
+
+@pytest.mark.parametrize("name", ["generate", "measure", "pair", "raters", "annotate", "judge", "export"])
+def test_a_folder_that_is_not_there(run, name):
+    assert "there is no folder 'nowhere'" in run(name, "nowhere").refused()
+
+
+def edited(study, before, after):
+    path = study / "study.toml"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ('"top_k"', '"topk"', "did you mean 'top_k'?"),
+        ('"guard"]', '"guard(windw=3)"]', "has no parameter 'windw': did you mean 'window'?"),
+        ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
+        ('name = "bundled"', 'name = "./missing"', "missing"),
+    ],
+)
+def test_settings(run, study, before, after, says):
+    edited(study, before, after)
+    assert says in run("generate", "small").refused()
+
+
+def test_a_prompts_file_with_a_bad_line(run, study):
+    with (study / "prompts.jsonl").open("a") as file:
+        file.write("{oops\n")
+    assert "line 7: not valid JSON" in run("generate", "small").refused()
+
+
+def test_an_empty_prompts_file(run, study):
+    (study / "prompts.jsonl").write_text("")
+    assert "holds no prompts" in run("generate", "small").refused()
+
+
+def test_a_gpu_that_is_not_there(run, study):
+    edited(study, 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:7"')
+    assert "cuda:7" in run("generate", "small").refused()
+
+
+def test_steps_out_of_order_name_the_missing_one(run, study):
+    assert "run: guard-eval generate" in run("measure", "small").refused()
+    assert "run: guard-eval generate" in run("pair", "small").refused()
+    for name in ("raters", "judge", "report", "export"):
+        assert "guard-eval pair" in run(name, "small").refused()
+
+
+def test_a_study_is_not_overwritten(run, study):
+    before = (study / "study.toml").read_bytes()
+    assert "is a study already" in run("new", "small").refused()
+    assert (study / "study.toml").read_bytes() == before
+
+
+def test_the_demo_does_not_write_into_somebodys_folder(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    assert "is not empty and not a study" in run("demo", "mine").refused()
+
+
+def test_a_folder_that_cannot_be_made(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot write" in run("new", "file/study").refused()
+
+
+def test_a_database_from_a_newer_version(run, paired):
+    connection = sqlite3.connect(paired / "study.db")
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.commit()
+    connection.close()
+    assert "newer" in run("raters", "small").refused()
+
+
+def test_a_database_that_is_none(run, study):
+    (study / "study.db").write_bytes(b"not a database, but long enough to look like one" * 100)
+    assert "study.db" in run("raters", "small").refused()
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "extra"),
+    [
+        ("torch", ["generate", "small"], "generate"),
+        ("streamlit", ["annotate", "small"], "annotate"),
+        ("openai", ["judge", "small", "--yes"], "judge"),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_remedy(paired, package, arguments, extra):
+    for path in (paired / "continuations").iterdir():
+        path.unlink()
+    code = f"import sys; sys.modules[{package!r}] = None; from guard_eval.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=paired.parent,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done
+    assert f"pip install 'guard-eval[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_command_and_option(run):
+    assert run("generat").code == 2
+    assert run("generate", "--sharp").code == 2

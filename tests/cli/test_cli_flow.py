@@ -1,0 +1,178 @@
+"""A study by its commands, stopped and run again; nothing is lost and nothing is doubled."""
+
+import csv
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from command_line import command, environment
+
+from guard_eval.store import Plan, Store
+from guard_eval.study import Study
+
+
+def lines(folder):
+    return {path.name: path.read_bytes() for path in sorted((folder / "continuations").iterdir())}
+
+
+def test_from_prompts_to_a_report(run, study):
+    dry = run("generate", "small", "--dry-run")
+    assert "would make 24 continuations of at most 288 tokens with bundled" in dry.out
+    assert not (study / "continuations").exists()
+
+    made = run("generate", "small")
+    assert made.code == 0, made
+    assert "Next: guard-eval measure small" in made.out
+    before = lines(study)
+    assert sorted(before) == ["acs(q=1).jsonl", "greedy.jsonl", "guard.jsonl", "top_k(k=50).jsonl"]
+    assert {len(data.splitlines()) for data in before.values()} == {6}
+
+    assert run("generate", "small").code == 0
+    assert lines(study) == before
+
+    measured = run("measure", "small")
+    assert measured.code == 0, measured
+    with (study / "metrics.csv").open() as file:
+        rows = {row["strategy"]: row for row in csv.DictReader(file)}
+    assert rows["greedy"]["coherence_model"] == "bundled"
+    assert float(rows["greedy"]["coherence"]) > float(rows["top_k(k=50)"]["coherence"])
+
+    assert "3 pairs, 3 of them new" in run("pair", "small").out
+    assert "3 pairs, 0 of them new" in run("pair", "small").out
+
+    assert "has no verdicts yet" in run("report", "small").refused()
+    rate(study)
+    assert run("raters", "small").out.count("person") == 2
+    exported = run("export", "small")
+    assert "12 verdicts" in exported.out
+    reported = run("report", "small")
+    assert reported.code == 0, reported
+    from_study = (study / "report" / "index.html").read_text(encoding="utf-8")
+    assert "guard" in from_study
+    assert "SIMULATED" not in from_study
+    from_table = run("report", "small/verdicts.csv", "--output", "elsewhere")
+    assert from_table.code == 0, from_table
+
+
+def rate(folder):
+    """Two people rate everything; the first text is always better."""
+    study = Study.open(folder)
+    with Store.open(study.database, study_hash=study.hash) as store:
+        for name in ("Ada", "Grace"):
+            rater, _ = store.invite(name)
+            while batch := store.hand_out(rater, study.plan):
+                store.save(batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)
+
+
+def test_a_judge_is_previewed_without_key_network_or_trace(run, paired):
+    before = dump(paired)
+    dry = run("judge", "small", "--dry-run", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert dry.code == 0, dry
+    assert "to ask: 6 requests" in dry.out
+    assert "You are a language evaluation specialist" in dry.out
+    assert dump(paired) == before
+    assert "add --yes" in run("judge", "small").refused()
+    assert "OPENAI_API_KEY" in run("judge", "small", "--yes").refused()
+    assert "has no judge 'other'" in run("judge", "small", "--only", "other").refused()
+
+
+def dump(folder):
+    connection = sqlite3.connect(folder / "study.db")
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def test_ctrl_c_in_mid_generation_and_then_the_same_command_again(run, study):
+    text = (study / "study.toml").read_text()
+    (study / "study.toml").write_text(
+        text.replace("batch_size = 4", "batch_size = 1").replace("= 12", "= 100")
+    )
+    process = subprocess.Popen(
+        command("generate", "small"),
+        cwd=study.parent,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    until = time.monotonic() + 120
+    while not any((study / "continuations").glob("*.jsonl")) and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"run the same command again" in err
+    assert b"Traceback" not in err
+    kept = lines(study)
+    assert 1 <= sum(len(data.splitlines()) for data in kept.values()) < 24
+
+    assert run("generate", "small").code == 0
+    after = lines(study)
+    assert all(after[name].startswith(data) for name, data in kept.items())
+    ids = [json.loads(line)["id"] for data in after.values() for line in data.splitlines()]
+    assert len(ids) == len(set(ids)) == 24
+
+
+def test_a_file_torn_by_a_crash_is_mended_with_the_same_text(run, paired):
+    path = paired / "continuations" / "guard.jsonl"
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(whole[:3]) + whole[3][:40])
+    assert run("generate", "small").code == 0
+    texts = [json.loads(line)["text"] for line in path.read_bytes().splitlines()]
+    assert sorted(texts) == sorted(json.loads(line)["text"] for line in whole)
+
+
+def test_help_loads_nothing_heavy():
+    heavy = (
+        "torch",
+        "transformers",
+        "sqlalchemy",
+        "pydantic",
+        "pandas",
+        "numpy",
+        "streamlit",
+        "openai",
+        "rich",
+    )
+    code = f"import sys, guard_eval.cli; print(sorted(set({heavy}) & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_command_is_in_the_readme(run):
+    listed = run("--help").out
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    for name in (
+        "new",
+        "generate",
+        "measure",
+        "pair",
+        "raters",
+        "annotate",
+        "judge",
+        "report",
+        "export",
+        "demo",
+    ):
+        assert name in listed
+        assert f"guard-eval {name}" in readme
+        assert run(name, "--help").code == 0
+
+
+def test_the_settings_may_not_drift_from_the_pairs(run, paired):
+    text = (paired / "study.toml").read_text()
+    (paired / "study.toml").write_text(text.replace("seed = 5", "seed = 6"))
+    assert "run: guard-eval generate" in run("pair", "small").refused()
+    assert run("generate", "small").code == 0
+    assert "start a new study" in run("pair", "small").refused()
+
+
+def test_the_plan_is_that_of_the_settings(study):
+    plan = Study.open(study).plan
+    assert (plan.seed, plan.slots, plan.lease.total_seconds()) == (5, 2, 1800)
+    assert isinstance(plan, Plan)

@@ -1,0 +1,99 @@
+"""Contrastive search's score and ACS's k_t and α_t against numbers worked by hand."""
+
+import math
+
+import pytest
+import torch
+
+from guard_eval.decoding import contrastive as cs
+from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
+
+CPU = torch.device("cpu")
+
+
+def test_penalty_is_the_largest_cosine_among_what_is_there():
+    context = cs.unit(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
+    candidates = cs.unit(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
+    # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
+    everything = torch.tensor([[True, True, True]])
+    assert cs.degeneration_penalty(candidates, context, everything)[0].tolist() == pytest.approx([1, 0])
+    no_last = torch.tensor([[True, True, False]])
+    assert cs.degeneration_penalty(candidates, context, no_last)[0].tolist() == pytest.approx([0.6, -0.8])
+
+
+def proposal(alpha: float, allowed: tuple[bool, ...] = (True, True, True)) -> cs.Proposal:
+    return cs.Proposal(
+        torch.tensor([[8, 3, 5]]),
+        torch.tensor([[0.5, 0.3, 0.1]]),
+        torch.tensor([allowed]),
+        torch.tensor([alpha], dtype=torch.float64),
+    )
+
+
+def test_score_weighs_probability_against_penalty():
+    penalty = torch.tensor([[0.9, 0.4, 0.3]])
+    # α = .6: .2 − .54 = −.34, .12 − .24 = −.12, .04 − .18 = −.14
+    assert cs.choose(proposal(0.6), penalty).tolist() == [1]
+    assert cs.choose(proposal(0.6, (True, False, True)), penalty).tolist() == [2]
+    assert cs.choose(proposal(0.0), penalty).tolist() == [0]
+    assert cs.choose(proposal(1.0), penalty).tolist() == [2]
+    assert cs.choose(proposal(1.0), torch.tensor([[0.5, 0.5, 0.5]])).tolist() == [1]  # ids 8, 3, 5
+
+
+def test_fixed_proposal():
+    made = cs.fixed_proposer(ContrastiveSearch(k=2, alpha=0.6))(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0)
+    assert made.ids.tolist() == [[1, 2]]
+    assert made.probabilities[0].tolist() == pytest.approx([0.5, 0.3])
+    assert made.alpha.tolist() == [0.6]
+
+
+def test_deviation():
+    # med(1, 4, 2) = 2; (3 − 2) / 2 = 1/2; 2 arctanh(1/2) = ln 3
+    f64 = torch.float64
+    now, earlier = torch.tensor([3.0], dtype=f64), torch.tensor([[1.0, 4.0, 2.0]], dtype=f64)
+    assert cs.deviation(now, earlier, 2.0, 2.0).tolist() == pytest.approx([math.log(3)])
+    assert cs.deviation(now, earlier[:, :0], 2.0, 2.0).tolist() == [0]
+
+
+def test_adaptive_k_rounds_to_the_nearest_and_halves_to_even():
+    # 10 σ(x) + 5: σ(ln 3) = .75 → 12.5 → 12; σ(−ln 3) = .25 → 7.5 → 8; σ(ln 4) = .8 → 13
+    x = torch.tensor([0.0, math.log(3), -math.log(3), math.log(4)], dtype=torch.float64)
+    assert cs.adaptive_k(x).tolist() == [10, 12, 8, 13]
+
+
+def test_adaptive_alpha_has_two_decimals():
+    # σ(ln 2) = 2/3
+    assert cs.adaptive_alpha(torch.tensor([math.log(2)], dtype=torch.float64)).tolist() == [0.67]
+
+
+def test_adaptive_proposals_of_two_steps_by_hand():
+    """First flat over 20 tokens, then half of the mass on one token."""
+    propose = cs.adaptive_proposer(AdaptiveContrastiveSearch(q=1), 1, 2, CPU)
+    flat = propose(torch.zeros(1, 20), 0)
+    assert flat.ids.tolist() == [list(range(10))]
+    assert flat.alpha.tolist() == [0.5]
+    assert flat.probabilities[0].tolist() == pytest.approx([0.05] * 10)
+
+    p = [0.5] + [0.5 / 19] * 19
+    h = -0.5 * math.log(0.5) - 0.5 * math.log(0.5 / 19)
+    x = math.atanh((h - math.log(20)) / math.log(20))
+    k = round(10 / (1 + math.exp(-x)) + 5)
+    assert k == 9  # h = 2.165, x = −.285, 10 · .429 + 5 = 9.29
+    mass = 0.5 + 8 * p[1]
+    inside = -(0.5 / mass) * math.log(0.5 / mass) - 8 * (p[1] / mass) * math.log(p[1] / mass)
+    # the step before: ten equal tokens, ln 10
+    y = math.atanh((inside - math.log(10)) / math.log(9))
+    second = propose(torch.tensor([p]).log(), 1)
+    assert second.ids.tolist() == [list(range(9))]
+    assert second.alpha.tolist() == pytest.approx([round(1 / (1 + math.exp(-y)), 2)])
+
+
+def test_rows_have_a_k_of_their_own():
+    propose = cs.adaptive_proposer(AdaptiveContrastiveSearch(q=1), 2, 2, CPU)
+    sharp = torch.arange(30.0, 0, -1)
+    propose(torch.stack([sharp, torch.zeros(30)]), 0)
+    made = propose(torch.stack([torch.zeros(30), sharp]), 1)
+    first, second = made.allowed.sum(-1).tolist()
+    assert first > 10 > second
+    assert made.ids.shape[1] == first
+    assert made.allowed[1, :second].all()

@@ -1,0 +1,79 @@
+"""The random numbers: the published algorithm, uniform, and independent of the batch."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from guard_eval.decoding.noise import gumbel, row_key, split_mix, uniform
+
+IDS = torch.arange(2000)[None]
+
+
+def keys(*names: str, seed: int = 1) -> torch.Tensor:
+    return torch.tensor([row_key(seed, name, "top_k(k=50)") for name in names])
+
+
+def test_is_splitmix64():
+    # The first numbers of the stream with seed 1234567, as published with Vigna's splitmix64.c test vectors.
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    ours = split_mix(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
+    assert [number % 2**64 for number in ours] == published
+
+
+def test_large_keys_and_ids_agree_with_whole_number_arithmetic():
+    def slow(seed: int, index: int) -> int:
+        z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    seeds, ids = [-1, 2**63 - 1, -(2**63), 0], [0, 1, 151_935, 2**40]
+    ours = split_mix(torch.tensor(seeds), torch.tensor([ids] * 4))
+    assert (ours.tolist()) == [[(slow(s, i) + 2**63) % 2**64 - 2**63 for i in ids] for s in seeds]
+
+
+def test_a_key_is_64_bits_of_seed_prompt_and_strategy():
+    names = [(s, p, m) for s in (0, 1) for p in ("a", "b") for m in ("top_k(k=50)", "top_p(p=0.95)")]
+    made = {row_key(*name) for name in names}
+    assert len(made) == 8
+    assert all(-(2**63) <= key < 2**63 for key in made)
+
+
+def test_uniform_over_tokens_steps_and_prompts():
+    over_tokens = uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
+    over_steps = torch.cat(
+        [uniform(keys("a"), step, torch.tensor([[17]])) for step in range(20_000)]
+    ).flatten()
+    over_prompts = uniform(keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)).flatten()
+    for numbers in (over_tokens, over_steps, over_prompts):
+        assert numbers.min() > 0
+        assert numbers.max() < 1
+        assert stats.kstest(numbers.numpy(), "uniform").pvalue > 0.01
+
+
+def test_neighbours_are_uncorrelated():
+    table = torch.stack([uniform(keys("a"), step, IDS)[0] for step in range(100)]).numpy()
+    n = table[:, 1:].size
+    for one, other in ((table[:, 1:], table[:, :-1]), (table[1:], table[:-1])):
+        assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 4 / n**0.5
+    pairs = np.histogram2d(table[:, 1:].ravel(), table[:, :-1].ravel(), bins=16, range=[[0, 1]] * 2)[0]
+    assert stats.chisquare(pairs.ravel()).pvalue > 0.01
+
+
+def test_the_same_in_any_batch():
+    both = uniform(keys("a", "b"), 9, IDS.expand(2, -1))
+    assert torch.equal(uniform(keys("b"), 9, IDS)[0], both[1])
+    assert torch.equal(uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
+    shuffled = torch.randperm(2000, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
+    assert not torch.equal(both[0], both[1])
+    assert not torch.equal(uniform(keys("a", seed=2), 9, IDS), both[:1])
+
+
+def test_gumbel_has_its_mean_and_variance():
+    noise = gumbel(keys("a"), 0, torch.arange(100_000)[None])[0]
+    assert noise.isfinite().all()
+    assert noise.mean().item() == pytest.approx(0.577216, abs=0.02)  # Euler's constant
+    assert noise.var().item() == pytest.approx(np.pi**2 / 6, abs=0.05)
+    assert stats.kstest(noise.numpy(), "gumbel_r").pvalue > 0.01

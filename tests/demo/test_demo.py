@@ -1,0 +1,137 @@
+"""The demo as its user runs it."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from guard_eval.corpora import read_prompts
+from guard_eval.demo import PROMPTS
+
+MODEL = PROMPTS.parent / "model"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    environment = {**os.environ, "COLUMNS": "120", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "guard_eval", "demo"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "demo-study", done.stdout
+
+
+def test_it_ends_by_saying_what_to_do_next(demo):
+    _, out = demo
+    tail = out[out.index("Next:") :]
+    assert "demo-study/report/index.html" in tail
+    assert "guard-eval annotate demo-study" in tail
+    assert "guard-eval judge demo-study --dry-run" in tail
+    assert "SIMULATED" in out
+
+
+def test_it_is_complete(demo):
+    folder, _ = demo
+    made = sorted(path.stem for path in (folder / "continuations").iterdir())
+    assert made == [
+        "acs(q=1)",
+        "contrastive(k=10, alpha=0.6)",
+        "greedy",
+        "guard",
+        "top_k(k=50)",
+        "top_p(p=0.95)",
+    ]
+    assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 6 * 2
+    for name in ("index.html", "report.md", "report.tex"):
+        assert "SIMULATED" in (folder / "report" / name).read_text(encoding="utf-8")
+    tables = sorted((folder / "report" / "csv").glob("*.csv"))
+    assert tables
+    for path in tables:
+        assert "simulated" in path.read_text(encoding="utf-8").splitlines()[0]
+
+
+def test_greedy_loops_and_guard_does_not(demo):
+    folder, _ = demo
+    rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+    column = rows[0].index("diversity")
+    greedy = [float(row[column]) for row in rows[1:] if "greedy" in row]
+    guard = [float(row[column]) for row in rows[1:] if "guard" in row]
+    assert max(greedy) < 50
+    assert min(guard) > 75
+
+
+def test_the_page_needs_no_network(demo):
+    folder, _ = demo
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    for loading in ("<script src", '<link rel="stylesheet"', "@import", "url(http", '<img src="http'):
+        assert loading not in page
+
+
+def test_again_changes_nothing(demo):
+    folder, _ = demo
+    before = {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix not in {".db", ".db-wal", ".db-shm"} and path.is_file()
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "guard_eval", "demo"],
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "0 new ratings" in done.stdout
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_the_prompts_are_enough_and_none_is_doubled():
+    prompts = read_prompts(PROMPTS)
+    assert len(prompts) >= 40
+    assert len({prompt.text for prompt in prompts}) == len(prompts)
+
+
+def test_the_bundled_model_is_small_and_its_card_tells_its_figures():
+    weights = MODEL / "model.safetensors"
+    assert weights.stat().st_size <= 8_000_000
+    figures = json.loads((MODEL / "training.json").read_text())
+    assert figures["parameters"] <= 4_000_000
+    card = (MODEL / "README.md").read_text(encoding="utf-8")
+    assert f"{figures['held_out_bits_per_character']:.3f}" in card
+    assert f"{figures['parameters']:,}" in card
+
+
+def test_the_cards_bits_per_character_are_those_of_the_weights():
+    corpus = Path(__file__).parents[2].parent / "shared" / "corpus"
+    if not corpus.is_dir():
+        pytest.skip(f"{corpus} is not here: the held-out books do not lie in the repository")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    nats = characters = 0.0
+    for path in sorted(corpus.glob("*.txt")):
+        if path.name.startswith(("Ozma-of-Oz", "The-Jungle-Book")):
+            text = path.read_text(encoding="utf-8")[20_000:60_000]
+            ids = tokenizer(text, verbose=False, return_tensors="pt")["input_ids"][0]
+            with torch.inference_mode():
+                for start in range(0, len(ids) - 512, 256):
+                    window = ids[start : start + 512]
+                    logs = model(window[None]).logits[0, :-1].log_softmax(-1)
+                    of_each = logs.gather(1, window[1:, None])[255:, 0]
+                    nats -= of_each.sum().item()
+                    characters += len(tokenizer.decode(window[256:]))
+    told = json.loads((MODEL / "training.json").read_text())["held_out_bits_per_character"]
+    assert nats / math.log(2) / characters == pytest.approx(told, abs=0.08)

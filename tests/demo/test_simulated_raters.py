@@ -1,0 +1,62 @@
+"""Simulated raters: blind, marked, the same every time, and on nobody's side."""
+
+from collections import Counter
+
+from guard_eval.demo.raters import NAMES, choose, rate_all
+from guard_eval.records import BlindPair
+from guard_eval.store import Plan, Store
+
+MIRROR = {"A": "B", "B": "A", "tie": "tie"}
+
+
+def blind(a, b):
+    return BlindPair(presentation=1, prompt="Once", text_a=a, text_b=b)
+
+
+TEXTS = [" ".join(f"w{i % n}" for i in range(60)) for n in (2, 5, 10, 20, 40, 60)]
+
+
+def test_the_choice_follows_the_texts_not_their_sides():
+    for a in TEXTS:
+        for b in TEXTS:
+            for name in NAMES:
+                one = choose(blind(a, b), "fluency", name=name, seed=1)
+                assert choose(blind(b, a), "fluency", name=name, seed=1) == MIRROR[one]
+
+
+def test_equal_texts_tie():
+    assert choose(blind("same", "same"), "coherence", name=NAMES[0], seed=1) == "tie"
+
+
+def test_they_dislike_repetition():
+    loop, fresh = TEXTS[0], TEXTS[-1]
+    choices = Counter(
+        choose(blind(loop, fresh), "coherence", name=name, seed=s) for name in NAMES for s in range(25)
+    )
+    assert choices["B"] > 90
+
+
+def test_they_agree_more_than_chance_and_less_than_always():
+    same = sum(
+        choose(blind(f"{a} {i}", b), "coherence", name=NAMES[0], seed=1)
+        == choose(blind(f"{a} {i}", b), "coherence", name=NAMES[1], seed=1)
+        for i in range(20)
+        for a in TEXTS[3:]
+        for b in TEXTS[3:]
+    )
+    assert 0.45 < same / 180 < 0.95
+
+
+def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
+    from datetime import timedelta
+
+    pairs = make_pairs(6)
+    with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
+        store.add_pairs(pairs)
+        plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
+        assert rate_all(store, plan, ["coherence"]) == 24
+        assert rate_all(store, plan, ["coherence"]) == 0
+        rows = store.tidy()
+    assert {row.rater_kind for row in rows} == {"simulated"}
+    assert {row.rater for row in rows} == set(NAMES)
+    assert all("SIMULATED" in row.rater for row in rows)

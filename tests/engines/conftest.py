@@ -1,0 +1,82 @@
+"""Models for the engines' tests: two real ones where they are at hand, and two random ones built here."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from guard_eval.engines.loading import LoadedModel, load
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "models"
+VOCABULARY = 320
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def byte_level_tokenizer() -> PreTrainedTokenizerFast:
+    """Return a byte-level BPE tokenizer with an end-of-text token, no padding and no beginning."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(
+        ["the cat sat on the mat and the dog ran to the old red house"] * 3, trainer
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>")
+
+
+def save_random(kind: str, folder: Path) -> Path:
+    """Write a random model and its tokenizer; large weights make its distributions peaked."""
+    common = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0}
+    torch.manual_seed(3)
+    if kind == "gpt2":
+        config = GPT2Config(n_embd=48, n_layer=3, n_head=4, n_positions=128, initializer_range=0.25, **common)
+        model = GPT2LMHeadModel(config)
+    else:
+        config = LlamaConfig(
+            hidden_size=48,
+            intermediate_size=96,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=128,
+            initializer_range=0.35,
+            **common,
+        )
+        model = LlamaForCausalLM(config)
+    model.save_pretrained(folder)
+    byte_level_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama_folder(tmp_path_factory) -> Path:
+    return save_random("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="session")
+def gpt2_folder(tmp_path_factory) -> Path:
+    return save_random("gpt2", tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture(scope="session")
+def loaded(request, llama_folder, gpt2_folder) -> LoadedModel:
+    """Load the model that `@pytest.mark.parametrize("loaded", [...], indirect=True)` names."""
+    if request.param in {"llama", "gpt2"}:
+        return load(str(llama_folder if request.param == "llama" else gpt2_folder), name=request.param)
+    if not (SHARED / request.param).is_dir():
+        pytest.skip(f"{SHARED / request.param} is not at hand")
+    return load(str(SHARED / request.param), name=request.param)

@@ -1,0 +1,188 @@
+"""What is loaded, under which revision, and what cannot be loaded."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, T5Config
+
+from guard_eval.engines.loading import folder_revision, load
+from guard_eval.errors import StudyError
+
+
+@pytest.fixture
+def folder(llama_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(llama_folder, tmp_path / "model"))
+
+
+def test_a_folder_is_loaded(folder):
+    loaded = load(str(folder))
+    assert loaded.name == str(folder)
+    assert load(str(folder), name="bundled").name == "bundled"
+    assert (loaded.dtype, loaded.device) == ("float32", "cpu")
+    assert not loaded.model.training
+    assert loaded.revision == folder_revision(folder)
+    assert load(str(folder), dtype="bfloat16").dtype == "bfloat16"
+
+
+def test_float32_on_a_cpu_whatever_was_saved(folder):
+    load(str(folder), dtype="bfloat16").model.save_pretrained(folder)
+    assert load(str(folder)).dtype == "float32"
+
+
+def test_the_revision_by_hand(tmp_path):
+    contents = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"[]"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "README.md").write_bytes(b"does not count")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"does not count beside safetensors")
+    lines = "".join(f"{name}\0{hashlib.sha256(content).hexdigest()}\n" for name, content in contents.items())
+    assert folder_revision(tmp_path) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
+
+
+def test_the_revision_follows_what_can_change_a_text(folder, tmp_path):
+    first = folder_revision(folder)
+    moved = Path(shutil.copytree(folder, tmp_path / "elsewhere"))
+    (moved / "README.md").write_text("a card")
+    assert folder_revision(moved) == first
+    for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json"):
+        path = folder / name
+        path.write_bytes(path.read_bytes() + b" ")
+        changed = folder_revision(folder)
+        assert changed != first
+        first = changed
+
+
+def refused(location: object, match: str, **options: str) -> None:
+    with pytest.raises(StudyError, match=match) as caught:
+        load(str(location), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_such_folder(tmp_path):
+    refused(tmp_path / "nowhere", "there is no such folder")
+    refused("./nowhere", "there is no such folder")
+
+
+def test_a_folder_without_a_model(tmp_path):
+    refused(tmp_path, "cannot load the model in")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_is_missing(folder, name):
+    (folder / name).unlink()
+    refused(folder, "cannot load the model in .* put a whole transformers model there")
+
+
+def test_broken_weights(folder):
+    (folder / "model.safetensors").write_bytes(b"not a model")
+    refused(folder, "cannot load the model in")
+
+
+def test_weights_are_missing(folder):
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    del weights["model.norm.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+    refused(folder, "lacks 1 of its weights, model.norm.weight")
+
+
+def test_no_tokenizer(folder):
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    refused(folder, "has no tokenizer")
+
+
+def test_a_tokenizer_of_another_model(folder):
+    config = (folder / "config.json").read_text().replace('"vocab_size": 320', '"vocab_size": 100')
+    (folder / "config.json").write_text(config)
+    refused(folder, "knows 100 tokens and its tokenizer 288")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [T5Config(architectures=["T5ForConditionalGeneration"]), BertConfig(architectures=["BertForMaskedLM"])],
+    ids=["T5", "BERT"],
+)
+def test_a_model_that_does_not_continue_texts(tmp_path, config):
+    config.save_pretrained(tmp_path)
+    refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
+
+
+def test_devices_and_dtypes(folder):
+    refused(folder, "'nonsense' is no device", device="nonsense")
+    refused(folder, "'mps' is not supported", device="mps")
+    refused(folder, "'float8' is unknown; choose from: auto, float32", dtype="float8")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(folder):
+    refused(folder, "'cuda', but PyTorch finds 0 GPUs", device="cuda")
+    refused(folder, "'cuda:3', but PyTorch finds 0 GPUs", device="cuda:3")
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_hub_model_out_of_reach(tmp_path):
+    code = (
+        "from guard_eval.engines.loading import load\n"
+        "from guard_eval.errors import StudyError\n"
+        "try: load('no-such-owner/no-such-model')\n"
+        "except StudyError as error: print(error)\n"
+    )
+    result = python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
+    assert result.stdout.startswith("cannot load the model 'no-such-owner/no-such-model' (revision main)"), (
+        result.stderr
+    )
+    assert "download it and name its folder" in result.stdout
+
+
+def test_a_hub_model_carries_its_commit(llama_folder, tmp_path):
+    """Lay a model out as the Hub's cache does, and load it by its id without a network."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cache = tmp_path / "hub" / "models--me--tiny"
+    shutil.copytree(llama_folder, cache / "snapshots" / commit)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text(commit)
+    code = (
+        "from guard_eval.engines.loading import load\n"
+        "loaded = load('me/tiny')\n"
+        "print(loaded.name, loaded.revision, loaded.dtype)\n"
+    )
+    result = python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
+    assert result.stdout.split() == ["me/tiny", commit, "float32"], result.stderr
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_without_the_extra_the_import_names_it(package):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from guard_eval.errors import MissingExtraError\n"
+        "try: import guard_eval.engines\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    result = python(code)
+    assert f"needs the package '{package}'" in result.stdout, result.stderr
+    assert "pip install 'guard-eval[generate]'" in result.stdout
+
+
+def test_the_room_itself_imports_nothing_heavy():
+    result = python(
+        "import sys, guard_eval.engines; print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    assert result.stdout.split() == ["False", "False"], result.stderr

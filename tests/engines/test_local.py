@@ -1,0 +1,198 @@
+"""What a continuation says of itself, how prompts are cut, and what cannot be generated."""
+
+import dataclasses
+import inspect
+
+import pytest
+import torch
+
+from guard_eval.engines.loading import load
+from guard_eval.engines.local import generate, recipe
+from guard_eval.engines.texts import continuation_text, encode, eos_ids
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.strategies import ContrastiveSearch, Greedy, Guard, TopK
+
+SETTINGS = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 2}
+PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(5)]
+
+a_llama = pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
+
+
+@a_llama
+def test_batches_and_their_continuations(loaded):
+    batches = list(generate(loaded, PROMPTS, TopK(k=5), **SETTINGS))
+    assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
+    made_by = recipe(loaded, TopK(k=5), seed=1, max_new_tokens=8, max_prompt_tokens=32)
+    assert made_by.model == "llama"
+    assert made_by.strategy == "top_k(k=5)"
+    assert made_by.dtype == "float32"
+    for batch in batches:
+        for c in batch:
+            prompt = PROMPTS[int(c.prompt_id[1])]
+            assert c.recipe == made_by
+            assert c.id == made_by.continuation_id(prompt)
+            assert c.dataset == "set"
+            assert c.batch == len(batch)
+            assert c.prompt_tokens == len(loaded.tokenizer(prompt.text)["input_ids"])
+            assert 1 <= c.new_tokens <= 8
+            assert c.seconds > 0
+            assert c.device == "cpu"
+            assert c.versions.startswith(f"torch {torch.__version__}, transformers 5.")
+
+
+@a_llama
+def test_batches_are_made_when_they_are_asked_for(loaded, monkeypatch):
+    calls = []
+    forward = loaded.model.forward
+    monkeypatch.setattr(loaded.model, "forward", lambda **kwargs: calls.append(1) or forward(**kwargs))
+    batches = generate(loaded, PROMPTS, Greedy(), **SETTINGS)
+    assert not calls
+    next(batches)
+    assert 1 <= len(calls) <= 8
+
+
+def test_no_prompts_no_batches(llama_folder):
+    assert list(generate(load(str(llama_folder)), [], ContrastiveSearch(), **SETTINGS)) == []
+
+
+@a_llama
+def test_a_text_ends_at_the_end_token(loaded):
+    """Take a token that greedy decoding makes for the end, and see the text end there."""
+    prompt = PROMPTS[:1]
+    settings = {**SETTINGS, "max_new_tokens": 20}
+    with torch.no_grad():
+        ids = torch.tensor([loaded.tokenizer(prompt[0].text)["input_ids"]])
+        new = loaded.model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=20,
+            pad_token_id=0,
+        )[0, ids.shape[1] :].tolist()
+    place = next(n for n, token in enumerate(new) if n >= 2 and token not in new[:n])
+    before = loaded.model.generation_config.eos_token_id
+    loaded.model.generation_config.eos_token_id = [0, new[place]]
+    try:
+        assert eos_ids(loaded) == sorted({0, new[place]})
+        batches = generate(loaded, PROMPTS, Greedy(), **{**settings, "batch_size": 5})
+        ended = {c.prompt_id: c for batch in batches for c in batch}
+    finally:
+        loaded.model.generation_config.eos_token_id = before
+    assert ended["p0"].finish == "eos"
+    assert ended["p0"].new_tokens == place + 1
+    assert ended["p0"].text == loaded.tokenizer.decode(new[: place + 1])
+
+
+@a_llama
+def test_the_last_tokens_of_a_prompt_are_kept(loaded):
+    ids = loaded.tokenizer(PROMPTS[4].text)["input_ids"]
+    assert encode(loaded, PROMPTS[4:], 5)[0].ids == ids[-5:]
+    assert encode(loaded, PROMPTS[4:], len(ids))[0].ids == ids
+    cut = next(generate(loaded, PROMPTS[4:], Greedy(), **{**SETTINGS, "max_prompt_tokens": 5}))[0]
+    assert cut.prompt_tokens == 5
+
+
+@a_story
+def test_a_beginning_of_text_stays_in_front(loaded):
+    ids = loaded.tokenizer(PROMPTS[4].text)["input_ids"]
+    assert encode(loaded, PROMPTS[4:], 5)[0].ids == [1, *ids[-4:]]
+    assert encode(loaded, PROMPTS[4:], 1)[0].ids == [1]
+
+
+@pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
+def test_texts_join_with_their_prompts(loaded):
+    """Cut tokens anywhere but within a character: prompt and continuation give the whole again."""
+    whole = 'the cat sat on the mat, and Lily said: "naïve café"  twice\nthe end ☕ of it'
+    ids = loaded.tokenizer(whole)["input_ids"]
+    joined = 0
+    for cut in range(1, len(ids)):
+        before = loaded.tokenizer.decode(ids[:cut], skip_special_tokens=True)
+        if whole.startswith(before):
+            assert before + continuation_text(loaded.tokenizer, ids[:cut], ids[cut:]) == whole
+            joined += 1
+    assert joined > len(ids) // 2
+    start, longer = (loaded.tokenizer(text)["input_ids"] for text in ("the cat", "the cat sat"))
+    assert longer[: len(start)] == start
+    assert continuation_text(loaded.tokenizer, start, longer[len(start) :]) == " sat"
+
+
+@a_llama
+def test_what_does_not_fit_the_context_is_refused_with_numbers(loaded):
+    with pytest.raises(
+        StudyError, match=r"'p4' has .* tokens.* 120 more .* 128 .*max_prompt_tokens to 8 or less"
+    ):
+        generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120})
+    with pytest.raises(StudyError, match="set max_new_tokens below 128"):
+        generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 500})
+    texts = generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
+    assert next(texts)[0].prompt_tokens == 8
+
+
+@a_llama
+@pytest.mark.parametrize("setting", ["max_new_tokens", "batch_size"])
+def test_nothing_to_do_is_refused(loaded, setting):
+    with pytest.raises(StudyError, match=f"{setting} = 0"):
+        generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, setting: 0})
+
+
+@a_llama
+def test_an_empty_prompt_needs_a_token_to_start_from(loaded):
+    with pytest.raises(StudyError, match="'nothing' is empty"):
+        generate(loaded, [Prompt(id="nothing", dataset="d", text="")], Greedy(), **SETTINGS)
+
+
+@pytest.mark.parametrize("strategy", [Greedy(), Guard(), TopK(), ContrastiveSearch()], ids=str)
+def test_logits_without_numbers_name_prompt_and_step(llama_folder, strategy):
+    """Poison one token's embedding: a text breaks as soon as that token is in it."""
+    broken = load(str(llama_folder))
+    start = broken.tokenizer("the cat")["input_ids"]
+    clean = next(generate(broken, PROMPTS[:1], strategy, **SETTINGS))[0]
+    assert clean.new_tokens == 8
+    poisoned = next(token for token in broken.tokenizer(" house")["input_ids"] if token not in start)
+    head = torch.nn.Linear(48, broken.model.config.vocab_size, bias=False)
+    head.weight = torch.nn.Parameter(broken.model.get_output_embeddings().weight.detach().clone())
+    broken.model.set_output_embeddings(head)
+    with torch.no_grad():
+        broken.model.get_input_embeddings().weight[poisoned] = torch.nan
+    bad = Prompt(id="bad", dataset="d", text="the cat house")
+    with pytest.raises(StudyError, match=r"'bad' at step 1;"):
+        list(generate(broken, [PROMPTS[0], bad], strategy, **SETTINGS))
+
+
+def test_a_failure_later_on_names_its_step(llama_folder, monkeypatch):
+    broken = load(str(llama_folder))
+    forward, calls = broken.model.forward, []
+
+    def failing(**kwargs):
+        output = forward(**kwargs)
+        calls.append(1)
+        if len(calls) == 4:
+            output.logits[1, -1] = -torch.inf
+        return output
+
+    failing.__signature__ = inspect.signature(forward)
+    monkeypatch.setattr(broken.model, "forward", failing)
+    with pytest.raises(StudyError, match=r"'p3' at step 4;"):
+        list(generate(broken, PROMPTS, Greedy(), **SETTINGS))
+
+
+def test_a_model_that_scales_its_logits_has_no_contrastive_search(llama_folder):
+    scaled = load(str(llama_folder))
+    forward = scaled.model.forward
+
+    def capped(**kwargs):
+        output = forward(**kwargs)
+        return dataclasses.replace(output, logits=output.logits.tanh())
+
+    scaled.model.forward = capped
+    with pytest.raises(StudyError, match=r"contrastive\(k=10, alpha=0.6\) does not run .* after its head"):
+        generate(scaled, PROMPTS, ContrastiveSearch(), **SETTINGS)
+
+
+def test_a_short_attention_window_has_no_contrastive_search(llama_folder):
+    windowed = load(str(llama_folder))
+    windowed.model.config.sliding_window = 16
+    with pytest.raises(StudyError, match="window of 16 tokens"):
+        generate(windowed, PROMPTS, ContrastiveSearch(), **SETTINGS)

@@ -1,0 +1,52 @@
+"""The same prompt gives the same text in any batch, in any order, at any place."""
+
+import pytest
+
+from guard_eval.engines.local import generate
+from guard_eval.records import Prompt
+from guard_eval.strategies import STRATEGIES
+
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "the",
+    "mat",
+    "and",
+    "Lily",
+    "ran",
+    "to",
+    "the",
+    "old",
+    "red",
+    "house",
+    "where",
+] * 2
+PROMPTS = [
+    Prompt(id=f"p{n}", dataset="d", text=" ".join(WORDS[n % 5 : n % 5 + length]))
+    for n, length in enumerate([1, 2, 3, 5, 8, 15, 3])
+]
+
+
+@pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_batch_does_not_change_a_text(loaded, name):
+    def made(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
+        batches = generate(
+            loaded,
+            prompts,
+            STRATEGIES[name](),
+            seed=seed,
+            max_new_tokens=16,
+            max_prompt_tokens=12,
+            batch_size=batch_size,
+        )
+        return {c.prompt_id: (c.text, c.new_tokens, c.finish) for batch in batches for c in batch}
+
+    alone = made(PROMPTS, 1)
+    assert len(alone) == len(PROMPTS)
+    assert made(PROMPTS[::-1], 3) == alone
+    assert made(PROMPTS, 7) == alone
+    drawn = name in {"temperature", "top_k", "top_p"}
+    assert (made(PROMPTS, 7, seed=5) != alone) == drawn
