@@ -145,10 +145,10 @@ def _metrics_notes(metrics: pd.DataFrame) -> tuple[str, ...]:
 
     scorer, device = values("coherence_model"), values("device")
     return (
-        "rep_n: percent of n-grams that repeat an earlier one of their text",
-        f"diversity: product over n = 2, 3, 4 of what rep_n leaves ({values('diversity_signature')})",
-        f"coherence: nats per token under {scorer}; a model favours what it would write itself",
-        f"tokens: mean length; ended: percent the model ended itself; tokens_per_second: on {device}",
+        "Rep n: percent of n-grams that repeat an earlier one of their text.",
+        f"Diversity: product over n = 2, 3, 4 of what rep n leaves ({values('diversity_signature')}).",
+        f"Coherence: nats per token under {scorer}; a model favours what it would write itself.",
+        f"Tokens: mean length. Ended: percent the model ended itself. Tokens per second: on {device}.",
     )
 
 

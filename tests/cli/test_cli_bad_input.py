@@ -83,7 +83,7 @@ def test_a_folder_that_cannot_be_made(run, tmp_path):
 
 def test_a_database_from_a_newer_version(run, paired):
     connection = sqlite3.connect(paired / "study.db")
-    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.execute("UPDATE guard_eval_version SET version_num = '9999'")
     connection.commit()
     connection.close()
     assert "newer" in run("raters", "small").refused()
