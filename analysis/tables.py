@@ -128,7 +128,10 @@ def metrics_table(metrics: pd.DataFrame, notes: tuple[str, ...]) -> Table:
         name for name in metrics.columns if name not in words and pd.api.types.is_numeric_dtype(metrics[name])
     ]
     columns = [[str(value) for value in metrics[name]] for name in words]
-    columns += [[_measure(value, whole=pd.api.types.is_integer_dtype(metrics[name])) for value in metrics[name]] for name in figures]
+    columns += [
+        [_measure(value, whole=pd.api.types.is_integer_dtype(metrics[name])) for value in metrics[name]]
+        for name in figures
+    ]
     return Table(
         columns=(*(title(name).capitalize() for name in words), *(title(str(name)) for name in figures)),
         rows=tuple(zip(*columns, strict=True)),

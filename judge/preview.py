@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -102,5 +103,5 @@ def located(judge: Judge, environ: Mapping[str, str] | None = None) -> Judge:
 def _example(judge: Judge, blind: BlindPair, seed: int) -> str:
     body = request(judge, blind, seed)
     parts = [f"[{message['role']}]\n{message['content']}" for message in body.pop("messages")]
-    settings = "\n".join(f"{name}: {value}" for name, value in body.items())
+    settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
     return visible("\n\n".join([f"[request]\n{settings}", *parts]))

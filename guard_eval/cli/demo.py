@@ -41,7 +41,7 @@ def command(
     )
     say_next(
         f"open {study.report / 'index.html'} in a browser",
-        f"guard-eval annotate {folder}, to rate the same pairs yourself",
+        f"guard-eval annotate {folder} --invite ME, to rate the same pairs yourself",
         f"guard-eval judge {folder} --dry-run, to see what a judge would be sent and what it costs",
     )
 

@@ -7,8 +7,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
+import pytest
 from command_line import command, environment
 
 from guard_eval.store import Plan, Store
@@ -176,3 +178,30 @@ def test_the_plan_is_that_of_the_settings(study):
     plan = Study.open(study).plan
     assert (plan.seed, plan.slots, plan.lease.total_seconds()) == (5, 2, 1800)
     assert isinstance(plan, Plan)
+
+
+def test_annotate_serves_the_invited_until_ctrl_c(paired):
+    process = subprocess.Popen(
+        command("annotate", "small", "--port", "0", "--invite", "Ada"),
+        cwd=paired.parent,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if line.startswith("Ada: "):
+            break
+    else:
+        pytest.fail(f"no link was printed: {said} {process.stderr.read()}")
+    link = said[-1].removeprefix("Ada: ").strip()
+    with urllib.request.urlopen(link, timeout=30) as answer:
+        assert answer.status == 200
+    process.send_signal(signal.SIGINT)
+    rest, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "Next: guard-eval report small" in rest
+    token = link.partition("invite=")[2]
+    assert token not in "".join(map(str, dump(paired)))
