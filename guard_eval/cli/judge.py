@@ -40,9 +40,11 @@ def command(
     with Store.open(study.database, study_hash=study.hash) as store:
         for judge in judges:
             preview = _preview(store, study, judge)
-            if dry_run:
-                say(f"\n{preview.example}" if preview.example else "nothing is left to ask")
-            elif preview.example and _agreed(yes=yes):
+            if not preview.example:
+                say("nothing is left to ask")
+            elif dry_run:
+                say(f"\n{preview.example}")
+            elif _agreed(yes=yes):
                 _show(_run(store, study, judge), judge)
     say_next(f"guard-eval judge {folder}" if dry_run else f"guard-eval report {folder}")
 

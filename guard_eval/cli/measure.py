@@ -48,8 +48,8 @@ def run(study: Study, *, batch_size: int = 16) -> None:
     rows = [metrics_row(group, scores, coherence_model=scorer) for _, group in sorted(groups.items())]
     write_metrics(rows, study.metrics_path)
     _show(rows)
-    say(f"coherence: mean log-likelihood per token under {scorer}")
-    say(f"diversity: {rows[0].diversity_signature}")
+    say(f"coh.: coherence, mean log-likelihood per token under {scorer}")
+    say(f"div.: diversity, {rows[0].diversity_signature}")
     say(f"metrics: {study.metrics_path}")
 
 
@@ -96,7 +96,7 @@ def _show(rows: Sequence[MetricsRow]) -> None:
         mine = [row for row in rows if row.dataset == dataset]
         say(f"\n{dataset}, {max(row.texts for row in mine)} texts each")
         say_table(
-            ["strategy", "diversity %", "rep-4 %", "coherence", "tokens", "tokens/s"],
+            ["strategy", "div. %", "rep-4 %", "coh.", "tokens", "tok/s"],
             [
                 [
                     row.strategy,
