@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.core.agreement import Agreement, fleiss
 from analysis.scores import CELL, rater_scores
+from analysis.words import KIND_PLACE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,4 +47,6 @@ def agreement_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Agreeme
                 agreement=fleiss(counts.to_numpy(), level=1 - alpha),
             )
         )
-    return tuple(sorted(rows, key=lambda row: (row.rater_kind, row.method_a, row.method_b, row.criterion)))
+    return tuple(
+        sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.method_a, row.method_b, row.criterion))
+    )

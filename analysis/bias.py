@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.core.intervals import Interval, wilson
+from analysis.words import KIND_PLACE
 from guard_eval.records import TIE
 
 
@@ -66,7 +67,7 @@ def position_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Position
                 warnings=(why,) if abs(a_first - 0.5) > 0.1 else (),
             )
         )
-    return tuple(rows)
+    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.criterion)))
 
 
 def _flips(cell: pd.DataFrame) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from analysis.method_notes import limitations, methods
 from analysis.render import Raw, Table
 from analysis.shares import ShareRow, share_rows
 from analysis.tidy import orient, validate
-from analysis.words import RATERS, title
+from analysis.words import KIND_PLACE, RATERS, title
 from guard_eval.errors import StudyError
 
 __all__ = ["Context", "Example", "Report", "write_report"]
@@ -148,8 +148,13 @@ def _said_of(example: Example, frame: pd.DataFrame) -> tuple[str, ...]:
         & frame["method_b"].isin(methods_of)
     ]
     said = []
-    for key, cell in mine.groupby(["rater_kind", "criterion"], sort=True):
-        kind, criterion = (str(part) for part in key)
+    cells = {
+        (str(kind), str(criterion)): cell
+        for (kind, criterion), cell in mine.groupby(["rater_kind", "criterion"])
+    }
+    for (kind, criterion), cell in sorted(
+        cells.items(), key=lambda item: (KIND_PLACE[item[0][0]], item[0][1])
+    ):
         counts = cell["verdict"].value_counts()
         a, b = int(counts.get(example.method_a, 0)), int(counts.get(example.method_b, 0))
         text = f"{example.method_a} {a} · tie {len(cell) - a - b} · {example.method_b} {b}"

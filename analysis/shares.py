@@ -11,6 +11,7 @@ from analysis.core.correction import holm
 from analysis.core.intervals import Interval, item_mean
 from analysis.core.significance import TestResult, binomial, sign_flip
 from analysis.scores import CELL, item_scores, rater_scores
+from analysis.words import KIND_PLACE
 
 Planned = tuple[tuple[str, str, str], ...]
 """The comparisons declared beforehand: (method_a, method_b, criterion)."""
@@ -129,13 +130,19 @@ def share_rows(
     return _adjust(rows, planned)
 
 
-def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[str, int, str, str, str]]:
+def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[int, int, str, str, str]]:
     """Return a sort key for cells: by kind of rater, the planned ones first and in the plan's order."""
     place = {cell: number for number, cell in enumerate(planned or ())}
 
-    def key(cell: tuple[str, ...]) -> tuple[str, int, str, str, str]:
+    def key(cell: tuple[str, ...]) -> tuple[int, int, str, str, str]:
         method_a, method_b, kind, criterion = cell
-        return (kind, place.get((method_a, method_b, criterion), len(place)), method_a, method_b, criterion)
+        return (
+            KIND_PLACE[kind],
+            place.get((method_a, method_b, criterion), len(place)),
+            method_a,
+            method_b,
+            criterion,
+        )
 
     return key
 

@@ -10,6 +10,9 @@ from analysis.render import NOTHING
 RATERS = {"person": "people", "model": "model judges", "simulated": "SIMULATED raters"}
 ALL = "all datasets"
 
+KIND_PLACE = {kind: place for place, kind in enumerate(RATERS)}
+"""In which order kinds of raters are told of, everywhere: people first."""
+
 
 def percent(share: float | None, decimals: int = 1) -> str:
     """Return a share as a percentage.
