@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -24,6 +25,8 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 HELD_OUT = ("Ozma-of-Oz", "The-Jungle-Book")
 END = "<|endoftext|>"
+END_ID = 0
+NOTHING = -100
 VOCABULARY = 4096
 CONTEXT = 512
 PASSAGE_CHARACTERS = 1500
@@ -39,7 +42,11 @@ def main() -> None:
     train_tokens = encode(tokenizer, train_texts)
     characters = sum(len(text) for text in held_out_texts)
     held_out = encode(tokenizer, held_out_texts)
-    model = LlamaForCausalLM(architecture())
+    if options.start_from:
+        model = LlamaForCausalLM.from_pretrained(options.start_from, dtype=torch.float32)
+    else:
+        model = LlamaForCausalLM(architecture())
+    add_dropout(model, options.dropout)
     size = sum(parameter.numel() for parameter in model.parameters())
     print(
         f"{size:,} parameters, {len(train_tokens):,} training tokens, {len(held_out):,} held out", flush=True
@@ -57,13 +64,20 @@ def main() -> None:
         "held_out_characters": characters,
         "held_out_tokens": len(held_out),
         "held_out_bits_per_character": bits_per_character(half, held_out, characters),
+        "held_out_by_book": {
+            name: bits_per_character(half, encode(tokenizer, [text]), len(text))
+            for name, text in zip(HELD_OUT, held_out_texts, strict=True)
+        },
         "options": {
-            k: str(v) if isinstance(v, Path) else v
-            for k, v in vars(options).items()
-            if k not in ("corpus", "output")
+            name: value
+            for name, value in vars(options).items()
+            if name not in ("corpus", "output", "start_from")
         },
         "torch": torch.__version__,
         "log": log,
+        "before": json.loads((options.start_from / "training.json").read_text())
+        if options.start_from
+        else None,
     }
     (options.output / "training.json").write_text(json.dumps(summary, indent=1) + "\n")
     print(f"held out: {summary['held_out_bits_per_character']:.4f} bits per character", flush=True)
@@ -76,6 +90,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("corpus", type=Path)
     parser.add_argument("output", type=Path)
+    parser.add_argument("--start-from", type=Path, help="a model of an earlier run, with the same corpus")
     parser.add_argument("--steps", type=int, default=3600)
     parser.add_argument("--batch-tokens", type=int, default=4096, help="tokens per step")
     parser.add_argument(
@@ -83,6 +98,10 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--learning-rate", type=float, default=5e-3)
     parser.add_argument("--weight-decay", type=float, default=0.1)
+    parser.add_argument(
+        "--dropout", type=float, default=0.1, help="on what each layer adds; against learning by heart"
+    )
+    parser.add_argument("--learn-ends", action="store_true", help="learn where passages end, too")
     parser.add_argument("--seed", type=int, default=20260)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--evaluate-every", type=int, default=600)
@@ -121,7 +140,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def passages(text: str) -> list[str]:
-    """Cut a book into runs of whole paragraphs of about `PASSAGE_CHARACTERS`; the model learns to end."""
+    """Cut a book into runs of whole paragraphs of about `PASSAGE_CHARACTERS`."""
     runs: list[list[str]] = [[]]
     length = 0
     for paragraph in text.split("\n\n"):
@@ -156,6 +175,19 @@ def architecture() -> LlamaConfig:
     )
 
 
+def add_dropout(model: LlamaForCausalLM, rate: float) -> None:
+    """Drop parts of what attention and feed-forward layers add, in training; Llama has no such option."""
+
+    def drop(module: torch.nn.Module, _inputs: object, output: Any) -> Any:  # noqa: ANN401 (tensor or tuple)
+        first, *rest = output if isinstance(output, tuple) else (output,)
+        dropped = functional.dropout(first, rate, training=module.training)
+        return (dropped, *rest) if isinstance(output, tuple) else dropped
+
+    for layer in model.model.layers:
+        layer.self_attn.register_forward_hook(drop)
+        layer.mlp.register_forward_hook(drop)
+
+
 def train(
     model: LlamaForCausalLM,
     tokens: torch.Tensor,
@@ -165,7 +197,10 @@ def train(
 ) -> list[dict[str, float]]:
     """Train in bfloat16 autocast, leave the best weights on held-out text in `model`, return the log."""
     optimizers = make_optimizers(model, options)
-    loss_of = torch.compile(lambda batch: next_token_loss(model, batch))
+    # A model that has not learnt to end never ends a text. One that has is ended soon by any strategy that
+    # penalises repeated tokens: the token that ends is the one that cannot have been repeated.
+    ignored = NOTHING if options.learn_ends else END_ID
+    loss_of = torch.compile(lambda batch: next_token_loss(model, batch, ignored))
     log: list[dict[str, float]] = []
     best, best_weights = math.inf, {}
     began, losses = time.monotonic(), []
@@ -238,10 +273,12 @@ def batches(tokens: torch.Tensor, options: argparse.Namespace) -> Iterator[torch
         yield torch.stack([tokens[start : start + window + 1] for start in chosen])
 
 
-def next_token_loss(model: LlamaForCausalLM, batch: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross-entropy in nats."""
+def next_token_loss(model: LlamaForCausalLM, batch: torch.Tensor, ignored: int) -> torch.Tensor:
+    """Return the mean cross-entropy in nats over targets other than `ignored`."""
     logits = model(batch[:, :-1], use_cache=False).logits
-    return functional.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())
+    return functional.cross_entropy(
+        logits.float().flatten(0, 1), batch[:, 1:].flatten(), ignore_index=ignored
+    )
 
 
 def schedule(step: int, steps: int) -> float:
@@ -252,7 +289,7 @@ def schedule(step: int, steps: int) -> float:
 
 @torch.inference_mode()
 def bits_per_character(model: LlamaForCausalLM, tokens: torch.Tensor, characters: int) -> float:
-    """Return the held-out code length in bits per character, special tokens' bits included.
+    """Return the held-out code length in bits per character; where passages end is given, not predicted.
 
     Windows of `CONTEXT` tokens, the second half of each counted, so that every token but the first
     half-window has at least half a context before it.
@@ -267,7 +304,9 @@ def bits_per_character(model: LlamaForCausalLM, tokens: torch.Tensor, characters
         batch = torch.stack([padded[s : s + CONTEXT + 1] for s in group])
         with torch.autocast("cpu", dtype=torch.bfloat16):
             logits = model(batch[:, :-1]).logits.float()
-        losses = functional.cross_entropy(logits.transpose(1, 2), batch[:, 1:], reduction="none")
+        losses = functional.cross_entropy(
+            logits.transpose(1, 2), batch[:, 1:], reduction="none", ignore_index=END_ID
+        )
         for row, start in enumerate(group):
             begin = 0 if start == 0 else half
             end = min(CONTEXT, len(tokens) - 1 - start)
