@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import difflib
 from dataclasses import dataclass, fields
+from typing import cast
 
 from guard_eval.errors import StudyError
 
@@ -34,16 +35,18 @@ def _within(
     raise StudyError(f"{type(strategy).__name__}: {name} = {value:g} is out of range; it must be {allowed}")
 
 
+class _Signed:
+    def __str__(self) -> str:
+        return signature(cast("Strategy", self))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Greedy:
+class Greedy(_Signed):
     """The most likely token at every step; ties go to the smallest token id."""
 
-    def __str__(self) -> str:
-        return signature(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Temperature:
+class Temperature(_Signed):
     """Sampling from the distribution sharpened by `tau`: softmax(logits / τ)."""
 
     tau: float = 0.9
@@ -51,12 +54,9 @@ class Temperature:
     def __post_init__(self) -> None:
         _within(self, "tau", low=0, low_open=True)
 
-    def __str__(self) -> str:
-        return signature(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class TopK:
+class TopK(_Signed):
     """Sampling from the `k` most likely tokens."""
 
     k: int = 50
@@ -64,12 +64,9 @@ class TopK:
     def __post_init__(self) -> None:
         _within(self, "k", low=1)
 
-    def __str__(self) -> str:
-        return signature(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class TopP:
+class TopP(_Signed):
     """Sampling from the smallest set of most likely tokens whose probability reaches `p`."""
 
     p: float = 0.95
@@ -77,12 +74,9 @@ class TopP:
     def __post_init__(self) -> None:
         _within(self, "p", low=0, high=1, low_open=True)
 
-    def __str__(self) -> str:
-        return signature(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveSearch:
+class ContrastiveSearch(_Signed):
     """Of the `k` most likely tokens v the one with the highest (1 − α) p(v) − α max_j cos(h_v, h_j)."""
 
     k: int = 10
@@ -92,12 +86,9 @@ class ContrastiveSearch:
         _within(self, "k", low=1)
         _within(self, "alpha", low=0, high=1)
 
-    def __str__(self) -> str:
-        return signature(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveContrastiveSearch:
+class AdaptiveContrastiveSearch(_Signed):
     """Contrastive search whose k and α follow the step's entropy; `q` scales how strongly."""
 
     q: float = 1.0
@@ -105,12 +96,9 @@ class AdaptiveContrastiveSearch:
     def __post_init__(self) -> None:
         _within(self, "q", low=0, low_open=True)
 
-    def __str__(self) -> str:
-        return signature(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
+class Guard(_Signed):
     """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
 
     Attributes:
@@ -124,9 +112,6 @@ class Guard:
     def __post_init__(self) -> None:
         _within(self, "window", low=1)
         _within(self, "decay", low=0, high=1, low_open=True)
-
-    def __str__(self) -> str:
-        return signature(self)
 
 
 Strategy = Greedy | Temperature | TopK | TopP | ContrastiveSearch | AdaptiveContrastiveSearch | Guard

@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import made
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import PROMPT, recipe
 
 from guard_eval.continuations import (
     append_continuations,
@@ -15,19 +17,10 @@ from guard_eval.continuations import (
     read_continuations,
 )
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Prompt
 from guard_eval.study import Settings
 
-PROMPT = Prompt(id="p1", dataset="d", text="Once")
-RECIPE = Recipe(
-    model="bundled",
-    revision="sha256:00",
-    strategy="guard",
-    seed=3,
-    max_new_tokens=8,
-    max_prompt_tokens=8,
-    dtype="float32",
-)
+RECIPE = recipe(model="bundled", revision="sha256:00", seed=3)
 SETTINGS = Settings.model_validate(
     {
         "name": "s",
@@ -40,29 +33,16 @@ SETTINGS = Settings.model_validate(
 
 
 def continuation(text="…", prompt=PROMPT, recipe=RECIPE):
-    return Continuation(
-        id=recipe.continuation_id(prompt),
-        prompt_id=prompt.id,
-        dataset=prompt.dataset,
-        recipe=recipe,
-        text=text,
-        prompt_tokens=1,
-        new_tokens=2,
-        finish="length",
-        seconds=0.5,
-        batch=1,
-        device="cpu",
-        versions="torch 2",
-    )
+    return made.continuation(text, prompt, recipe)
 
 
 @given(st.lists(st.text(st.characters(codec=None)), min_size=1, max_size=5))
 def test_any_text_comes_back(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("c") / "guard.jsonl"
-    made = [continuation(text) for text in texts]
-    for one in made:
+    whole = [continuation(text) for text in texts]
+    for one in whole:
         append_continuations(path, [one])
-    assert read_continuations(path) == made
+    assert read_continuations(path) == whole
 
 
 def test_a_line_is_flat_json_with_its_recipe(tmp_path):
@@ -121,8 +101,7 @@ def test_only_what_the_settings_ask_for_is_current(tmp_path):
     path = continuation_file(tmp_path, "guard")
     other_seed = replace(RECIPE, seed=4)
     earlier_text = continuation("of another prompt text", Prompt(id="p1", dataset="d", text="Never"))
-    made = [continuation("seed", recipe=other_seed), earlier_text, continuation("this")]
-    append_continuations(path, made)
+    append_continuations(path, [continuation("seed", recipe=other_seed), earlier_text, continuation("this")])
     assert [c.text for c in current_continuations(tmp_path, "guard", [PROMPT], SETTINGS).values()] == ["this"]
 
 

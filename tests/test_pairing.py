@@ -6,41 +6,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import continuation, recipe
 
 from guard_eval.errors import StudyError
 from guard_eval.pairing import draw_prompts, make_pairs
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Prompt
 
 PROMPTS = [Prompt(id=f"{d}-{i}", dataset=d, text=f"{d} {i}") for d in ("news", "tales") for i in range(20)]
 
 
 def continuations(strategy, prompts=PROMPTS):
-    recipe = Recipe(
-        model="m",
-        revision="r",
-        strategy=strategy,
-        seed=1,
-        max_new_tokens=8,
-        max_prompt_tokens=8,
-        dtype="float32",
-    )
-    return [
-        Continuation(
-            id=recipe.continuation_id(p),
-            prompt_id=p.id,
-            dataset=p.dataset,
-            recipe=recipe,
-            text=f"{strategy} on {p.id}",
-            prompt_tokens=2,
-            new_tokens=2,
-            finish="length",
-            seconds=0.1,
-            batch=1,
-            device="cpu",
-            versions="",
-        )
-        for p in prompts
-    ]
+    return [continuation(f"{strategy} on {p.id}", p, recipe(strategy=strategy)) for p in prompts]
 
 
 MADE = {name: continuations(name) for name in ("guard", "acs(q=1)", "greedy")}

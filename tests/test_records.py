@@ -4,19 +4,12 @@ import hashlib
 from dataclasses import replace
 
 import pytest
+from made import PROMPT
+from made import RECIPE as ANY
 
-from guard_eval.records import Pair, Prompt, Recipe, content_id
+from guard_eval.records import Pair, content_id
 
-RECIPE = Recipe(
-    model="org/model",
-    revision="abc",
-    strategy="guard",
-    seed=1,
-    max_new_tokens=8,
-    max_prompt_tokens=8,
-    dtype="float32",
-)
-PROMPT = Prompt(id="p1", dataset="d", text="Once")
+RECIPE = replace(ANY, model="org/model", revision="abc")
 
 
 def test_content_id_is_the_start_of_a_sha256():

@@ -4,28 +4,12 @@ import csv
 from dataclasses import replace
 
 import pytest
+from made import continuation
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.table import metrics_row, write_metrics
-from guard_eval.records import Continuation, Recipe
 
-RECIPE = Recipe(
-    model="m", revision="r", strategy="guard", seed=1, max_new_tokens=8, max_prompt_tokens=8, dtype="float32"
-)
-ONE = Continuation(
-    id="1",
-    prompt_id="p1",
-    dataset="d",
-    recipe=RECIPE,
-    text="a b a b a",
-    prompt_tokens=2,
-    new_tokens=6,
-    finish="eos",
-    seconds=0.5,
-    batch=2,
-    device="cpu",
-    versions="",
-)
+ONE = continuation("a b a b a", id="1", new_tokens=6, finish="eos", batch=2)
 TWO = replace(ONE, id="2", text="c c c c c", new_tokens=8, finish="length", seconds=0.2)
 
 

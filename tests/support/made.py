@@ -1,0 +1,39 @@
+"""Recipes and continuations for tests: what a test does not name is something ordinary."""
+
+from dataclasses import replace
+
+from guard_eval.records import Continuation, Prompt, Recipe
+
+PROMPT = Prompt(id="p1", dataset="d", text="Once")
+
+RECIPE = Recipe(
+    model="m",
+    revision="r",
+    strategy="guard",
+    seed=1,
+    max_new_tokens=8,
+    max_prompt_tokens=8,
+    dtype="float32",
+)
+
+
+def recipe(**changes):
+    return replace(RECIPE, **changes)
+
+
+def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
+    made = Continuation(
+        id=made_by.continuation_id(prompt),
+        prompt_id=prompt.id,
+        dataset=prompt.dataset,
+        recipe=made_by,
+        text=text,
+        prompt_tokens=1,
+        new_tokens=2,
+        finish="length",
+        seconds=0.5,
+        batch=1,
+        device="cpu",
+        versions="torch 2",
+    )
+    return replace(made, **changes)
