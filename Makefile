@@ -21,7 +21,7 @@ check: .venv/test.stamp
 	$(BIN)/lint-imports
 
 .venv/bin/python:
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv || { echo "on Debian: apt-get install python3-venv, then again" >&2; rm -rf .venv; exit 1; }
 
 # PyTorch first: with an exact version pip may take a build that is at hand, and on a machine with a GPU the CUDA build.
 .venv/torch.stamp: constraints.txt | .venv/bin/python

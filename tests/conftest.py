@@ -5,13 +5,19 @@ installed). Each test has a database of its own that holds nothing yet: `Store.o
 """
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import postgres
 import pytest
+from hypothesis import settings
 
 from guard_eval.records import Pair, content_id
+
+# A machine that does other things too is slow now and then; CI tries the same examples every time.
+settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

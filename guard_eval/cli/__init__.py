@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
 
@@ -12,14 +13,36 @@ from guard_eval.errors import StudyError
 
 app = typer.Typer(
     name="guard-eval",
-    help="Find out which way of decoding a language model writes better text, and how sure we are.\n\n"
-    "A study is a folder. Its commands, in the order of a study: new, generate, measure, pair, raters, "
-    "annotate, judge, report. Each can be stopped at any moment and run again. Start with: guard-eval demo",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"guard-eval {version('guard-eval')}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Find out which way of decoding a language model writes better text, and how sure we are.
+
+    A study is a folder. Its commands, in the order of a study: new, generate, measure, pair, raters,
+    annotate, judge, report. Each can be stopped at any moment and run again. Start with: guard-eval demo
+    """
+
+
 for _command in (new, generate, measure, pair, raters, annotate, judge, report, export, demo):
     app.command(_command.__name__.rpartition(".")[2])(_command.command)
 

@@ -21,7 +21,10 @@ def command(
         str | None, typer.Option(metavar="NAME", help="Invite this rater first and print the link.")
     ] = None,
 ) -> None:
-    """Open the study in a browser for the people who rate it; Ctrl-C stops it, and nothing is lost."""
+    """Serve the pairs to people, in a browser.
+
+    Ctrl-C stops it, and nothing is lost: what the page calls saved is on disk.
+    """
     from annotation_app.launch import serve
     from guard_eval.errors import StudyError
     from guard_eval.store import Store

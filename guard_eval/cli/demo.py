@@ -20,7 +20,10 @@ def command(
         "demo-study"
     ),
 ) -> None:
-    """Make a complete small study: continuations, metrics, blinded pairs, SIMULATED raters, report."""
+    """Run a complete small study.
+
+    Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
+    """
     from guard_eval.cli import generate, measure, pair, report
     from guard_eval.study import Study
 

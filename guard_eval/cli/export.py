@@ -19,7 +19,10 @@ def command(
         bool, typer.Option("--surplus", help="Also ratings that came after their lease ran out.")
     ] = False,
 ) -> None:
-    """Write every current verdict, un-blinded, one a row, for `guard-eval report` or any other program."""
+    """Write the verdicts as a table.
+
+    Every current verdict, un-blinded, one a row: for guard-eval report or any other program.
+    """
     import csv
     from dataclasses import asdict, fields
 

@@ -18,7 +18,10 @@ def command(
     folder: StudyFolder,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be made, and stop.")] = False,
 ) -> None:
-    """Write continuations of all prompts with all strategies; what is there already is not made again."""
+    """Write continuations with every strategy.
+
+    Every batch is on disk before the next begins; what is there already is not made again.
+    """
     from guard_eval.study import Study
 
     run(Study.open(folder), dry_run=dry_run)

@@ -28,7 +28,9 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before spending.")] = False,
     only: Annotated[str | None, typer.Option(help="Only the judge of this model.")] = None,
 ) -> None:
-    """Have the study's judges compare its pairs; what is answered already is never paid for again.
+    """Have language models compare the pairs.
+
+    What is answered already is never paid for again.
 
     The key is read from OPENAI_API_KEY and goes nowhere else; OPENAI_BASE_URL names another server.
     """

@@ -20,7 +20,10 @@ def command(
     folder: StudyFolder,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass of the scoring model.")] = 16,
 ) -> None:
-    """Score the continuations: diversity, repetition, coherence, length, speed. Writes metrics.csv."""
+    """Score the continuations.
+
+    Diversity, repetition, coherence, length and speed, per dataset and strategy; writes metrics.csv.
+    """
     from guard_eval.study import Study
 
     run(Study.open(folder), batch_size=batch_size)

@@ -78,7 +78,10 @@ def command(
     limit: Annotated[int | None, typer.Option(min=1, help="Copy only the first so many prompts.")] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 1,
 ) -> None:
-    """Make a study: a folder with a study.toml to edit and a file of prompts."""
+    """Make a study: study.toml to edit, and prompts.
+
+    Without --prompts it gets a few examples to be replaced.
+    """
     from guard_eval.corpora import read_prompts
     from guard_eval.errors import StudyError
 

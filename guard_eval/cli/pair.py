@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def command(folder: StudyFolder) -> None:
-    """Draw prompts, join continuations into pairs, and put them into the study's database."""
+    """Draw prompts and make blinded pairs.
+
+    They go into the study's database. Again changes nothing; a larger sample keeps the smaller one.
+    """
     from guard_eval.study import Study
 
     run(Study.open(folder))

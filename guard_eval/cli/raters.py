@@ -24,7 +24,10 @@ def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="For add and revoke.")] = None,
     url: Annotated[str, typer.Option(help="Where raters reach the app.")] = "http://localhost:8501",
 ) -> None:
-    """Invite raters, list them with their progress, or revoke an invitation."""
+    """Invite raters, list them, or revoke them.
+
+    An invitation is a link, shown once and stored only as a hash.
+    """
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
     from guard_eval.study import Study

@@ -31,7 +31,10 @@ def command(
         Path | None, typer.Option(help="The folder to write; default: report, beside the data.")
     ] = None,
 ) -> None:
-    """Write the significance report: index.html, report.md, report.tex and every number as CSV."""
+    """Write the significance report.
+
+    index.html opens from disk; beside it are report.md, report.tex, the figures, and every number as CSV.
+    """
     from guard_eval.study import Study
 
     if source.is_dir():

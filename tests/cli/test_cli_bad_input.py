@@ -119,6 +119,10 @@ def test_a_missing_extra_is_named_with_its_remedy(paired, package, arguments, ex
     assert "Traceback" not in done.stderr
 
 
+def test_the_version(run):
+    assert run("--version").out.startswith("guard-eval 0.")
+
+
 def test_an_unknown_command_and_option(run):
     assert run("generat").code == 2
     assert run("generate", "--sharp").code == 2

@@ -93,7 +93,7 @@ def test_awkward_texts_come_back_as_they_were(store, make_pairs):
     assert store.pairs() == pairs
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(categories=None)) | st.text("\x00\x1a0d8\ud800\udc00ef"))
 @example("\x1a1a1a")
 def test_any_text_comes_back_as_it_was(store, make_pairs, text):

@@ -83,7 +83,7 @@ def test_a_clock_without_a_zone_is_a_mistake_of_the_program(store_url):
         assert store.raters() == []
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(preferred=st.sampled_from(["a", "b", "tie"]), position=st.integers(0, 9))
 def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, preferred, position):
     """A judge that knows which text it likes, by its words, names that method in both orders."""

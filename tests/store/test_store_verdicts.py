@@ -157,7 +157,7 @@ def test_a_hash_that_comes_after_the_first_verdict_is_not_taken_for_it(store_url
         assert store.study_hash() is None
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     history=st.lists(
         st.dictionaries(st.sampled_from("xyz"), st.sampled_from(CHOICES), min_size=1), max_size=6
