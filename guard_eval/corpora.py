@@ -1,4 +1,4 @@
-"""Prompts and references from files.
+"""Prompts and references from files and from Hugging Face datasets.
 
 JSONL: one object a line with `prompt`, and optionally `id`, `dataset` and `reference`; other keys are left
 alone. Plain text (`.txt`): one prompt a line.
@@ -7,10 +7,13 @@ alone. Plain text (`.txt`): one prompt a line.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Prompt
 
 
@@ -45,6 +48,65 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
             f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
         )
     return prompts
+
+
+def read_dataset(
+    name: str, *, split: str = "test", column: str = "text", words: int = 32, limit: int | None = None
+) -> list[Prompt]:
+    """Cut a Hugging Face dataset's texts in two: `words` words of prompt, the rest as reference.
+
+    Texts that are not longer than the prompt (headings, empty lines) are left out.
+
+    Args:
+        name: An id on the Hub, or a folder.
+        split: Which of its splits.
+        column: The column of texts.
+        words: Length of a prompt, in words.
+        limit: The first so many prompts.
+
+    Raises:
+        StudyError: The dataset, the split or the column is not there, or no text is long enough.
+    """
+    if find_spec("datasets") is None:
+        raise MissingExtraError("datasets", "datasets")
+    import datasets  # noqa: PLC0415 (an extra, and seconds to load)
+
+    try:
+        rows = datasets.load_dataset(name, split=split)
+    except (OSError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise StudyError(
+            f"cannot load the dataset {name!r}, split {split!r}: {reason}; check both names"
+        ) from error
+    if column not in rows.column_names:
+        known = ", ".join(rows.column_names)
+        raise StudyError(f"the dataset {name!r} has no column {column!r}; choose from: {known}")
+    prompts = list(_cut(Path(name).name, rows[column], words, limit))
+    if not prompts:
+        raise StudyError(
+            f"no text in column {column!r} of {name!r} is longer than {words} words; ask for fewer"
+        )
+    return prompts
+
+
+def _cut(dataset: str, texts: Iterable[object], words: int, limit: int | None) -> Iterable[Prompt]:
+    begin = re.compile(rf"\s*(?:\S+\s+){{{words - 1}}}\S+")
+    found = 0
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            continue
+        match = begin.match(text)
+        if match is None or not text[match.end() :].strip():
+            continue
+        yield Prompt(
+            id=f"{dataset}-{number}",
+            dataset=dataset,
+            text=match.group().strip(),
+            reference=text[match.end() :],
+        )
+        found += 1
+        if found == limit:
+            return
 
 
 def _lines(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from guard_eval.corpora import read_prompts
+from guard_eval.corpora import read_dataset, read_prompts
 from guard_eval.errors import StudyError
 
 
@@ -62,3 +62,35 @@ def test_bad_lines_are_named(tmp_path, lines, says):
 def test_no_such_file(tmp_path):
     with pytest.raises(StudyError, match=r"there is no prompts file .*none.jsonl"):
         read_prompts(tmp_path / "none.jsonl")
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """A folder as the Hub has them: one split, a heading, an empty line and two texts."""
+    pytest.importorskip("datasets", reason="the extra [datasets] is not installed")
+    folder = tmp_path / "tales"
+    folder.mkdir()
+    texts = [" = Heading = ", "", "one  two three\nfour five", "six seven eight nine"]
+    (folder / "test.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return str(folder)
+
+
+def test_a_datasets_texts_are_cut_into_prompt_and_reference(dataset):
+    first, second = read_dataset(dataset, words=3)
+    assert (first.id, first.dataset, first.text) == ("tales-2", "tales", "one  two three")
+    assert (first.reference, second.text, second.reference) == ("\nfour five", "six seven eight", " nine")
+    assert len(read_dataset(dataset, words=3, limit=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"split": "tst"}, "split 'tst'"),
+        ({"column": "body"}, "has no column 'body'; choose from: text"),
+        ({"words": 50}, "is longer than 50 words; ask for fewer"),
+    ],
+)
+def test_what_a_dataset_does_not_have_is_named(dataset, options, says):
+    with pytest.raises(StudyError) as error:
+        read_dataset(dataset, **options)
+    assert says in str(error.value)

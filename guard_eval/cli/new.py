@@ -75,22 +75,32 @@ def command(
     prompts: Annotated[
         Path | None, typer.Option(help="Prompts (JSONL or .txt) to copy into the study.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Copy only the first so many prompts.")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="A Hugging Face dataset, or a folder of one, whose texts become prompts."),
+    ] = None,
+    split: Annotated[str, typer.Option(help="The dataset's split.")] = "test",
+    column: Annotated[str, typer.Option(help="The dataset's column of texts.")] = "text",
+    words: Annotated[int, typer.Option(min=1, help="Words of a text that become the prompt.")] = 32,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take only the first so many prompts.")] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 1,
 ) -> None:
     """Make a study: study.toml to edit, and prompts.
 
-    Without --prompts it gets a few examples to be replaced.
+    Prompts are copied into it: from a file, from a Hugging Face dataset, or a few examples to be replaced.
     """
-    from guard_eval.corpora import read_prompts
+    from guard_eval.corpora import read_dataset, read_prompts
     from guard_eval.errors import StudyError
 
     if (folder / "study.toml").exists():
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
-    rows = [
-        {"id": p.id, "dataset": p.dataset, "prompt": p.text, "reference": p.reference}
-        for p in (read_prompts(prompts, limit=limit) if prompts else [])
-    ] or [
+    if prompts and dataset:
+        raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
+    found = read_prompts(prompts, limit=limit) if prompts else []
+    if dataset:
+        found = read_dataset(dataset, split=split, column=column, words=words, limit=limit)
+    rows = [{"id": p.id, "dataset": p.dataset, "prompt": p.text, "reference": p.reference} for p in found]
+    rows = rows or [
         {"id": f"example-{i}", "dataset": "examples", "prompt": text}
         for i, text in enumerate(EXAMPLES, start=1)
     ]
@@ -107,7 +117,7 @@ def command(
     )
     (folder / "study.toml").write_text(text, encoding="utf-8")
     say(f"{folder / 'study.toml'}: the settings, to be edited")
-    say(f"{folder / 'prompts.jsonl'}: {len(rows)} prompts" + ("" if prompts else ", examples to be replaced"))
+    say(f"{folder / 'prompts.jsonl'}: {len(rows)} prompts" + ("" if found else ", examples to be replaced"))
     say_next(f"guard-eval generate {folder} --dry-run")
 
 
