@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,11 @@ import typer
 from guard_eval.cli.console import progress, say, say_next
 
 if TYPE_CHECKING:
+    from guard_eval.records import Prompt
     from guard_eval.study import Study
+
+EXCERPT = 420
+"""How many characters of a text the terminal shows."""
 
 
 def command(
@@ -32,6 +37,7 @@ def command(
     study = Study.open(folder)
     for title, step in (
         ("1. Continuations", lambda: generate.run(study)),
+        ("   Why the way of decoding matters", lambda: show_one(study)),
         ("2. Metrics", lambda: measure.run(study)),
         ("3. Blinded pairs", lambda: pair.run(study)),
         ("4. SIMULATED raters", lambda: simulate(study)),
@@ -65,6 +71,31 @@ def make_folder(folder: Path) -> None:
     shutil.copyfile(PROMPTS, folder / "prompts.jsonl")
     # Last, because its presence says that the folder is complete.
     shutil.copyfile(STUDY, folder / "study.toml")
+
+
+def show_one(study: Study) -> None:
+    """Print the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
+    from guard_eval.continuations import current_continuations
+    from guard_eval.corpora import read_prompts
+
+    prompts = read_prompts(study.prompts_path)
+    greedy, guard = (
+        current_continuations(study.continuations, strategy, prompts, study.settings)
+        for strategy in ("greedy", "guard")
+    )
+
+    def variety(prompt: Prompt) -> float:
+        words = greedy[prompt.id].text.split()
+        return len(set(words)) / max(1, len(words))
+
+    worst = min(prompts, key=variety)
+    say("On the prompt where greedy decoding does worst:")
+    for name, text in (
+        ("prompt", worst.text),
+        ("greedy", greedy[worst.id].text),
+        ("guard", guard[worst.id].text),
+    ):
+        say(textwrap.shorten(f"{name:>6}: {text}", EXCERPT, placeholder=" …"))
 
 
 def simulate(study: Study) -> None:
