@@ -101,6 +101,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--dropout", type=float, default=0.1, help="on what each layer adds; against learning by heart"
     )
+    parser.add_argument(
+        "--dropout-from", type=float, default=0.0, help="share of steps after which there is dropout"
+    )
     parser.add_argument("--learn-ends", action="store_true", help="learn where passages end, too")
     parser.add_argument("--seed", type=int, default=20260)
     parser.add_argument("--threads", type=int, default=1)
@@ -205,6 +208,7 @@ def train(
     best, best_weights = math.inf, {}
     began, losses = time.monotonic(), []
     for step, batch in enumerate(batches(tokens, options), start=1):
+        model.train(step > options.dropout_from * options.steps)
         factor = schedule(step, options.steps)
         for optimizer in optimizers:
             for group in optimizer.param_groups:
@@ -311,7 +315,6 @@ def bits_per_character(model: LlamaForCausalLM, tokens: torch.Tensor, characters
             begin = 0 if start == 0 else half
             end = min(CONTEXT, len(tokens) - 1 - start)
             nats += losses[row, begin:end].sum().item()
-    model.train()
     return nats / math.log(2) / characters
 
 
