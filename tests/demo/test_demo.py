@@ -124,7 +124,7 @@ def test_the_cards_bits_per_character_are_those_of_the_weights():
     nats = characters = 0.0
     for path in sorted(corpus.glob("*.txt")):
         if path.name.startswith(("Ozma-of-Oz", "The-Jungle-Book")):
-            text = path.read_text(encoding="utf-8")[20_000:60_000]
+            text = path.read_text(encoding="utf-8")
             ids = tokenizer(text, verbose=False, return_tensors="pt")["input_ids"][0]
             with torch.inference_mode():
                 for start in range(0, len(ids) - 512, 256):
@@ -134,4 +134,4 @@ def test_the_cards_bits_per_character_are_those_of_the_weights():
                     nats -= of_each.sum().item()
                     characters += len(tokenizer.decode(window[256:]))
     told = json.loads((MODEL / "training.json").read_text())["held_out_bits_per_character"]
-    assert nats / math.log(2) / characters == pytest.approx(told, abs=0.08)
+    assert nats / math.log(2) / characters == pytest.approx(told, abs=0.01)
