@@ -1,29 +1,45 @@
-"""Continuations on disk: one JSONL file per strategy, appended and synced batch by batch.
+"""Continuations on disk: one JSONL file per strategy and shard, appended and synced batch by batch.
 
 A line is a `Continuation` with its recipe laid flat, so that `datasets`, pandas and people read it as it is.
-A process that dies leaves at most one torn last line; reading skips it and the next append cuts it off.
+A process that dies leaves at most one torn last line; reading skips it and the next append cuts it off. Each
+shard has a file of its own, so no two processes ever append to the same one; readers take them all together.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Continuation, Prompt, Recipe, Trace
+from guard_eval.shards import Shard
 from guard_eval.study import Settings
 
-_RECIPE = tuple(field.name for field in fields(Recipe))
+_ALWAYS = tuple(field.name for field in fields(Recipe) if field.default is MISSING)
+_RARE = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 _OWN = tuple(field.name for field in fields(Continuation) if field.name != "recipe")
 
 
-def continuation_file(folder: Path, strategy: str) -> Path:
-    """Return the file of a strategy's continuations; its name is the signature."""
-    return folder / f"{strategy}.jsonl"
+def continuation_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008 (frozen)
+    """Return the file into which a shard's continuations by a strategy go; its name is the signature."""
+    return folder / f"{strategy}{shard.suffix}.jsonl"
+
+
+def trace_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008
+    """Return the file of the traces that belong to `continuation_file`."""
+    return folder / f"{strategy}{shard.suffix}.trace.jsonl"
+
+
+def continuation_files(folder: Path, strategy: str) -> list[Path]:
+    """Return the files that hold continuations by a strategy: the undivided one first, then by name."""
+    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?\.jsonl")
+    found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 def read_continuations(path: Path) -> list[Continuation]:
@@ -46,21 +62,34 @@ def append_continuations(path: Path, batch: Iterable[Continuation]) -> None:
     """Append a batch and sync it to disk; when this returns the batch outlives a crash.
 
     Raises:
-        StudyError: The file cannot be written (disk full, no permission); what stood in it stays valid.
+        StudyError: The file cannot be written (disk full, no permission); what stood in it stays valid, and
+            so do the lines that still found room.
     """
-    data = b"".join(_line(continuation) for continuation in batch)
+    _append(path, b"".join(_line(_row(continuation)) for continuation in batch))
+
+
+def append_traces(path: Path, batch: Iterable[Trace]) -> None:
+    """Append traces, as `append_continuations` does: one object a line, its values as lists by their names.
+
+    Written before their continuations, so that none of these lacks its trace; after a crash in between a
+    trace is there twice, the same both times.
+    """
+    rows = ({"id": trace.id, "prompt_id": trace.prompt_id, **trace.values} for trace in batch)
+    _append(path, b"".join(map(_line, rows)))
+
+
+def _append(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            whole = _whole_lines(path)
-            file.truncate(whole)
+        with path.open("ab", buffering=0) as file:  # a buffer would try again to write what found no room
+            file.truncate(_whole_lines(path))
             try:
-                file.write(data)
-                file.flush()
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
+            finally:
+                file.truncate(_whole_lines(path))
                 os.fsync(file.fileno())
-            except OSError:
-                file.truncate(whole)
-                raise
     except OSError as error:
         raise StudyError(
             f"cannot write {path}: {error.strerror}; mend that and run the command again"
@@ -80,25 +109,25 @@ def _whole_lines(path: Path) -> int:
     return 0
 
 
-def _line(continuation: Continuation) -> bytes:
+def _row(continuation: Continuation) -> dict[str, Any]:
     row = asdict(continuation)
     recipe = row.pop("recipe")
-    # Lone surrogates cannot be written as UTF-8; JSON's \u escapes carry them.
-    return json.dumps({**row, **recipe}, ensure_ascii=not _encodable(continuation.text)).encode() + b"\n"
+    rare = {name: recipe[name] for name, default in _RARE.items() if recipe[name] != default}
+    return {**row, **{name: recipe[name] for name in _ALWAYS}, **rare}
 
 
-def _encodable(text: str) -> bool:
+def _line(row: dict[str, Any]) -> bytes:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # lone surrogates cannot be written as UTF-8; JSON's \\u escapes carry them
+        return json.dumps(row).encode() + b"\n"
 
 
 def _parse(path: Path, number: int, line: bytes) -> Continuation:
     try:
         row: dict[str, Any] = json.loads(line)
-        recipe = Recipe(**{name: row[name] for name in _RECIPE})
+        rare = {name: row.get(name, default) for name, default in _RARE.items()}
+        recipe = Recipe(**{name: row[name] for name in _ALWAYS}, **rare)
         return Continuation(recipe=recipe, **{name: row[name] for name in _OWN})
     except KeyError as error:
         raise StudyError(
@@ -124,12 +153,22 @@ def current_continuations(
         settings.seed,
         settings.generation.max_new_tokens,
         settings.generation.max_prompt_tokens,
+        settings.amateur_of(strategy),
+        settings.generation.chat,
     )
     found: dict[str, Continuation] = {}
-    for continuation in read_continuations(continuation_file(folder, strategy)):
-        recipe = continuation.recipe
-        prompt = by_id.get(continuation.prompt_id)
-        made = (recipe.model, recipe.seed, recipe.max_new_tokens, recipe.max_prompt_tokens)
-        if prompt and made == wanted and recipe.continuation_id(prompt) == continuation.id:
-            found[prompt.id] = continuation
+    for path in continuation_files(folder, strategy):
+        for continuation in read_continuations(path):
+            recipe = continuation.recipe
+            prompt = by_id.get(continuation.prompt_id)
+            made = (
+                recipe.model,
+                recipe.seed,
+                recipe.max_new_tokens,
+                recipe.max_prompt_tokens,
+                recipe.amateur,
+                recipe.chat,
+            )
+            if prompt and made == wanted and recipe.continuation_id(prompt) == continuation.id:
+                found[prompt.id] = continuation
     return found

@@ -59,6 +59,9 @@ class Recipe:
         max_new_tokens: The length limit, in tokens.
         max_prompt_tokens: How many of the prompt's last tokens are kept.
         dtype: The arithmetic of the model, such as `bfloat16`.
+        amateur: Contrastive decoding's smaller model, by its name; other strategies have none.
+        amateur_revision: Its revision, as `revision`.
+        chat: Whether the prompt went through the model's chat template.
     """
 
     model: str
@@ -68,26 +71,42 @@ class Recipe:
     max_new_tokens: int
     max_prompt_tokens: int
     dtype: str
+    amateur: str | None = None
+    amateur_revision: str | None = None
+    chat: bool = False
 
     def continuation_id(self, prompt: Prompt) -> str:
         """Return the id of the continuation this recipe makes of `prompt`.
 
         The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
         revision is only unique together with the name, so both stand in the hash for the Hub and the revision
-        alone for a folder.
+        alone for a folder. What only some recipes have (amateur, chat) counts where it is set, so that the
+        ids of all others are what they were before there was such a thing.
         """
-        model = "" if self.revision.startswith("sha256:") else self.model
+        rare: dict[str, object] = {}
+        if self.amateur is not None:
+            rare["amateur"] = [
+                _content_name(self.amateur, self.amateur_revision or ""),
+                self.amateur_revision,
+            ]
+        if self.chat:
+            rare["chat"] = True
         return content_id(
             prompt.id,
             prompt.text,
-            model,
+            _content_name(self.model, self.revision),
             self.revision,
             self.strategy,
             self.seed,
             self.max_new_tokens,
             self.max_prompt_tokens,
             self.dtype,
+            *([rare] if rare else []),
         )
+
+
+def _content_name(model: str, revision: str) -> str:
+    return "" if revision.startswith("sha256:") else model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +140,21 @@ class Continuation:
     batch: int
     device: str
     versions: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    """How a strategy adapted to a text, token by token: GUARD's H_t, H_glob,t, k_t, α_t and q.
+
+    Attributes:
+        id: That of the `Continuation`.
+        prompt_id: Which prompt it continues.
+        values: Lists of one number per new token, by name.
+    """
+
+    id: str
+    prompt_id: str
+    values: dict[str, list[float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,12 +16,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA, HUMAN_CRITERIA, criteria
 from guard_eval.store import Plan
-from guard_eval.strategies import parse, signature
+from guard_eval.strategies import ContrastiveDecoding, parse, signature
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
@@ -44,7 +52,22 @@ def _no_password(url: str) -> str:
     return url
 
 
+def _rows(value: object) -> object:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise ValueError('input should be greater than or equal to 1, or "auto"')
+
+
+def _placement(value: object) -> object:
+    table = isinstance(value, dict) and all(isinstance(part, int | str) for part in value.values())
+    if value is None or table or (isinstance(value, str) and value):
+        return value
+    raise ValueError('input should be a word such as "auto" or "balanced", or a table of modules and devices')
+
+
 StrategyName = Annotated[str, AfterValidator(_canonical)]
+BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
+DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placement)]
 CriterionName = Annotated[str, AfterValidator(_known_criterion)]
 
 
@@ -60,21 +83,39 @@ class Prompts(_Table):
 
 
 class Model(_Table):
-    """Which language model continues it; `name` is a Hugging Face id, a folder, or `bundled`."""
+    """Which language model continues it; `name` is a Hugging Face id, a folder, or `bundled`.
+
+    `amateur` is the smaller model of contrastive decoding. `device_map` spreads a model over several devices,
+    as transformers understands it.
+    """
 
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
+    device_map: DeviceMap = None
+    amateur: str | None = Field(default=None, min_length=1)
+    amateur_revision: str = "main"
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.device_map is not None and self.device != "auto":
+            raise ValueError(
+                f"device = {self.device!r} and device_map = {self.device_map!r} both say where the model "
+                "lies; remove one"
+            )
+        return self
 
 
 class Generation(_Table):
-    """How continuations are made."""
+    """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
 
     strategies: list[StrategyName] = Field(min_length=1)
     max_new_tokens: int = Field(default=256, ge=1)
     max_prompt_tokens: int = Field(default=256, ge=1)
-    batch_size: int = Field(default=16, ge=1)
+    batch_size: BatchSize = "auto"
+    chat: bool = False
+    compile: bool = False
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -148,6 +189,20 @@ class Settings(_Table):
     judge: list[Judge] = []
     analysis: Analysis = Analysis()
 
+    def amateur_of(self, strategy: str) -> str | None:
+        """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
+        return self.model.amateur if needs_amateur(strategy) else None
+
+    @model_validator(mode="after")
+    def _amateur_is_named(self) -> Self:
+        for name in self.generation.strategies:
+            if needs_amateur(name) and self.model.amateur is None:
+                raise ValueError(
+                    f"generation.strategies names {name}, which needs a second, smaller model; "
+                    "name it as model.amateur, or remove the strategy"
+                )
+        return self
+
     @model_validator(mode="after")
     def _compared_are_generated(self) -> Self:
         for name in (name for pair in self.pairs.compare for name in pair):
@@ -161,6 +216,26 @@ class Settings(_Table):
         if repeated:
             raise ValueError(f"[[judge]] names {', '.join(repeated)} twice; each judge is one rater")
         return self
+
+
+_YOUNGER = (
+    ("model", "device_map"),
+    ("model", "amateur"),
+    ("model", "amateur_revision"),
+    ("generation", "chat"),
+    ("generation", "compile"),
+)
+_BATCH_SIZE_ONCE = 16  # the default before there was `auto`; neither changes a text
+
+
+def _default(table: str, key: str) -> object:
+    kind: Any = Settings.model_fields[table].annotation
+    return kind.model_fields[key].default
+
+
+def needs_amateur(strategy: str) -> bool:
+    """Return whether a strategy, by its signature, contrasts the model with a smaller one."""
+    return isinstance(parse(strategy), ContrastiveDecoding)
 
 
 @dataclass(frozen=True)
@@ -200,8 +275,17 @@ class Study:
 
     @cached_property
     def hash(self) -> str:
-        """Return the SHA-256 of the settings: comments, order and spacing do not count."""
-        canonical = json.dumps(self.settings.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """Return the SHA-256 of the settings: comments, order and spacing do not count.
+
+        Nor does a younger setting that is left at its default, so that a study keeps the hash it was given.
+        """
+        settings = self.settings.model_dump(mode="json")
+        for table, key in _YOUNGER:
+            if settings[table][key] == _default(table, key):
+                del settings[table][key]
+        if settings["generation"]["batch_size"] == "auto":
+            settings["generation"]["batch_size"] = _BATCH_SIZE_ONCE
+        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property

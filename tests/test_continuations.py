@@ -1,6 +1,7 @@
 """Continuations on disk: nothing torn, nothing lost, nothing doubled."""
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,16 @@ from made import PROMPT, recipe
 
 from guard_eval.continuations import (
     append_continuations,
+    append_traces,
     continuation_file,
+    continuation_files,
     current_continuations,
     read_continuations,
+    trace_file,
 )
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt
+from guard_eval.records import Prompt, Trace
+from guard_eval.shards import Shard
 from guard_eval.study import Settings
 
 RECIPE = recipe(model="bundled", revision="sha256:00", seed=3)
@@ -109,3 +114,63 @@ def test_of_two_model_revisions_the_later_is_current(tmp_path):
     newer = continuation("newer", recipe=replace(RECIPE, revision="sha256:01"))
     append_continuations(continuation_file(tmp_path, "guard"), [continuation("older"), newer])
     assert current_continuations(tmp_path, "guard", [PROMPT], SETTINGS)["p1"].text == "newer"
+
+
+def test_a_line_from_before_amateurs_and_chats_is_read_and_written_as_it_was(tmp_path):
+    path = tmp_path / "f.jsonl"
+    append_continuations(path, [continuation("one")])
+    keys = list(json.loads(path.read_text()))
+    assert keys[-7:] == [
+        "model", "revision", "strategy", "seed", "max_new_tokens", "max_prompt_tokens", "dtype"
+    ]  # fmt: skip
+    rare = replace(RECIPE, amateur="a", amateur_revision="b", chat=True)
+    append_continuations(path, [continuation("two", recipe=rare)])
+    assert [c.recipe for c in read_continuations(path)] == [RECIPE, rare]
+    assert list(json.loads(path.read_text().splitlines()[1]))[-3:] == ["amateur", "amateur_revision", "chat"]
+
+
+def test_the_shards_of_a_strategy_are_read_together(tmp_path):
+    prompts = [Prompt(id=f"p{n}", dataset="d", text="Once") for n in range(3)]
+    shards = [Shard(), Shard(1, 2), Shard(10, 12)]
+    for prompt, shard in zip(prompts, shards, strict=True):
+        append_continuations(continuation_file(tmp_path, "guard", shard), [continuation(prompt.id, prompt)])
+    append_traces(trace_file(tmp_path, "guard", shards[1]), [])
+    (tmp_path / "guard(window=4).jsonl").write_text("another strategy's\n")
+    (tmp_path / "guard.shard-1-of-2.jsonl.bak").write_text("nothing of ours\n")
+    assert [path.name for path in continuation_files(tmp_path, "guard")] == [
+        "guard.jsonl", "guard.shard-1-of-2.jsonl", "guard.shard-10-of-12.jsonl"
+    ]  # fmt: skip
+    assert sorted(current_continuations(tmp_path, "guard", prompts, SETTINGS)) == ["p0", "p1", "p2"]
+    assert continuation_files(tmp_path / "nowhere", "guard") == []
+
+
+def test_a_trace_is_a_line_of_lists(tmp_path):
+    path = trace_file(tmp_path, "guard")
+    append_traces(path, [Trace(id="c", prompt_id="p", values={"H": [1.5, 2.0], "k": [9.0, 10.0]})])
+    assert path.name == "guard.trace.jsonl"
+    assert json.loads(path.read_text()) == {"id": "c", "prompt_id": "p", "H": [1.5, 2.0], "k": [9.0, 10.0]}
+
+
+def test_lines_that_found_room_before_the_disk_was_full_stay(tmp_path):
+    """A limit on the size of files stands for the disk's."""
+    batch = [continuation("x" * 100, Prompt(id=f"p{n}", dataset="d", text="Once")) for n in range(5)]
+    path = tmp_path / "f.jsonl"
+    append_continuations(path, batch[:1])
+    line = path.stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (line * 7 // 2, before[1]))
+    try:
+        with pytest.raises(StudyError, match=r"cannot write .*: File too large; mend that"):
+            append_continuations(path, batch[1:])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.stat().st_size == 3 * line
+    append_continuations(path, batch[3:])
+    assert read_continuations(path) == batch
+
+
+def test_other_amateurs_and_chats_are_not_current(tmp_path):
+    path = continuation_file(tmp_path, "guard")
+    append_continuations(path, [continuation("chat", recipe=replace(RECIPE, chat=True))])
+    append_continuations(path, [continuation("amateur", recipe=replace(RECIPE, amateur="x"))])
+    assert not current_continuations(tmp_path, "guard", [PROMPT], SETTINGS)

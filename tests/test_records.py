@@ -36,6 +36,23 @@ def test_every_part_of_the_recipe_changes_the_id(field, value):
     assert replace(RECIPE, **{field: value}).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
 
 
+def test_ids_are_what_they_were_before_amateurs_and_chats():
+    written_out = b'["p1","Once","org/model","abc","guard",1,8,8,"float32"]'
+    assert RECIPE.continuation_id(PROMPT) == hashlib.sha256(written_out).hexdigest()[:16]
+    assert ANY.continuation_id(PROMPT) == "eb6cba6623445652"  # printf … | sha256sum
+
+
+def test_amateur_and_chat_by_hand():
+    both = replace(RECIPE, amateur="org/small", amateur_revision="def", chat=True)
+    rare = b'{"amateur":["org/small","def"],"chat":true}'
+    written_out = b'["p1","Once","org/model","abc","guard",1,8,8,"float32",%s]' % rare
+    assert both.continuation_id(PROMPT) == hashlib.sha256(written_out).hexdigest()[:16]
+    folder = replace(both, amateur="./small", amateur_revision="sha256:00")
+    assert folder.continuation_id(PROMPT) == replace(folder, amateur="../small").continuation_id(PROMPT)
+    assert folder.continuation_id(PROMPT) != both.continuation_id(PROMPT)
+    assert replace(both, chat=False).continuation_id(PROMPT) != both.continuation_id(PROMPT)
+
+
 def test_the_prompts_text_changes_the_id_and_its_dataset_does_not():
     assert RECIPE.continuation_id(replace(PROMPT, text="Twice")) != RECIPE.continuation_id(PROMPT)
     assert RECIPE.continuation_id(replace(PROMPT, dataset="e")) == RECIPE.continuation_id(PROMPT)

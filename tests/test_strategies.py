@@ -1,19 +1,41 @@
 """Strategies: parsing, signatures, errors."""
 
+import re
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guard_eval import strategies
 from guard_eval.errors import StudyError
-from guard_eval.strategies import STRATEGIES, ContrastiveSearch, Guard, TopK, TopP, parse, signature
+from guard_eval.strategies import (
+    STRATEGIES,
+    BeamSearch,
+    ContrastiveDecoding,
+    ContrastiveSearch,
+    Guard,
+    MinP,
+    Temperature,
+    TopK,
+    TopP,
+    Typical,
+    parse,
+    signature,
+)
 
 
 def test_the_papers_defaults():
     assert [signature(kind()) for kind in STRATEGIES.values()] == [
         "greedy",
+        "beam(beams=5)",
         "temperature(tau=0.9)",
         "top_k(k=50)",
         "top_p(p=0.95)",
+        "typical(tau=0.2)",
+        "min_p(p=0.1)",
+        "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5)",
+        "adaptive(epsilon=0.001)",
         "contrastive(k=10, alpha=0.6)",
         "acs(q=1)",
         "guard",
@@ -26,19 +48,34 @@ def test_every_signature_reads_back(name):
     assert parse(signature(strategy)) == strategy == parse(name)
 
 
-@given(st.integers(1, 10**6), st.floats(0, 1, allow_nan=False))
-def test_signatures_keep_their_values_to_six_digits(k, alpha):
-    read = parse(signature(ContrastiveSearch(k=k, alpha=alpha)))
-    assert read.k == k
-    assert read.alpha == pytest.approx(alpha, rel=1e-5, abs=1e-12)
+@given(st.integers(1, 10**6), st.floats(0, 1, allow_nan=False), st.floats(1e-300, 1e300))
+def test_signatures_keep_their_values(k, alpha, tau):
+    assert parse(signature(ContrastiveSearch(k=k, alpha=alpha))) == ContrastiveSearch(k=k, alpha=alpha)
+    assert parse(signature(Temperature(tau=tau))) == Temperature(tau=tau)
 
 
 def test_order_and_spaces_do_not_matter():
     assert parse(" contrastive( alpha=0.6,k = 10 ) ") == ContrastiveSearch()
 
 
-def test_guard_shows_only_what_differs():
+def test_neutral_settings_are_shown_where_they_differ():
     assert str(Guard(window=4, decay=0.9)) == "guard(window=4, decay=0.9)"
+    assert str(Guard(formulation="released", select="sample")) == "guard(formulation=released, select=sample)"
+    assert str(TopK(k=7, temperature=0.7)) == "top_k(k=7, temperature=0.7)"
+    assert str(TopP(temperature=1)) == "top_p(p=0.95)"
+    assert str(Typical(tau=0.3)) == "typical(tau=0.3)"
+    assert str(MinP(temperature=2)) == "min_p(p=0.1, temperature=2)"
+
+
+def test_words_are_read_bare_or_quoted():
+    wanted = Guard(formulation="algorithm1", aggregation="mean", mapping="log")
+    assert parse("guard(formulation=algorithm1, aggregation=mean, mapping=log)") == wanted
+    assert parse("""guard(formulation='algorithm1', aggregation="mean", mapping=log)""") == wanted
+
+
+def test_beams_have_three_spellings():
+    assert parse("beam(B=3)") == parse("beam(num_beams=3)") == parse("beam(beams=3)") == BeamSearch(beams=3)
+    assert parse("contrastive_decoding(B=2)") == ContrastiveDecoding(beams=2)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +85,35 @@ def test_guard_shows_only_what_differs():
         ("guard(windw=3)", "has no parameter 'windw': did you mean 'window'?"),
         ("greedy(k=3)", "has no parameter 'k': it takes none"),
         ("top_k(k=0)", "k = 0 is out of range; it must be at least 1"),
+        ("top_k(k=-3)", "k = -3 is out of range; it must be at least 1"),
         ("top_p(p=0)", "it must be above 0 and at most 1"),
+        ("typical(tau=1.5)", "tau = 1.5 is out of range; it must be above 0 and at most 1"),
+        ("min_p(p=-0.1)", "p = -0.1 is out of range; it must be at least 0 and at most 1"),
+        ("beam(B=0)", "beams = 0 is out of range; it must be at least 1"),
+        ("beam(B=2, beams=3)", "gives beams twice"),
+        ("top_k(B=3)", "has no parameter 'B'"),
+        ("top_k(k=3, k=4)", "gives k twice"),
+        ("adaptive(epsilon=2)", "epsilon = 2 is out of range; it must be at least 0 and at most 1"),
+        ("contrastive_decoding(alpha=0)", "alpha = 0 is out of range; it must be above 0"),
+        ("contrastive_decoding(amateur_tau=0)", "amateur_tau = 0 is out of range"),
+        ("temperature(tau=1e999)", "tau = inf is out of range; it must be above 0 and finite"),
+        ("temperature(tau=1" + "0" * 400 + ")", "tau = inf is out of range"),
+        ("top_k(temperature=0)", "temperature = 0 is out of range; it must be above 0 and finite"),
         ("top_k(k=2.5)", "k = 2.5 must be a whole number"),
         ("top_k(k=True)", "k = True must be a whole number"),
         ("top_p(p='x')", "p = 'x' must be a number"),
+        ("top_p(p=much)", "p = 'much' must be a number"),
+        ("guard(formulation=release)", "formulation = 'release' is unknown: did you mean 'released'?"),
+        ("guard(select=best)", "select = 'best' is unknown: choose from: argmax, sample"),
+        ("guard(mapping=2)", "mapping = 2 must be a word"),
+        ("guard(aggregation=medien)", "did you mean 'median'?"),
         ("top_k(50)", "write it as name or name(parameter=value"),
         ("top_k(k=__import__('os'))", "cannot read 'k'"),
+        ("top_k(k={[]: 1})", "cannot read 'k'"),
+        ("top_k(**x)", "has no parameter 'None'"),
         ("top_k(", "cannot read the strategy"),
+        ("(" * 5000, "cannot read the strategy"),
+        ("-" * 400 + "1", "cannot read the strategy"),
         ("", "cannot read the strategy"),
     ],
 )
@@ -67,3 +126,13 @@ def test_bad_strategies_are_named_with_a_remedy(text, says):
 def test_values_are_what_they_say():
     assert parse("top_k(k=7)") == TopK(k=7)
     assert parse("top_p(p=1)") == TopP(p=1.0)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_table_at_the_head_names_each_with_its_parameters(name):
+    row = re.search(rf"^\| `{name}` \| `(\w+)` \| (.*?) \|", strategies.__doc__, re.MULTILINE)
+    assert row[1] == STRATEGIES[name].__name__
+    for field in fields(STRATEGIES[name]):
+        shown = f"{field.default:g}" if isinstance(field.default, float) else field.default
+        where = row[2] if name != "guard" or field.name in {"window", "decay"} else strategies.__doc__
+        assert f"{field.name}={shown}" in where

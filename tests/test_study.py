@@ -77,9 +77,49 @@ order = "both"
         assert line in message
 
 
+def test_a_study_keeps_the_hash_it_had_before_settings_were_added(study):
+    """Both were printed by the version without `auto`, `chat`, `compile`, `amateur` and `device_map`."""
+    assert study(GOOD).hash == "12efad970869bb1c71d0cac5fe9d496a4e1db1b52fb2083bc893dd3a34acc57e"
+    four = GOOD.replace("[pairs]", "batch_size = 4\n[pairs]")
+    assert study(four).hash == "c69f59c822a59c2f0de3be868d0da95d728391d559b76b10dcfae759946f79ca"
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["[model]|device_map = 'auto'", "[model]|amateur = 'x'", "[model]|amateur_revision = 'x'",
+     "[generation]|chat = true", "[generation]|compile = true"],
+)  # fmt: skip
+def test_an_added_setting_that_is_used_counts(study, more):
+    table, line = more.split("|")
+    assert study(GOOD.replace(table, f"{table}\n{line}")).hash != study(GOOD).hash
+
+
+def test_batch_sizes_and_device_maps(study):
+    assert study(GOOD).settings.generation.batch_size == "auto"
+    assert study(GOOD.replace("[pairs]", 'batch_size = "auto"\n[pairs]')).hash == study(GOOD).hash
+    table = study(GOOD.replace("[gen", 'device_map = {"model" = 0, "lm_head" = "cpu"}\n[gen')).settings.model
+    assert table.device_map == {"model": 0, "lm_head": "cpu"}
+
+
+def test_contrastive_decoding_has_an_amateur(study):
+    named = GOOD.replace('"guard"]', '"guard", "contrastive_decoding"]').replace(
+        "[gen", 'amateur = "tiny"\n[gen'
+    )
+    settings = study(named).settings
+    assert [settings.amateur_of(name) for name in settings.generation.strategies[2:]] == [None, "tiny"]
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        (
+            ('"guard"]', '"guard", "contrastive_decoding"]'),
+            "needs a second, smaller model; name it as model.amateur",
+        ),
+        (("[gen", 'device = "cuda"\ndevice_map = "auto"\n[gen'), "both say where the model lies; remove one"),
+        (("[gen", "device_map = 3\n[gen"), "model.device_map: 3: input should be a word such as"),
+        (("[pairs]", "batch_size = true\n[pairs]"), 'greater than or equal to 1, or "auto"'),
+        (("[pairs]", 'batch_size = "big"\n[pairs]'), "generation.batch_size: 'big': input should be"),
         (
             ('compare = [["guard", "acs"]]', 'compare = [["guard", "top_k"]]'),
             "add it there, or compare one of",

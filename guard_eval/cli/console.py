@@ -54,8 +54,11 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console().print(table, soft_wrap=False)
 
 
-def progress(unit: str) -> Progress:
-    """Return a progress display that counts `unit`s and tells the time left; tasks need a `note`."""
+def progress(unit: str, *, window: float = 30) -> Progress:
+    """Return a progress display that counts `unit`s and tells the time left; tasks need a `note`.
+
+    The time left follows from the speed over the last `window` seconds.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
@@ -66,4 +69,5 @@ def progress(unit: str) -> Progress:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[note]}", markup=False),
         console=console(),
+        speed_estimate_period=window,
     )

@@ -70,12 +70,14 @@ def _coherence(
     texts = {prompt.id: prompt.text for prompt in prompts}
     with console().status("loading the scoring model"):
         own = scorer == settings.model.name
+        spread = settings.model.device_map
         loaded = load(
             study.locate_model(scorer),
             name=scorer,
             revision=settings.model.revision if own else "main",
             dtype=settings.model.dtype,
             device=settings.model.device,
+            device_map=spread if own or isinstance(spread, str) else None,  # a table names a model's modules
         )
     with progress("texts") as bar:
         task = bar.add_task("coherence", total=len(continuations), note="")

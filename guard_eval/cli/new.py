@@ -30,12 +30,20 @@ name = {model}                 # a Hugging Face id, a folder, or "bundled" (smal
 revision = "main"
 dtype = "auto"                    # auto (float32 on CPU, the model's own on GPU), float32, bfloat16, float16
 device = "auto"                   # auto, cpu, cuda, cuda:1
+# device_map = "auto"             # in place of device: spread a large model over GPUs (auto, balanced, …)
+# amateur = "facebook/opt-125m"   # contrastive_decoding's smaller model, of the same vocabulary
+# amateur_revision = "main"
 
 [generation]
 strategies = ["greedy", "top_k(k=50)", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)", "guard"]
 max_new_tokens = {new_tokens}
-max_prompt_tokens = {prompt_tokens}           # longer prompts keep their last so many tokens
-batch_size = 16
+max_prompt_tokens = {prompt_tokens}           # longer prompts keep their last so many tokens, with the
+# beginning-of-text token, if the model has one, in front and counted
+batch_size = "auto"               # grows as long as memory holds it; or a number: never more at once
+# chat = true                     # give the prompt as a user's words, through the model's chat template (its
+# tokens come on top of max_prompt_tokens)
+# compile = true                  # torch.compile for guard: faster after a start of some 15 s; needs a C++
+# compiler
 
 [metrics]
 # coherence_model = "facebook/opt-2.7b"   # default: the generating model scores its own texts, and the report

@@ -10,6 +10,7 @@ from torch import Tensor
 
 _CHUNK = 128
 _ID_BITS = 32
+_ID_MASK = (1 << _ID_BITS) - 1
 
 
 def top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -22,20 +23,21 @@ def top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     Returns:
         Logits `[B, n]` and ids `[B, n]`. Nothing is copied to the host.
     """
-    rows, vocabulary = logits.shape
+    vocabulary = logits.shape[1]
     n = min(n, vocabulary)
     chunks = -(-vocabulary // _CHUNK)
     if n >= chunks:
-        return _top(logits, torch.arange(vocabulary, device=logits.device).expand(rows, -1), n)
+        ids = _first(logits, torch.arange(vocabulary, device=logits.device), n)
+        return logits.gather(1, ids), ids
     # Each of the n best tokens lies in one of the n chunks with the best maxima, so two small searches do.
     # Chunks hold neighbouring ids: of chunks with equal maxima, the first one's maximum has the smaller id.
-    padded = torch.nn.functional.pad(logits, (0, chunks * _CHUNK - vocabulary), value=-torch.inf)
-    chunked = padded.view(rows, chunks, _CHUNK)
-    numbers = torch.arange(chunks, device=logits.device).expand(rows, -1)
-    _, best = _top(chunked.amax(-1), numbers, n)
-    inside = torch.arange(_CHUNK, device=logits.device)
-    values = chunked.gather(1, best[:, :, None].expand(-1, -1, _CHUNK))
-    return _top(values.flatten(1), (best[:, :, None] * _CHUNK + inside).flatten(1), n)
+    best = _first(_maxima(logits), torch.arange(chunks, device=logits.device), n)
+    ids = (best[:, :, None] * _CHUNK + torch.arange(_CHUNK, device=logits.device)).flatten(1)
+    values = logits.gather(1, ids.clamp(max=vocabulary - 1))
+    if vocabulary % _CHUNK:  # the last chunk's missing tokens: behind all others, of equals too, by their ids
+        values = values.masked_fill(ids >= vocabulary, -torch.inf)
+    ids = _first(values, ids, n)
+    return logits.gather(1, ids), ids
 
 
 def smallest_best(scores: Tensor, ids: Tensor) -> Tensor:
@@ -52,9 +54,18 @@ def smallest_best(scores: Tensor, ids: Tensor) -> Tensor:
     return torch.where(best, ids, torch.iinfo(ids.dtype).max).argmin(-1)
 
 
-def _top(values: Tensor, ids: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return the n best of `values` `[B, m]` and their `ids` `[B, m]`, by a key that no two entries share."""
+def _maxima(logits: Tensor) -> Tensor:
+    """Return the largest logit of each chunk, `[B, chunks]`; the last may be shorter."""
+    whole = logits.shape[1] // _CHUNK * _CHUNK
+    maxima = logits[:, :whole].view(len(logits), -1, _CHUNK).amax(-1)
+    if whole == logits.shape[1]:
+        return maxima
+    return torch.cat([maxima, logits[:, whole:].amax(-1, keepdim=True)], 1)
+
+
+def _first(values: Tensor, ids: Tensor, n: int) -> Tensor:
+    """Return the `ids` of the n best `values`, both `[B, m]`, by a key that no two entries of a row share."""
     bits = (values + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0
-    ordered = torch.where(bits < 0, bits ^ torch.iinfo(torch.int32).max, bits).long()
-    index = torch.topk((ordered << _ID_BITS) - ids, n).indices
-    return values.gather(1, index), ids.gather(1, index)
+    ordered = bits ^ ((bits >> 31) & torch.iinfo(torch.int32).max)
+    keys = (ordered.long() << _ID_BITS) - ids
+    return -torch.topk(keys, n).values & _ID_MASK

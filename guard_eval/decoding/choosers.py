@@ -1,56 +1,106 @@
-"""From a strategy to the function that applies it to a batch, where logits are all it looks at."""
+"""From a strategy to what applies it to a batch, where logits are all it looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from torch import Tensor
 
 from guard_eval.decoding import sampling
-from guard_eval.decoding.guard import GuardState, guard_step
-from guard_eval.strategies import Greedy, Guard, Temperature, TopK, TopP
+from guard_eval.decoding.guard import GuardChooser
+from guard_eval.strategies import AdaptiveDecoding, Greedy, Guard, MinP, Temperature, TopK, TopP, Typical
 
-LogitStrategy = Greedy | Temperature | TopK | TopP | Guard
-
-Chooser = Callable[[Tensor, int, Tensor], Tensor]
-"""Chooses tokens `[B]` from logits `[B, V]`, the step 0, 1, … and the tokens generated so far `[B, T]`."""
+Sampler = Temperature | TopK | TopP | Typical | MinP | AdaptiveDecoding
+LogitStrategy = Greedy | Sampler | Guard
 
 
-def chooser(strategy: LogitStrategy, keys: Tensor, steps: int) -> Chooser:
-    """Return a function that chooses for one batch, with a memory of its own.
+class Chooser(Protocol):
+    """Chooses the tokens of a batch, step by step. Doing a step again changes nothing."""
+
+    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
+        """Return the next tokens, `[B]`.
+
+        Args:
+            logits: `[B, V]`.
+            step: 0, 1, …; every earlier step must have been done.
+            history: Tokens generated so far, `[B, T]` or longer than `step`; the rest is not looked at.
+        """
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows `[B']`, int64, of the batch as it is now."""
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        """The values by which the strategy adapted, by name, `[B, steps done]` each."""
+
+
+def chooser(
+    strategy: LogitStrategy,
+    keys: Tensor,
+    steps: int,
+    *,
+    prompts: Tensor | None = None,
+    compiled: bool = False,
+) -> Chooser:
+    """Return what chooses for one batch, with a memory of its own.
 
     Args:
         strategy: What to apply.
         keys: `noise.row_key` of each row, `[B]`, on the device of the logits to come.
         steps: At most so many steps will be asked for.
+        prompts: The prompts' tokens, `[B, P]`, with −1 where there is none; GUARD as released counts them.
+        compiled: Run GUARD's step through `torch.compile`.
+
+    Raises:
+        StudyError: `compiled` where there is no compiler.
     """
     if isinstance(strategy, Greedy):
-        return _greedy
+        return _Greedy()
     if isinstance(strategy, Guard):
-        return _guard(strategy, GuardState.new(len(keys), steps, keys.device))
-    return _sampler(strategy, keys)
+        return GuardChooser(strategy, keys, steps, prompts=prompts, compiled=compiled)
+    return _Sampling(_kept(strategy), keys)
 
 
-def _greedy(logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG001 (a Chooser)
-    return logits.argmax(-1)  # documented to return the first of equals
+class _Greedy:
+    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
+        return logits.argmax(-1)  # documented to return the first of equals
+
+    def keep(self, rows: Tensor) -> None:
+        pass
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        return {}
 
 
-def _guard(strategy: Guard, state: GuardState) -> Chooser:
-    def choose(logits: Tensor, step: int, history: Tensor) -> Tensor:
-        return guard_step(logits, state, step, history, window=strategy.window, decay=strategy.decay)
+class _Sampling:
+    def __init__(self, kept: Callable[[Tensor], tuple[Tensor, Tensor]], keys: Tensor) -> None:
+        self._kept, self._keys = kept, keys
 
-    return choose
+    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
+        return sampling.draw(*self._kept(logits), self._keys, step)
+
+    def keep(self, rows: Tensor) -> None:
+        self._keys = self._keys[rows]
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        return {}
 
 
-def _sampler(strategy: Temperature | TopK | TopP, keys: Tensor) -> Chooser:
-    def choose(logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG001 (a Chooser)
-        match strategy:
-            case Temperature(tau=tau):
-                kept = sampling.temperature(logits, tau)
-            case TopK(k=k):
-                kept = sampling.top_k(logits, k)
-            case TopP(p=p):
-                kept = sampling.top_p(logits, p)
-        return sampling.draw(*kept, keys, step)
-
-    return choose
+def _kept(strategy: Sampler) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Return the function that says which tokens a strategy leaves in."""
+    match strategy:
+        case Temperature(tau=tau):
+            return lambda logits: sampling.temperature(logits, tau)
+        case TopK(k=k, temperature=t):
+            return lambda logits: sampling.top_k(sampling.tempered(logits, t), k)
+        case TopP(p=p, temperature=t):
+            return lambda logits: sampling.top_p(sampling.tempered(logits, t), p)
+        case Typical(tau=tau, temperature=t):
+            return lambda logits: sampling.typical(sampling.tempered(logits, t), tau)
+        case MinP(p=p, temperature=t):
+            return lambda logits: sampling.min_p(sampling.tempered(logits, t), p)
+        case AdaptiveDecoding(epsilon=epsilon):
+            return lambda logits: sampling.adaptive(logits, epsilon)

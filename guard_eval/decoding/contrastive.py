@@ -11,14 +11,14 @@ Unlike there, each text has a history of its own, and arctanh is held where it i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import arctanh, median, shannon_entropy
+from guard_eval.decoding.entropy import arctanh, log_normaliser, median, shannon_entropy
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10
@@ -42,8 +42,14 @@ class Proposal:
     alpha: Tensor
 
 
-Proposer = Callable[[Tensor, int], Proposal]
-"""Proposes candidates from logits `[B, V]` at a step 0, 1, …."""
+class Proposer(Protocol):
+    """Proposes the candidates of a batch, step by step."""
+
+    def __call__(self, logits: Tensor, step: int) -> Proposal:
+        """Return the candidates given logits `[B, V]` at a step 0, 1, …."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows `[B']` of the batch."""
 
 
 def unit(hidden: Tensor) -> Tensor:
@@ -100,37 +106,53 @@ def adaptive_alpha(delta: Tensor) -> Tensor:
     return delta.sigmoid().round(decimals=2)
 
 
-def fixed_proposer(strategy: ContrastiveSearch) -> Proposer:
-    """Return the proposer of contrastive search: always the same k and α."""
+def _probabilities(values: Tensor, log_z: Tensor) -> Tensor:
+    return (values.double() - log_z[:, None]).exp().float()
 
-    def propose(logits: Tensor, step: int) -> Proposal:  # noqa: ARG001 (every step is alike)
-        _, ids = top_candidates(logits.float(), strategy.k)
-        probabilities = logits.float().softmax(-1).gather(1, ids)
-        alpha = torch.full((len(ids),), strategy.alpha, dtype=torch.float64, device=ids.device)
+
+class FixedProposer:
+    """Contrastive search: always the same k and α."""
+
+    def __init__(self, strategy: ContrastiveSearch) -> None:
+        self._strategy = strategy
+
+    def __call__(self, logits: Tensor, step: int) -> Proposal:  # noqa: ARG002 (every step is alike)
+        """See `Proposer`."""
+        values, ids = top_candidates(logits.float(), self._strategy.k)
+        probabilities = _probabilities(values, log_normaliser(logits))
+        alpha = torch.full((len(ids),), self._strategy.alpha, dtype=torch.float64, device=ids.device)
         return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
 
-    return propose
+    def keep(self, rows: Tensor) -> None:
+        """See `Proposer`; there is nothing to remember."""
 
 
-def adaptive_proposer(
-    strategy: AdaptiveContrastiveSearch, rows: int, steps: int, device: torch.device
-) -> Proposer:
-    """Return the proposer of ACS for a batch of `rows` texts and at most `steps` steps.
+class AdaptiveProposer:
+    """ACS: k_t and α_t from the entropies of a batch of `rows` texts and at most `steps` steps.
 
-    It reads the batch's largest k_t back to the host: fewer candidates through the model pay for that.
+    There are always 15 candidates, of which `allowed` lets in k_t: a row's sums then run over the same places
+    whatever the other rows' k_t, and nothing is read back from a GPU.
     """
-    entropies, truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
 
-    def propose(logits: Tensor, step: int) -> Proposal:
-        entropy, log_p = shannon_entropy(logits)
-        entropies[:, step] = entropy
-        k = adaptive_k(deviation(entropy, entropies[:, :step], math.log(logits.shape[-1]), strategy.q))
-        k = k.clamp(max=logits.shape[-1])
-        values, ids = top_candidates(logits.float(), int(k.amax()))
-        allowed = torch.arange(ids.shape[-1], device=device) < k[:, None]
+    def __init__(
+        self, strategy: AdaptiveContrastiveSearch, rows: int, steps: int, device: torch.device
+    ) -> None:
+        self._q = strategy.q
+        self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
+
+    def __call__(self, logits: Tensor, step: int) -> Proposal:
+        """See `Proposer`."""
+        entropy, log_z = shannon_entropy(logits)
+        self._entropies[:, step] = entropy
+        over_vocabulary = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), self._q)
+        k = adaptive_k(over_vocabulary).clamp(max=logits.shape[-1])
+        values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
+        allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
         inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
-        truncated[:, step] = inside
-        delta = deviation(inside, truncated[:, :step], k.double().log(), strategy.q)
-        return Proposal(ids, log_p.gather(1, ids).exp(), allowed, adaptive_alpha(delta))
+        self._truncated[:, step] = inside
+        delta = deviation(inside, self._truncated[:, :step], k.double().log(), self._q)
+        return Proposal(ids, _probabilities(values, log_z), allowed, adaptive_alpha(delta))
 
-    return propose
+    def keep(self, rows: Tensor) -> None:
+        """See `Proposer`."""
+        self._entropies, self._truncated = self._entropies[rows], self._truncated[rows]

@@ -1,8 +1,12 @@
-"""Uncertainty at a step and over the steps so far, which ACS and GUARD adapt to. Logarithms are natural."""
+"""Uncertainty at a step and over the steps so far, which ACS and GUARD adapt to. Logarithms are natural.
+
+Sums over the vocabulary run over blocks of fixed width whose sums are then added: a sum over whole rows is
+split among threads in a way that depends on how many rows there are, and so would be its last digits.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -10,21 +14,77 @@ from torch import Tensor
 CLAMP = 1 - 1e-6
 """Where the argument of arctanh ends on either side: the paper is silent, and ln k_t does get exceeded."""
 
+_WIDTH = 16_384
+"""A CPU's block of columns, small enough that what is done to it finds it in the cache."""
+
+_NOTHING = -200.0
+"""exp(−200) is 0 in float32, and 0 · −200 is 0, as it should be, where 0 · −inf is no number."""
+
+SMOOTHING = 1e-5
+"""What the authors' released program adds to a probability within the logarithm."""
+
 
 def shannon_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return H(X)_t = −Σ p ln p, in nats, with the ln p it needed.
+    """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits): ln p of a token is its logit less the latter.
+
+    With m the largest logit, Z = Σ exp(x − m) and S = Σ exp(x − m)(x − m), it is ln Z − S / Z: one pass over
+    the logits, and no table of probabilities.
 
     Args:
         logits: `[B, V]`; −inf is a token that cannot come.
 
     Returns:
-        Entropies `[B]` in float64 and log-probabilities `[B, V]` in float32, all finite.
+        `[B]` and `[B]`, float64. A row's bits do not depend on the other rows.
 
     Source: the display before `eq:hglob`.
     """
-    # 0 · −inf is no number, 0 · (the lowest number) is the 0 that is meant.
-    log_p = torch.log_softmax(logits.float(), -1).clamp_(min=torch.finfo(torch.float32).min)
-    return -log_p.exp().mul_(log_p).sum(-1).double(), log_p
+    best = logits.amax(-1, keepdim=True).float()
+    mass, moment = [], []
+    for shifted in _shifted(logits, best):
+        weight = shifted.exp()
+        mass.append(_sum(weight))
+        moment.append(_sum(weight.mul_(shifted)))
+    z = _total(mass)
+    log_z = z.log()
+    return log_z - _total(moment) / z, log_z + best[:, 0]
+
+
+def log_normaliser(logits: Tensor) -> Tensor:
+    """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64, with the same bits as in `shannon_entropy`."""
+    best = logits.amax(-1, keepdim=True).float()
+    return _total([_sum(shifted.exp_()) for shifted in _shifted(logits, best)]).log() + best[:, 0]
+
+
+def smoothed_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return −Σ p ln(p + 1e-5), as the authors' program has it, and ln Σ exp(logits).
+
+    Arguments and returns as in `shannon_entropy`. It is lower than the entropy, the more so the more of the
+    probability lies on tokens with p below 1e-5, and −1e-5 where one token is certain.
+    """
+    best = logits.amax(-1, keepdim=True).float()
+    z = _total([_sum(shifted.exp_()) for shifted in _shifted(logits, best)])
+    scale = z.reciprocal().float()[:, None]
+    parts = []
+    for shifted in _shifted(logits, best):
+        p = shifted.exp_().mul_(scale)
+        parts.append(_sum((p + SMOOTHING).log_().mul_(p)))
+    return -_total(parts), z.log() + best[:, 0]
+
+
+def _shifted(logits: Tensor, best: Tensor) -> Iterator[Tensor]:
+    """Yield x − m, `[B, n]`, block by block, held where it is a number."""
+    width = _WIDTH if logits.device.type == "cpu" and not torch.compiler.is_compiling() else logits.shape[-1]
+    for block in torch.split(logits, width, -1):
+        yield (block.float() - best).clamp_(min=_NOTHING)
+
+
+def _sum(block: Tensor) -> Tensor:
+    # Compiled, a sum runs through the row from left to right, and needs the digits.
+    return block.sum(-1, dtype=torch.float64 if torch.compiler.is_compiling() else None)
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    return torch.stack(parts, -1).double().sum(-1)
 
 
 def discounted_sum(entropy: Tensor, before: Tensor, decay: float) -> Tensor:
@@ -32,16 +92,23 @@ def discounted_sum(entropy: Tensor, before: Tensor, decay: float) -> Tensor:
 
     Source: the numerator of `eq:hglob`.
     """
-    return decay * before + entropy
+    return entropy + decay * before
 
 
-def global_entropy(total: Tensor, t: int, decay: float) -> Tensor:
-    """Return H_glob,t, `[B]`: `discounted_sum`, `[B]`, over Σ_i λ^(t−i); steps count t = 1, 2, ….
+def discount_sums(steps: int, decay: float) -> list[float]:
+    """Return Σ_i λ^(t−i) for t = 1 … `steps`. Source: the denominator of `eq:hglob`."""
+    sums = [1.0]
+    while len(sums) < steps:
+        sums.append(1 + decay * sums[-1])
+    return sums
+
+
+def global_entropy(total: Tensor, weights: Tensor | float) -> Tensor:
+    """Return H_glob,t, `[B]`: `discounted_sum`, `[B]`, over one of `discount_sums`.
 
     Source: `eq:hglob`.
     """
-    # (1 − λ^t) / (1 − λ), in the form that stays exact where λ is close to 1
-    return total / (t if decay == 1 else math.expm1(t * math.log(decay)) / (decay - 1))
+    return total / weights
 
 
 def median(values: Tensor) -> Tensor:
@@ -51,6 +118,6 @@ def median(values: Tensor) -> Tensor:
     return (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
 
 
-def arctanh(x: Tensor) -> Tensor:
-    """Return arctanh of `x` held within ±`CLAMP`, where it is finite."""
-    return x.clamp(-CLAMP, CLAMP).arctanh()
+def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
+    """Return arctanh of `x` held within ±`edge`, where it is finite."""
+    return x.clamp(-edge, edge).arctanh()

@@ -1,109 +1,55 @@
-"""GUARD in the formulation of the paper's equations as printed (`eq:hglob`, `eq:kt` to `eq:alphat`).
+"""GUARD's step, in each of its three formulations (`guard_equations`, `guard_algorithm1`, `guard_released`).
 
-Where they are silent: steps count from t = 1; the window H(X)_{t−w:t−1} leaves the current step out and is as
-long as the steps before allow; at t = 1, without any, all differences are 0; H_glob,t is a number and so its
-own median; arctanh's argument is held within ±(1 − 1e-6); k_t is rounded down; `eq:alphat` takes that whole
-number's logarithm for ln|V| within arctanh, and the λ_k of `eq:lanbda`; x_<k_t in `eq:acs` reads x_<t; tokens
-are counted among those generated; of equal scores the smallest token id wins.
-
-Scalars are float64. No function copies anything to the host, so that steps queue up on a GPU.
+A step is a pure function of logits, of what earlier steps left behind, and of the tokens so far.
+`GuardChooser` keeps that memory for a batch. Scores are computed in log space, ln p + count · ln α_t, so
+nothing underflows.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from guard_eval.decoding import guard_algorithm1, guard_equations, guard_released
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import arctanh, discounted_sum, global_entropy, median, shannon_entropy
+from guard_eval.decoding.entropy import discounted_sum, global_entropy, shannon_entropy, smoothed_entropy
+from guard_eval.decoding.guard_equations import K_MIN, K_RANGE, Adapted
+from guard_eval.decoding.guard_released import unless_nothing_is_left
+from guard_eval.decoding.guard_state import GuardState, Past
+from guard_eval.decoding.noise import gumbel
+from guard_eval.strategies import Formulation, Guard
 
-EPSILON = 1e-6
-K_MIN, K_RANGE = 5, 10
-"""k_t lies in 5 … 15 (`eq:kt`)."""
+_ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
+    "equations": guard_equations.adapt,
+    "algorithm1": guard_algorithm1.adapt,
+    "released": guard_released.adapt,
+}
 
 
-@dataclass(frozen=True)
-class GuardState:
-    """What GUARD remembers of a batch, indexed by step: doing a step again writes the same values again.
+class GuardStep(NamedTuple):
+    """What comes out of a step.
 
     Attributes:
-        entropies: H(X)_t, `[B, T]`, float64.
-        sums: The numerators of `eq:hglob`, `[B, T]`, float64.
+        ids: The 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`.
+        scores: Their penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
+        best: The index of the best, `[B]`; of equal scores that of the smallest token id.
+        notes: What `GuardState` takes down, `[NOTES, B]`.
     """
 
-    entropies: Tensor
-    sums: Tensor
-
-    @classmethod
-    def new(cls, rows: int, steps: int, device: torch.device) -> GuardState:
-        """Return the state of `rows` texts before the first of at most `steps` steps."""
-        empty = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
-        return cls(empty[0], empty[1])
+    ids: Tensor
+    scores: Tensor
+    best: Tensor
+    notes: Tensor
 
 
-def relative_change(entropy: Tensor, before: Tensor) -> Tensor:
-    """Return r_change, `[B]`, of H(X)_t and H(X)_{t−1}, `[B]` each. Source: `eq:rchange`."""
-    return (entropy - before).abs() / (before + EPSILON)
-
-
-def relative_difference(local: Tensor, overall: Tensor) -> Tensor:
-    """Return r_difference, `[B]`, of the window's median and H_glob,t, `[B]` each. Source: `eq:rdiff`."""
-    return (local - overall).abs() / (local + EPSILON)
-
-
-def amplification(change: Tensor, difference: Tensor) -> Tensor:
-    """Return q, `[B]`, of r_change and r_difference, `[B]` each; it has no upper bound. Source: `eq:q`."""
-    return 1 + change + difference
-
-
-def delta_local(q: Tensor, entropy: Tensor, local: Tensor, log_size: Tensor | float) -> Tensor:
-    """Return δ_loc, `[B]`, of q, H(X)_t and the window's median, `[B]` each.
-
-    Args:
-        q: `amplification`.
-        entropy: H(X)_t.
-        local: med H(X)_{t−w:t−1}.
-        log_size: ln|V| for k_t, ln k_t for α_t.
-
-    Source: `eq:deltaloc`.
-    """
-    return q * arctanh((entropy - local) / log_size)
-
-
-def delta_global(q: Tensor, local: Tensor, overall: Tensor, log_size: Tensor | float) -> Tensor:
-    """Return δ_glob, `[B]`, of q, the window's median and H_glob,t; `log_size` as in `delta_local`.
-
-    Source: `eq:deltaglob`.
-    """
-    return q * arctanh((local - overall) / log_size)
-
-
-def local_weight(d_local: Tensor, d_global: Tensor) -> Tensor:
-    """Return λ_k, `[B]`, of δ_loc and δ_glob, `[B]` each. Source: `eq:lanbda`."""
-    return d_local.abs() / (d_local.abs() + d_global.abs() + EPSILON)
-
-
-def glocal(weight: Tensor, d_local: Tensor, d_global: Tensor) -> Tensor:
-    """Return λ_k δ_loc + (1 − λ_k) δ_glob, `[B]`: the exponent that `eq:kt` and `eq:alphat` share."""
-    return weight * d_local + (1 - weight) * d_global
-
-
-def candidate_count(exponent: Tensor) -> Tensor:
-    """Return k_t, `[B]`, int64, rounded down, of `glocal` with ln|V|. Source: `eq:kt`."""
-    return (K_RANGE * exponent.sigmoid() + K_MIN).floor().long()
-
-
-def log_penalty(exponent: Tensor) -> Tensor:
-    """Return ln α_t, `[B]`, of `glocal` with ln k_t; finite where α_t rounds to 0. Source: `eq:alphat`."""
-    return torch.nn.functional.logsigmoid(exponent)
-
-
-def token_counts(ids: Tensor, history: Tensor) -> Tensor:
-    """Return how often each of `ids` `[B, n]` occurs in its row of `history` `[B, t]`: `[B, n]`."""
-    return (ids[:, :, None] == history[:, None, :]).sum(-1)
+def token_counts(ids: Tensor, tokens: Tensor) -> Tensor:
+    """Return how often each of `ids` `[B, n]` occurs in its row of `tokens` `[B, t]`: `[B, n]`."""
+    return (ids[:, :, None] == tokens[:, None, :]).sum(-1)
 
 
 def penalised(log_p: Tensor, counts: Tensor, log_alpha: Tensor) -> Tensor:
@@ -114,69 +60,108 @@ def penalised(log_p: Tensor, counts: Tensor, log_alpha: Tensor) -> Tensor:
     return log_p + counts * log_alpha[:, None]
 
 
-def adapt(
-    entropy: Tensor, before: Tensor, local: Tensor, overall: Tensor, log_vocabulary: float
-) -> tuple[Tensor, Tensor]:
-    """Return k_t and ln α_t, `[B]` each.
-
-    Args:
-        entropy: H(X)_t, `[B]`.
-        before: H(X)_{t−1}, `[B]`.
-        local: med H(X)_{t−w:t−1}, `[B]`.
-        overall: H_glob,t, `[B]`.
-        log_vocabulary: ln|V|.
-    """
-    q = amplification(relative_change(entropy, before), relative_difference(local, overall))
-    d_local = delta_local(q, entropy, local, log_vocabulary)
-    d_global = delta_global(q, local, overall, log_vocabulary)
-    weight = local_weight(d_local, d_global)
-    k = candidate_count(glocal(weight, d_local, d_global))
-    log_k = k.double().log()
-    return k, log_penalty(
-        glocal(weight, delta_local(q, entropy, local, log_k), delta_global(q, local, overall, log_k))
-    )
-
-
-def observe(
-    entropy: Tensor, state: GuardState, step: int, *, window: int, decay: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Write a step's entropy into the state; return H(X)_{t−1}, the window's median, H_glob,t, `[B]` each.
-
-    `step` counts from 0. At the first all three are the entropy itself, which makes every difference 0.
-    """
-    state.entropies[:, step] = entropy
-    if step == 0:
-        state.sums[:, 0] = entropy
-        return entropy, entropy, entropy
-    state.sums[:, step] = discounted_sum(entropy, state.sums[:, step - 1], decay)
-    overall = global_entropy(state.sums[:, step], step + 1, decay)
-    return state.entropies[:, step - 1], median(state.entropies[:, max(0, step - window) : step]), overall
-
-
-def guard_step(
-    logits: Tensor, state: GuardState, step: int, history: Tensor, *, window: int, decay: float
-) -> Tensor:
-    """Return the next tokens, `[B]`: of the k_t most likely the one with the highest `penalised` score.
+def guard_step(logits: Tensor, past: Past, tokens: Tensor, strategy: Guard) -> GuardStep:
+    """Return the candidates of a step with their scores.
 
     Args:
         logits: `[B, V]`.
-        state: The batch's memory; this step is written into it.
-        step: 0, 1, …; every earlier step must have been done.
-        history: Tokens generated so far, `[B, T]` or longer than `step`; the rest is not looked at.
-        window: w.
-        decay: λ of `eq:hglob`.
+        past: What earlier steps left behind.
+        tokens: What counts are taken of, `[B, t]`; no token has a negative id.
+        strategy: GUARD.
 
-    Source: `eq:acs`.
+    Source: `eq:hglob` to `eq:alphat`, or as the formulation has it.
     """
-    entropy, log_p = shannon_entropy(logits)
-    before, local, overall = observe(entropy, state, step, window=window, decay=decay)
-    k, log_alpha = adapt(entropy, before, local, overall, math.log(logits.shape[-1]))
-    values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
-    # ln p in float64 from the logits: rounded to float32, tokens would tie that do not.
-    log_p_best = log_p.gather(1, ids[:, :1]).double()
-    scores = penalised(
-        values.double() - values[:, :1] + log_p_best, token_counts(ids, history[:, :step]), log_alpha
+    measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
+    entropy, log_z = measure(logits)
+    total = discounted_sum(entropy, past.total, strategy.decay)
+    overall = global_entropy(total, past.weights)
+    adapted = _ADAPT[strategy.formulation](
+        torch.cat([past.entropies, entropy[None]]), overall, math.log(logits.shape[-1]), strategy
     )
-    rank = torch.arange(ids.shape[-1], device=ids.device)
-    scores = scores.masked_fill(rank >= k[:, None], -torch.inf)
-    return ids.gather(1, smallest_best(scores, ids)[:, None])[:, 0]
+    values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
+    log_p = values.double() - log_z[:, None]
+    scores = penalised(log_p, token_counts(ids, tokens), adapted.log_alpha)
+    allowed = torch.arange(ids.shape[-1], device=ids.device) < adapted.k[:, None]
+    if strategy.formulation == "released":
+        scores = unless_nothing_is_left(scores, log_p, allowed)
+    scores = scores.masked_fill(~allowed, -torch.inf)
+    notes = torch.stack([entropy, total, overall, adapted.k, adapted.log_alpha, adapted.q])
+    return GuardStep(ids, scores, smallest_best(scores, ids), notes)
+
+
+def _step_at(logits: Tensor, past: Past, tokens: Tensor, counted: Tensor, strategy: Guard) -> GuardStep:
+    """Apply `guard_step` to the first `counted` of `tokens`: of shapes that no step changes."""
+    seen = torch.arange(tokens.shape[1], device=tokens.device) < counted
+    return guard_step(logits, past, torch.where(seen, tokens, -1), strategy)
+
+
+@functools.cache
+def _compiled(strategy: Guard) -> Callable[..., GuardStep]:
+    """Return the step with a full window as one graph, compiled again where the batch changes its size."""
+    from guard_eval.decoding.compiling import compiled  # noqa: PLC0415 (only who compiles needs a compiler)
+
+    return compiled(functools.partial(_step_at, strategy=strategy))
+
+
+class GuardChooser:
+    """GUARD for one batch: a `choosers.Chooser` with the memory of its steps."""
+
+    def __init__(
+        self,
+        strategy: Guard,
+        keys: Tensor,
+        steps: int,
+        *,
+        prompts: Tensor | None = None,
+        compiled: bool = False,
+    ) -> None:
+        """Begin before the first step; arguments as in `choosers.chooser`."""
+        self._strategy = strategy
+        self._keys = keys
+        self._prompts = prompts if strategy.formulation == "released" else None
+        self._state = GuardState(len(keys), steps, strategy.decay, keys.device)
+        self._compiled = _compiled(strategy) if compiled else None
+        # As tensors, for a graph that takes the step's number from outside.
+        self._numbers = torch.arange(steps, device=keys.device)
+
+    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
+        """See `choosers.Chooser`."""
+        made = self.step(logits, step, history)
+        if self._strategy.select == "sample":
+            best = (made.scores + gumbel(self._keys, step, made.ids)).argmax(-1)
+        else:
+            best = made.best
+        return made.ids.gather(1, best[:, None])[:, 0]
+
+    def step(self, logits: Tensor, step: int, history: Tensor) -> GuardStep:
+        """Return a step's candidates and scores, and remember it; arguments as in `choosers.Chooser`."""
+        state = self._state
+        past = state.past(step, self._strategy.window)
+        if self._compiled is not None and len(past.entropies) == self._strategy.window:
+            prompts = history[:, :0] if self._prompts is None else self._prompts
+            tokens, counted = torch.cat([prompts, history], 1), self._numbers[step] + prompts.shape[1]
+            # Copies: as views into the state, they would be compiled for each place in it.
+            made = self._compiled(logits, Past(*(kept.clone() for kept in past)), tokens, counted)
+        else:
+            made = guard_step(logits, past, self._tokens(history[:, :step]), self._strategy)
+        state.write(step, made.notes)
+        return made
+
+    def reserve(self, steps: int) -> None:
+        """Make room for more steps than were announced."""
+        self._state.reserve(steps)
+
+    def keep(self, rows: Tensor) -> None:
+        """See `choosers.Chooser`."""
+        self._keys = self._keys[rows]
+        self._state.keep(rows)
+        if self._prompts is not None:
+            self._prompts = self._prompts[rows]
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        """See `choosers.Chooser`."""
+        return self._state.trace
+
+    def _tokens(self, generated: Tensor) -> Tensor:
+        return generated if self._prompts is None else torch.cat([self._prompts, generated], 1)

@@ -5,19 +5,28 @@ What is left in: log-weights `[B, n]` (up to a constant; −inf is left out), an
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import top_candidates
+from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.decoding.noise import gumbel
+
+
+def tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Return logits `[B, V]`, up to a constant, divided by the temperature, in float32."""
+    logits = logits.float()
+    if temperature == 1:
+        return logits
+    # The largest becomes 0, so that no division overflows where it matters.
+    return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
 def temperature(logits: Tensor, tau: float) -> tuple[Tensor, Tensor]:
     """Return all tokens of `logits` `[B, V]` with the log-weights of softmax(logits / τ)."""
-    rows, vocabulary = logits.shape
-    logits = logits.float()
-    scaled = (logits - logits.amax(-1, keepdim=True)) / tau
-    return scaled, torch.arange(vocabulary, device=logits.device).expand(rows, -1)
+    return tempered(logits, tau), _ids(logits)
 
 
 def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -30,11 +39,89 @@ def top_p(logits: Tensor, p: float) -> tuple[Tensor, Tensor]:
 
     The token that reaches `p` stays in. Of equally likely ones the smaller id stays in.
     """
+    ordered, ids = _sorted(logits)
+    return _reaching(ordered, ordered.softmax(-1), p), ids
+
+
+def typical(logits: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    """Return the smallest set, of those with −ln p nearest to the entropy, whose probability reaches τ.
+
+    The token that reaches τ stays in. Of equally near ones the smaller id stays in. Source: Meister et al.
+    2023 (arXiv 2202.00666).
+
+    Args:
+        logits: `[B, V]`.
+        tau: τ.
+    """
+    entropy, log_z = shannon_entropy(logits)
+    log_p = logits.double() - log_z[:, None]
+    distance = (log_p + entropy[:, None]).abs()  # infinite for a token that cannot come
+    ids = torch.sort(distance, dim=-1, stable=True).indices
+    ordered = log_p.gather(1, ids)
+    return _reaching(ordered.float(), ordered.exp(), tau), ids
+
+
+def min_p(logits: Tensor, p: float) -> tuple[Tensor, Tensor]:
+    """Return the tokens of `logits` `[B, V]` that are at least `p` times as likely as the most likely one.
+
+    Source: Nguyen et al. 2025 (arXiv 2407.01082).
+    """
+    logits = logits.float()
+    share = (logits - logits.amax(-1, keepdim=True)).exp()
+    return logits.masked_fill(share < p, -torch.inf), _ids(logits)
+
+
+def adaptive(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Return the tokens of `logits` `[B, V]` that add more than ε to the confidence, and at least the first.
+
+    Source: Zhu et al. 2024 (arXiv 2402.18223).
+    """
+    ordered, ids = _sorted(logits)
+    kept = confidence_gain(ordered.double().softmax(-1)) > epsilon
+    kept[:, 0] = True
+    return ordered.masked_fill(~kept, -torch.inf), ids
+
+
+def confidence_gain(p: Tensor) -> Tensor:
+    """Return ΔConf_k of adaptive decoding: what admitting the k-th most likely token adds to the confidence.
+
+    With R_k = 1 − Σ_{i≤k} p_i, what is left, thought of as spread evenly over the V − k other tokens,
+    ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V. It is no steady
+    decline: a token may add less than ε and a later one more.
+
+    Args:
+        p: Probabilities in descending order, `[B, V]`, float64.
+
+    Returns:
+        `[B, V]`.
+    """
+    vocabulary = p.shape[-1]
+    if vocabulary == 1:
+        return torch.zeros_like(p)
+    # Summed from the smallest: 1 − Σ p would lose the digits of a small rest, and its sign.
+    before = p.flip(-1).cumsum(-1).flip(-1)
+    after = torch.nn.functional.pad(before[:, 1:], (0, 1))
+    others = torch.arange(vocabulary - 1, -1, -1, dtype=p.dtype, device=p.device)
+    spread = torch.xlogy(after, after / others.clamp(min=1)) - torch.xlogy(before, before / (others + 1))
+    return (torch.xlogy(p, p) + spread) / math.log(vocabulary)
+
+
+def _ids(logits: Tensor) -> Tensor:
+    return torch.arange(logits.shape[1], device=logits.device).expand(len(logits), -1)
+
+
+def _sorted(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return logits in descending order, float32, and their ids; of equal ones the smaller id first."""
     ordered, ids = torch.sort(logits.float(), dim=-1, descending=True, stable=True)
-    mass = ordered.softmax(-1).cumsum(-1, dtype=torch.float64)
+    return ordered, ids
+
+
+def _reaching(ordered: Tensor, p: Tensor, wanted: float) -> Tensor:
+    """Return `ordered` log-weights with −inf once the probability `p` before, both `[B, V]`, is enough."""
+    mass = p.cumsum(-1, dtype=torch.float64)
     before = torch.nn.functional.pad(mass[:, :-1], (1, 0))
-    # Dividing by the last sum rather than by 1 keeps rounding from dropping tokens at p = 1.
-    return ordered.masked_fill(before >= p * mass[:, -1:], -torch.inf), ids
+    # Times the last sum rather than 1: rounding then drops no token where all are wanted.
+    return ordered.masked_fill(before >= wanted * mass[:, -1:], -torch.inf)
 
 
 def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils.hub import cached_file
 
+from guard_eval.engines.packed import pack
 from guard_eval.engines.threads import settle_threads
 from guard_eval.errors import StudyError
 
@@ -63,19 +65,23 @@ def load(
     revision: str = "main",
     dtype: str = "auto",
     device: str = "auto",
+    device_map: str | dict[str, int | str] | None = None,
 ) -> LoadedModel:
-    """Load a model and its tokenizer.
+    """Load a model and its tokenizer; code that came with a model is never run.
 
     Args:
         location: A folder or a Hub id. What starts with `.`, `/` or `~` is a folder.
         name: What the study calls it; `location` if left out.
         revision: A Hub branch, tag or commit; a folder has none.
-        dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved. A
+            quantised model is left as it is by `auto`.
         device: Such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
+        device_map: Spread the model over devices instead, as transformers understands it: `auto`, `balanced`,
+            or a table from modules to devices.
 
     Raises:
         StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
-            or there is no such device.
+            there is no such device, or it does not fit.
     """
     place = _device(device)
     folder = Path(location).expanduser()
@@ -89,16 +95,23 @@ def load(
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
     config = _config(source, version)
     tokenizer = _tokenizer(source, version, config)
-    model = _model(source, version, _dtype(dtype, place))
-    model.to(place).eval()
+    quantised = getattr(config, "quantization_config", None) is not None
+    arithmetic = "auto" if quantised and dtype == "auto" else _dtype(dtype, place)
+    if quantised and device_map is None:
+        device_map = {"": str(place)}  # such a model cannot be moved once it is there
+    model = _model(source, version, arithmetic, device_map)
+    if device_map is None:
+        _move(model, place, source)
+    model.eval()
     settle_threads(model)
+    pack(model)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         name=location if name is None else name,
         revision=folder_revision(folder) if local else version["revision"],
-        dtype=str(model.dtype).removeprefix("torch."),
-        device=torch.cuda.get_device_name(place) if place.type == "cuda" else place.type,
+        dtype=_dtype_name(model, config),
+        device=_device_name(model, place),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
 
@@ -138,6 +151,38 @@ def _device(name: str) -> torch.device:
     return place
 
 
+def _device_name(model: Any, place: torch.device) -> str:  # noqa: ANN401
+    """Return what the model lies on: one device's name, or those of a map with their number."""
+    spread = getattr(model, "hf_device_map", None)
+    if not spread:
+        return torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
+    places = {f"cuda:{device}" if isinstance(device, int) else str(device) for device in spread.values()}
+    names = Counter(
+        torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+        for device in sorted(places)
+    )
+    return " + ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
+
+
+def _dtype_name(model: Any, config: Any) -> str:  # noqa: ANN401
+    name = str(model.dtype).removeprefix("torch.")
+    quantisation = getattr(config, "quantization_config", None)
+    if quantisation is None:
+        return name
+    settings = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
+    return f"{name}, {settings.get('quant_method', 'quantised')}"
+
+
+def _move(model: Any, place: torch.device, source: str) -> None:  # noqa: ANN401
+    try:
+        model.to(place)
+    except torch.OutOfMemoryError as error:
+        raise StudyError(
+            f"the model {source!r} does not fit into the memory of {place}; "
+            "set model.dtype = bfloat16, or spread it with model.device_map = auto"
+        ) from error
+
+
 def _dtype(name: str, place: torch.device) -> torch.dtype | str:
     if name == "auto":
         return torch.float32 if place.type == "cpu" else "auto"
@@ -157,8 +202,13 @@ def _commit(source: str, revision: str) -> str:
 
 def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (transformers' own classes)
     try:
-        config = AutoConfig.from_pretrained(source, **version)
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
     except (OSError, ValueError, KeyError) as error:
+        if "trust_remote_code" in str(error):
+            raise StudyError(
+                f"the model {source!r} comes with code of its own, which is never run; "
+                "name a model that transformers itself knows"
+            ) from error
         raise StudyError(_cannot_load(source, version, error)) from error
     causal = {name for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in _names(names)}
     declared = config.architectures or []
@@ -176,7 +226,7 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noqa: ANN401
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **version)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StudyError(
             f"the model {source!r} has no tokenizer that can be read: {_first_line(error)}"
@@ -193,11 +243,22 @@ def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noq
     return tokenizer
 
 
-def _model(source: str, version: dict[str, str], dtype: torch.dtype | str) -> Any:  # noqa: ANN401
+def _model(  # transformers' classes are untyped
+    source: str,
+    version: dict[str, str],
+    dtype: torch.dtype | str,
+    device_map: str | dict[str, int | str] | None,
+) -> Any:  # noqa: ANN401
     options: dict[str, Any] = {**version, "dtype": dtype, "output_loading_info": True}
+    if device_map is not None:
+        options["device_map"] = device_map
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(source, **options)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False, **options)
+    except ImportError as error:
+        raise StudyError(
+            f"the model {source!r} needs a package that is not installed: {_first_line(error)}; install it"
+        ) from error
+    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise StudyError(_cannot_load(source, version, error)) from error
     model, report = loaded
     missing = sorted(report["missing_keys"])

@@ -1,4 +1,4 @@
-"""Between texts and tokens: prompts to padded batches, generated tokens back to continuations."""
+"""Between texts and tokens: prompts to token ids, generated tokens back to continuations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
+from jinja2 import TemplateError
 
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import StudyError
@@ -22,15 +21,26 @@ class EncodedPrompt:
     ids: list[int]
 
 
-def encode(loaded: LoadedModel, prompts: Sequence[Prompt], max_prompt_tokens: int) -> list[EncodedPrompt]:
+def encode(
+    loaded: LoadedModel, prompts: Sequence[Prompt], max_prompt_tokens: int, *, chat: bool = False
+) -> list[EncodedPrompt]:
     """Return each prompt's tokens, of which the last `max_prompt_tokens` are kept.
 
-    A beginning-of-text token that the tokenizer sets stays in front: models were trained to see it there.
+    A beginning-of-text token that the tokenizer sets stays in front, and counts: models were trained to see
+    it there. With `chat` the prompt is what a user says, and the model's template opens its answer; then the
+    limit is on the prompt's own tokens, and the template, which may not be cut, comes on top.
 
     Raises:
-        StudyError: A prompt has no tokens; it is named.
+        StudyError: A prompt has no tokens (it is named), or there is no template.
     """
-    return [EncodedPrompt(prompt, _encode(loaded.tokenizer, prompt, max_prompt_tokens)) for prompt in prompts]
+    tokenizer = loaded.tokenizer
+    if chat and not getattr(tokenizer, "chat_template", None):
+        raise StudyError(
+            f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
+            "set generation.chat = false, or name a model that was trained to chat"
+        )
+    one = _encode_chat if chat else _encode
+    return [EncodedPrompt(prompt, one(tokenizer, prompt, max_prompt_tokens)) for prompt in prompts]
 
 
 def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
@@ -47,19 +57,30 @@ def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: A
     return ids if len(ids) <= limit else start + ids[len(ids) - limit + len(start) :]
 
 
-def left_padded(rows: Sequence[list[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return token ids and their mask (true where there is a token), `[B, P]` each, padded on the left."""
-    longest = max(len(row) for row in rows)
-    ids = [[pad] * (longest - len(row)) + row for row in rows]
-    mask = [[False] * (longest - len(row)) + [True] * len(row) for row in rows]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
+    said = [{"role": "user", "content": _last_tokens(tokenizer, prompt.text, limit)}]
+    try:
+        # Control tokens that a prompt spells out are data, not turns of the conversation.
+        encoded = tokenizer.apply_chat_template(
+            said, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
+        )
+    except TemplateError as error:
+        raise StudyError(
+            f"the model's chat template refuses the prompt {prompt.id!r}: {error}; "
+            "set generation.chat = false, or remove the prompt"
+        ) from error
+    ids: list[int] = encoded["input_ids"]
+    return ids
 
 
-def pad_id(loaded: LoadedModel) -> int:
-    """Return the token that fills up rows; it is masked, so any will do that exists."""
-    tokenizer = loaded.tokenizer
-    known = [token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id) if token is not None]
-    return known[0] if known else 0
+def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
+    """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer knows places."""
+    if not tokenizer.is_fast:
+        ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return text if len(ids) <= limit else _decode(tokenizer, ids[-limit:])
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    places: list[tuple[int, int]] = encoded["offset_mapping"]
+    return text if len(places) <= limit else text[places[-limit][0] :]
 
 
 def eos_ids(loaded: LoadedModel) -> list[int]:

@@ -41,7 +41,7 @@ def test_score_weighs_probability_against_penalty():
 
 
 def test_fixed_proposal():
-    made = cs.fixed_proposer(ContrastiveSearch(k=2, alpha=0.6))(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0)
+    made = cs.FixedProposer(ContrastiveSearch(k=2, alpha=0.6))(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0)
     assert made.ids.tolist() == [[1, 2]]
     assert made.probabilities[0].tolist() == pytest.approx([0.5, 0.3])
     assert made.alpha.tolist() == [0.6]
@@ -68,11 +68,12 @@ def test_adaptive_alpha_has_two_decimals():
 
 def test_adaptive_proposals_of_two_steps_by_hand():
     """First flat over 20 tokens, then half of the mass on one token."""
-    propose = cs.adaptive_proposer(AdaptiveContrastiveSearch(q=1), 1, 2, CPU)
+    propose = cs.AdaptiveProposer(AdaptiveContrastiveSearch(q=1), 1, 2, CPU)
     flat = propose(torch.zeros(1, 20), 0)
-    assert flat.ids.tolist() == [list(range(10))]
+    assert flat.ids.tolist() == [list(range(15))]
+    assert flat.allowed.tolist() == [[True] * 10 + [False] * 5]
     assert flat.alpha.tolist() == [0.5]
-    assert flat.probabilities[0].tolist() == pytest.approx([0.05] * 10)
+    assert flat.probabilities[0].tolist() == pytest.approx([0.05] * 15)
 
     p = [0.5] + [0.5 / 19] * 19
     h = -0.5 * math.log(0.5) - 0.5 * math.log(0.5 / 19)
@@ -84,16 +85,32 @@ def test_adaptive_proposals_of_two_steps_by_hand():
     # the step before: ten equal tokens, ln 10
     y = math.atanh((inside - math.log(10)) / math.log(9))
     second = propose(torch.tensor([p]).log(), 1)
-    assert second.ids.tolist() == [list(range(9))]
+    assert second.ids.tolist() == [list(range(15))]
+    assert second.allowed.tolist() == [[True] * 9 + [False] * 6]
     assert second.alpha.tolist() == pytest.approx([round(1 / (1 + math.exp(-y)), 2)])
 
 
 def test_rows_have_a_k_of_their_own():
-    propose = cs.adaptive_proposer(AdaptiveContrastiveSearch(q=1), 2, 2, CPU)
+    propose = cs.AdaptiveProposer(AdaptiveContrastiveSearch(q=1), 2, 2, CPU)
     sharp = torch.arange(30.0, 0, -1)
     propose(torch.stack([sharp, torch.zeros(30)]), 0)
     made = propose(torch.stack([torch.zeros(30), sharp]), 1)
     first, second = made.allowed.sum(-1).tolist()
     assert first > 10 > second
-    assert made.ids.shape[1] == first
+    assert made.allowed[0, :first].all()
     assert made.allowed[1, :second].all()
+
+
+def test_rows_that_stay_keep_their_entropies():
+    logits = torch.randn(4, 3, 60, generator=torch.Generator().manual_seed(2)) * 4
+    strategy = AdaptiveContrastiveSearch(q=1)
+    whole, fewer = (cs.AdaptiveProposer(strategy, 3, 4, CPU) for _ in range(2))
+    for step in range(2):
+        whole(logits[step], step)
+        fewer(logits[step], step)
+    stay = torch.tensor([2, 0])
+    fewer.keep(stay)
+    for step in (2, 3):
+        one, other = whole(logits[step], step), fewer(logits[step, stay], step)
+        assert torch.equal(one.alpha[stay], other.alpha)
+        assert torch.equal(one.allowed[stay], other.allowed)

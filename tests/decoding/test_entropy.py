@@ -1,13 +1,23 @@
-"""Entropies and medians against numbers worked by hand."""
+"""Entropies and medians against numbers worked by hand, and what their last digits depend on."""
 
 import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guard_eval.decoding.entropy import arctanh, discounted_sum, global_entropy, median, shannon_entropy
+from guard_eval.decoding.candidates import top_candidates
+from guard_eval.decoding.entropy import (
+    arctanh,
+    discount_sums,
+    discounted_sum,
+    global_entropy,
+    log_normaliser,
+    median,
+    shannon_entropy,
+    smoothed_entropy,
+)
 
 
 def entropy_of(*probabilities: float) -> float:
@@ -27,10 +37,70 @@ def test_a_token_that_cannot_come_adds_nothing():
 
 def test_entropy_does_not_depend_on_a_shift_or_the_dtype_and_survives_large_logits():
     logits = torch.tensor([[1e4, 1e4, -1e4], [30.0, 30.0, -1e4]])
-    entropy, log_p = shannon_entropy(logits.bfloat16())
-    assert entropy.dtype == torch.float64
-    assert log_p.dtype == torch.float32
+    entropy, log_z = shannon_entropy(logits.bfloat16())
+    assert entropy.dtype == log_z.dtype == torch.float64
     assert entropy.tolist() == pytest.approx([math.log(2)] * 2, abs=1e-6)
+    # bfloat16 makes 9984 of 10⁴
+    assert log_z.tolist() == pytest.approx([9984 + math.log(2), 30 + math.log(2)], abs=1e-6)
+
+
+def test_log_normaliser_by_hand():
+    # e^0 + e^ln2 + e^ln3 = 6
+    logits = torch.tensor([[0.0, math.log(2), math.log(3), -torch.inf]])
+    assert log_normaliser(logits).tolist() == pytest.approx([math.log(6)])
+    assert shannon_entropy(logits)[1].tolist() == log_normaliser(logits).tolist()
+
+
+def test_smoothed_entropy_by_hand():
+    by_hand = -(0.5 * math.log(0.5 + 1e-5) + 0.5 * math.log(0.25 + 1e-5))
+    entropy, log_z = smoothed_entropy(torch.tensor([[0.5, 0.25, 0.25, 0.0]]).log())
+    assert entropy.tolist() == pytest.approx([by_hand], abs=1e-7)
+    assert log_z.tolist() == pytest.approx([0], abs=1e-7)
+    assert smoothed_entropy(torch.tensor([[1.0, 0, 0]]).log())[0].item() == pytest.approx(-1e-5, rel=0.01)
+    # 100 000 equal tokens: p = 1e-5 and −ln 2e-5, ln 2 less than the entropy
+    flat = smoothed_entropy(torch.zeros(1, 100_000))[0].item()
+    assert flat == pytest.approx(math.log(100_000) - math.log(2), abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3, 30])
+def test_long_rows_agree_with_float64(scale: float):
+    logits = torch.randn(3, 50_003, generator=torch.Generator().manual_seed(1)) * scale
+    p = logits.double().softmax(-1)
+    entropy, log_z = shannon_entropy(logits)
+    assert entropy.tolist() == pytest.approx((-torch.xlogy(p, p).sum(-1)).tolist(), abs=1e-6)
+    assert log_z.tolist() == pytest.approx(logits.double().logsumexp(-1).tolist(), abs=1e-6)
+    smoothed = -(p * (p + 1e-5).log()).sum(-1)
+    assert smoothed_entropy(logits)[0].tolist() == pytest.approx(smoothed.tolist(), abs=2e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.integers(2, 40),
+    vocabulary=st.sampled_from([3, 100, 4097, 16_384, 16_385, 40_000, 50_257]),
+    seed=st.integers(0, 10**6),
+    data=st.data(),
+)
+def test_a_rows_bits_depend_on_neither_the_other_rows_nor_the_threads(rows, vocabulary, seed, data):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, vocabulary, generator=generator) * 4
+    row = data.draw(st.integers(0, rows - 1))
+    first = data.draw(st.integers(0, row))
+    before = torch.get_num_threads()
+    seen = []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            for batch, place in (
+                (logits, row),
+                (logits[row : row + 1], 0),
+                (logits[first : row + 1], row - first),
+            ):
+                values = [*shannon_entropy(batch), *smoothed_entropy(batch), log_normaliser(batch)]
+                best, ids = top_candidates(batch, 15)
+                seen.append([*(v[place].item() for v in values), best[place].tolist(), ids[place].tolist()])
+    finally:
+        torch.set_num_threads(before)
+    assert all(values == seen[0] for values in seen)
 
 
 def test_global_entropy_by_hand():
@@ -38,7 +108,8 @@ def test_global_entropy_by_hand():
     total = torch.zeros(1, dtype=torch.float64)
     for entropy in (1.0, 2.0, 3.0):
         total = discounted_sum(torch.tensor([entropy], dtype=torch.float64), total, 0.5)
-    assert global_entropy(total, 3, 0.5).item() == pytest.approx(4.25 / 1.75)
+    assert discount_sums(3, 0.5) == [1, 1.5, 1.75]
+    assert global_entropy(total, 1.75).item() == pytest.approx(4.25 / 1.75)
 
 
 @given(st.lists(st.floats(0, 12), min_size=1, max_size=60), st.floats(0.01, 1))
@@ -49,7 +120,8 @@ def test_the_running_sum_is_the_definition(entropies: list[float], decay: float)
     t = len(entropies)
     weights = [decay ** (t - i) for i in range(1, t + 1)]
     direct = sum(w * h for w, h in zip(weights, entropies, strict=True)) / sum(weights)
-    assert global_entropy(total, t, decay).item() == pytest.approx(direct, rel=1e-9, abs=1e-9)
+    found = global_entropy(total, discount_sums(t, decay)[-1]).item()
+    assert found == pytest.approx(direct, rel=1e-9, abs=1e-9)
 
 
 def test_median_of_an_even_count_is_the_mean_of_the_middle_two():

@@ -1,63 +1,26 @@
-"""GUARD's whole step against a slow oracle in plain Python, and what a step must not do."""
-
-import math
-import statistics
+"""GUARD's whole step, in each formulation, against slow oracles, and what a step must not do."""
 
 import pytest
 import torch
+from slow_guard import SLOW
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.decoding.guard import GuardState, guard_step
+from guard_eval.decoding.choosers import chooser
+from guard_eval.decoding.guard import penalised, token_counts
+from guard_eval.strategies import Guard
 
-
-class SlowGuard:
-    """GUARD for one text, from lists of floats, as the equations are printed; it shares no code."""
-
-    def __init__(self, window: int = 7, decay: float = 0.95):
-        self.window, self.decay = window, decay
-        self.entropies: list[float] = []
-        self.tokens: list[int] = []
-        self.k: list[int] = []
-        self.alpha: list[float] = []
-
-    def step(self, logits: list[float]) -> int:
-        top = max(logits)
-        z = sum(math.exp(x - top) for x in logits)
-        p = [math.exp(x - top) / z for x in logits]
-        h = -sum(x * math.log(x) for x in p if x > 0)
-        past, eps = self.entropies, 1e-6
-        t = len(past) + 1
-        hs = [*past, h]
-        glob = sum(self.decay ** (t - i) * hs[i - 1] for i in range(1, t + 1))
-        glob /= sum(self.decay ** (t - i) for i in range(1, t + 1))
-        if t == 1:
-            med, glob, prev = h, h, h
-        else:
-            med, prev = statistics.median(past[-self.window :]), past[-1]
-        q = 1.0 + abs(h - prev) / (prev + eps) + abs(med - glob) / (med + eps)
-
-        def at(x: float) -> float:
-            return math.atanh(max(-1 + 1e-6, min(1 - 1e-6, x)))
-
-        loc, glo = q * at((h - med) / math.log(len(p))), q * at((med - glob) / math.log(len(p)))
-        lam = abs(loc) / (abs(loc) + abs(glo) + eps)
-        k = math.floor(10 * self.sigmoid(lam * loc + (1 - lam) * glo) + 5)
-        loc, glo = q * at((h - med) / math.log(k)), q * at((med - glob) / math.log(k))
-        x = lam * loc + (1 - lam) * glo
-        log_alpha = -math.log1p(math.exp(-x)) if x > -700 else x
-        best = sorted(range(len(p)), key=lambda v: (-logits[v], v))[:k]
-        scores = {v: logits[v] - top - math.log(z) + self.tokens.count(v) * log_alpha for v in best}
-        token = min(v for v in best if scores[v] == max(scores.values()))
-        self.entropies.append(h)
-        self.tokens.append(token)
-        self.k.append(k)
-        self.alpha.append(math.exp(log_alpha))
-        return token
-
-    @staticmethod
-    def sigmoid(x: float) -> float:
-        return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+FORMULATIONS = ["equations", "algorithm1", "released"]
+SETTINGS = [
+    {},
+    {"window": 1, "decay": 0.5},
+    {"window": 2, "decay": 0.9},
+    {"window": 4, "decay": 1.0},
+    {"window": 6, "aggregation": "mean"},
+    {"window": 11, "aggregation": "winsorized"},
+    {"mapping": "log"},
+    {"aggregation": "winsorized", "mapping": "log"},
+]
 
 
 def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
@@ -68,67 +31,180 @@ def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
     return (base + torch.randn(steps, rows, vocabulary, generator=generator)) * sharpness
 
 
-def run(logits: Tensor, window: int, decay: float) -> Tensor:
+def some_prompts(rows: int, vocabulary: int) -> Tensor:
+    """Prompts of 9 tokens, of which the first few are padding."""
+    prompts = torch.randint(vocabulary, (rows, 9), generator=torch.Generator().manual_seed(rows))
+    prompts[torch.arange(9) < (torch.arange(rows) % 4)[:, None]] = -1
+    return prompts
+
+
+def run(logits: Tensor, strategy: Guard, prompts: Tensor | None = None, **options) -> tuple[Tensor, dict]:
     steps, rows, _ = logits.shape
-    state = GuardState.new(rows, steps, logits.device)
+    choose = chooser(strategy, torch.arange(rows), steps, prompts=prompts, **options)
     history = torch.zeros(rows, steps, dtype=torch.long)
     for step in range(steps):
-        history[:, step] = guard_step(logits[step], state, step, history, window=window, decay=decay)
-    return history
+        history[:, step] = choose(logits[step], step, history)
+    return history, choose.trace
 
 
-@pytest.mark.parametrize(("window", "decay"), [(7, 0.95), (1, 0.5), (4, 1.0)])
-@pytest.mark.parametrize("rows", [1, 8])
-def test_equals_the_slow_oracle(window: int, decay: float, rows: int):
-    logits = bursty_logits(120, rows, 60, seed=rows)
-    tokens = run(logits, window, decay)
-    ks: set[int] = set()
+def settings_of(formulation: str) -> list[Guard]:
+    return [
+        Guard(formulation=formulation, **settings)
+        for settings in SETTINGS
+        if not (formulation == "released" and settings.get("window") == 1)
+    ]
+
+
+@pytest.mark.parametrize("strategy", [guard for name in FORMULATIONS for guard in settings_of(name)], ids=str)
+@pytest.mark.parametrize(("rows", "seed"), [(1, 1), (1, 2), (6, 3)])
+def test_equals_the_slow_oracle(strategy: Guard, rows: int, seed: int):
+    logits = bursty_logits(200, rows, 60, seed=seed)
+    prompts = some_prompts(rows, 60)
+    tokens, trace = run(logits, strategy, prompts)
     for row in range(rows):
-        oracle = SlowGuard(window, decay)
+        oracle = SLOW[strategy.formulation](
+            strategy.window,
+            strategy.decay,
+            strategy.aggregation,
+            strategy.mapping,
+            [token for token in prompts[row].tolist() if token >= 0],
+        )
         assert [oracle.step(x) for x in logits[:, row].double().tolist()] == tokens[row].tolist()
-        ks.update(oracle.k)
+        assert trace["k"][row].tolist() == oracle.k
+        assert trace["H"][row].tolist() == pytest.approx(oracle.hs, abs=2e-5)
+        assert trace["H_glob"][row].tolist() == pytest.approx(oracle.glob, abs=2e-5)
+        # divided by the entropy before, where that is nearly 0, q multiplies float32's rounding of 1e-7
+        sure = [0, *(i for i in range(1, 200) if oracle.hs[i - 1] > 1e-4)]
+        assert len(sure) > 150
+        assert trace["alpha"][row, sure].tolist() == pytest.approx([oracle.alpha[i] for i in sure], abs=1e-3)
+        assert trace["q"][row, sure].tolist() == pytest.approx([oracle.q[i] for i in sure], rel=2e-3)
     greedy = logits.argmax(-1).T
     assert (tokens != greedy).float().mean() > 0.05  # the penalty did something,
-    assert len(ks) >= 6  # and k_t moved
+    assert trace["k"].unique().numel() >= 3  # and k_t moved
 
 
-def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates():
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_formulations_and_ablations_write_different_texts(formulation: str):
+    logits = bursty_logits(200, 4, 60, seed=9)
+    texts = [run(logits, strategy, some_prompts(4, 60))[0] for strategy in settings_of(formulation)]
+    for i, one in enumerate(texts):
+        assert all((one != other).float().mean() > 0.005 for other in texts[:i])
+    others = [Guard(formulation=name) for name in FORMULATIONS if name != formulation]
+    assert all((run(logits, other)[0] != texts[0]).float().mean() > 0.02 for other in others)
+
+
+def test_token_counts():
+    ids = torch.tensor([[7, 8, 9], [7, 8, 9]])
+    history = torch.tensor([[7, 7, 9, 7], [1, 2, -1, 8]])
+    assert token_counts(ids, history).tolist() == [[3, 0, 1], [0, 1, 0]]
+    assert token_counts(ids, history[:, :0]).tolist() == [[0, 0, 0]] * 2
+
+
+def test_penalised():
+    # ln(0.5 · 0.25²) = ln(1/32), ln(0.25 · 0.25⁰) = ln(1/4)
+    p, alpha = torch.tensor([[0.5, 0.25]]).double(), torch.tensor([0.25]).double()
+    scores = penalised(p.log(), torch.tensor([[2, 0]]), alpha.log())
+    assert scores.exp().tolist()[0] == pytest.approx([1 / 32, 1 / 4])
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str):
     # 40 equal logits, k_1 = 10: the candidates are 0 … 9. Their counts are 0, 0, 1, 1, 2 … with α = 1/2.
-    state = GuardState.new(1, 12, torch.device("cpu"))
-    history = torch.zeros(1, 12, dtype=torch.long)
-    flat = torch.zeros(1, 40)
-    for step in range(12):
-        history[:, step] = guard_step(flat, state, step, history, window=7, decay=0.95)
-    assert history[0, :9].tolist() == list(range(9))
+    tokens, _ = run(torch.zeros(12, 1, 40), Guard(formulation=formulation))
+    assert tokens[0, :9].tolist() == list(range(9))
 
 
-def test_a_vocabulary_smaller_than_the_candidates():
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_a_vocabulary_smaller_than_the_candidates(formulation: str):
     # Entropy never changes, so α = 1/2: e² wins, e²/2 = 3.7 wins over e = 2.7, then e²/4 = 1.8 does not
-    assert run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), 7, 0.95).tolist() == [[1, 1, 2]]
+    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), Guard(formulation=formulation))
+    assert tokens.tolist() == [[1, 1, 2]]
 
 
-def test_a_token_that_cannot_come_is_not_chosen():
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
     logits = torch.full((1, 30), -torch.inf)
     logits[0, 4], logits[0, 9] = 1.0, 0.9
-    tokens = run(logits.expand(20, 1, 30), 7, 0.95)[0]
-    assert set(tokens.tolist()) == {4, 9}
+    for select in ("argmax", "sample"):
+        tokens, _ = run(logits.expand(20, 1, 30), Guard(formulation=formulation, select=select))
+        assert set(tokens[0].tolist()) == {4, 9}
 
 
-def test_a_repeated_step_changes_nothing():
+def test_only_the_released_program_counts_the_prompt():
+    # Two tokens, nearly equal; the first stands in the prompt. α_1 = 1/2.
+    logits, prompt = torch.tensor([[[1.0, 0.9, -5.0]]]), torch.tensor([[-1, 0]])
+    assert run(logits, Guard(), prompt)[0].tolist() == [[0]]
+    assert run(logits, Guard(formulation="algorithm1"), prompt)[0].tolist() == [[0]]
+    assert run(logits, Guard(formulation="released"), prompt)[0].tolist() == [[1]]
+
+
+def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
+    # Logits 0, −1 and three of −200, whose p is 0 in float32. α_1 = 1/2; 2^−150 is 0 in float32, too.
+    logits = torch.tensor([[[0.0, -1.0, -200.0, -200.0, -200.0]]])
+    both_gone = torch.tensor([[0] * 160 + [1] * 155])
+    # by ln p + count · ln ½: −160 ln 2 against −1 − 155 ln 2, so token 1; unpenalised, token 0
+    assert run(logits, Guard(formulation="released"), both_gone)[0].tolist() == [[0]]
+    one_gone = torch.tensor([[0] * 160 + [1] * 100])
+    assert run(logits, Guard(formulation="released"), one_gone)[0].tolist() == [[1]]
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_a_repeated_step_changes_nothing(formulation: str):
     logits = bursty_logits(30, 3, 50, seed=5)
-    once = run(logits, 7, 0.95)
-    state = GuardState.new(3, 30, torch.device("cpu"))
+    strategy = Guard(formulation=formulation)
+    once, trace = run(logits, strategy)
+    choose = chooser(strategy, torch.arange(3), 30)
     history = torch.zeros(3, 30, dtype=torch.long)
     for step in range(30):
         for _ in range(3):
-            history[:, step] = guard_step(logits[step], state, step, history, window=7, decay=0.95)
+            history[:, step] = choose(logits[step], step, history)
     assert torch.equal(history, once)
+    assert all(torch.equal(choose.trace[name], values) for name, values in trace.items())
 
 
-def test_rows_do_not_see_each_other():
-    logits = bursty_logits(40, 5, 50, seed=6)
-    order = torch.tensor([3, 0, 4, 1, 2])
-    assert torch.equal(run(logits[:, order], 7, 0.95), run(logits, 7, 0.95)[order])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("select", ["argmax", "sample"])
+def test_rows_do_not_see_each_other_and_may_leave(formulation: str, select: str):
+    logits, prompts = bursty_logits(40, 5, 50, seed=6), some_prompts(5, 50)
+    strategy = Guard(formulation=formulation, select=select)
+    keys = torch.tensor([11, 12, 13, 14, 15])
+    choose = chooser(strategy, keys, 40, prompts=prompts)
+    here, history = torch.arange(5), torch.zeros(5, 40, dtype=torch.long)
+    for step in range(40):
+        if step in {3, 12, 25}:  # out of order, and one fewer each time
+            stay = torch.arange(len(here) - 1, -1, -1)[1:]
+            choose.keep(stay)
+            here, history = here[stay], history[stay]
+        history[:, step] = choose(logits[step, here], step, history)
+    for place, row in enumerate(here.tolist()):
+        alone = chooser(strategy, keys[row : row + 1], 40, prompts=prompts[row : row + 1])
+        text = torch.zeros(1, 40, dtype=torch.long)
+        for step in range(40):
+            text[:, step] = alone(logits[step, row : row + 1], step, text)
+        assert torch.equal(text[0], history[place])
+        assert all(torch.equal(alone.trace[n][0], values[place]) for n, values in choose.trace.items())
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_sampling_follows_the_penalised_scores(formulation: str):
+    from scipy import stats
+
+    rows, logits = 20_000, bursty_logits(3, 1, 40, seed=8)
+    oracle = SLOW[formulation]()
+    choose = chooser(Guard(formulation=formulation, select="sample"), torch.arange(rows) * 7919, 3)
+    history = torch.zeros(rows, 3, dtype=torch.long)
+    for step in range(3):
+        oracle.step(logits[step, 0].double().tolist())
+        drawn = choose(logits[step].expand(rows, -1), step, history)
+        history[:, step] = oracle.tokens[-1]  # whatever is drawn, go on with the same text
+        ids = sorted(oracle.candidates)
+        weights = torch.tensor([oracle.candidates[token] for token in ids]).double().softmax(0)
+        counts = torch.bincount(drawn, minlength=40)
+        assert counts[ids].sum() == rows  # none but the candidates
+        often = weights * rows >= 5
+        seen, expected = counts[ids][often].double(), weights[often] * rows
+        assert len(seen) > 1
+        assert stats.chisquare(seen, expected * seen.sum() / expected.sum()).pvalue > 0.001
 
 
 class NoHostCopies(TorchDispatchMode):
@@ -146,23 +222,30 @@ class NoHostCopies(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_the_step_never_waits_for_the_device():
-    logits = bursty_logits(3, 4, 3000, seed=7)
-    state = GuardState.new(4, 3, torch.device("cpu"))
-    history = torch.zeros(4, 3, dtype=torch.long)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("select", ["argmax", "sample"])
+def test_the_step_never_waits_for_the_device(formulation: str, select: str):
+    logits = bursty_logits(5, 4, 3000, seed=7)
+    strategy = Guard(formulation=formulation, select=select, window=3)
+    choose = chooser(strategy, torch.arange(4), 5, prompts=some_prompts(4, 3000))
+    history = torch.zeros(4, 5, dtype=torch.long)
     with NoHostCopies() as watch:
-        for step in range(3):
-            history[:, step] = guard_step(logits[step], state, step, history, window=7, decay=0.95)
+        for step in range(5):
+            history[:, step] = choose(logits[step], step, history)
     assert watch.operations > 0
     with pytest.raises(AssertionError, match="waits"), NoHostCopies():
         history.max().item()
 
 
-def test_the_step_runs_where_there_are_no_values_to_read():
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("select", ["argmax", "sample"])
+def test_the_step_runs_where_there_are_no_values_to_read(formulation: str, select: str):
     """On the meta device tensors have shapes alone: to read one, or mix in one of the CPU, is an error."""
-    meta = torch.device("meta")
-    state = GuardState.new(4, 5, meta)
-    history = torch.zeros(4, 5, dtype=torch.long, device=meta)
-    for step in range(5):
-        tokens = guard_step(torch.zeros(4, 3000, device=meta), state, step, history, window=7, decay=0.95)
-        assert tokens.shape == (4,)
+    with torch.device("meta"):
+        keys, history = torch.arange(4), torch.zeros(4, 5, dtype=torch.long)
+        prompts = torch.zeros(4, 6, dtype=torch.long)
+        strategy = Guard(formulation=formulation, select=select, window=2)
+        choose = chooser(strategy, keys, 5, prompts=prompts)
+        for step in range(5):
+            assert choose(torch.zeros(4, 3000), step, history).shape == (4,)
+        choose.keep(torch.tensor([0, 2]))

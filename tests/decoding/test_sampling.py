@@ -1,14 +1,23 @@
 """What each strategy leaves in, by hand, and how often tokens are drawn, against exact probabilities."""
 
+import math
+
 import pytest
 import torch
 from scipy import stats
 from torch import Tensor
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
 
 from guard_eval.decoding import sampling
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import row_key
-from guard_eval.strategies import Greedy, Temperature, TopK, TopP
+from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
 
 P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
 
@@ -45,12 +54,98 @@ def test_equal_probabilities_stay_in_by_id():
     flat = torch.zeros(1, 8)
     assert kept(sampling.top_k(flat, 3)) == {0, 1, 2}
     assert kept(sampling.top_p(flat, 0.5)) == {0, 1, 2, 3}
+    assert kept(sampling.typical(flat, 0.5)) == {0, 1, 2, 3}
+    assert kept(sampling.min_p(flat, 1.0)) == set(range(8))
 
 
 def test_top_p_one_keeps_a_long_tail():
     logits = torch.randn(4, 50_000, generator=torch.Generator().manual_seed(0))
     weights, _ = sampling.top_p(logits, 1.0)
     assert (weights > -torch.inf).all()
+
+
+def test_typical_takes_what_is_nearest_to_the_entropy():
+    # H = .1 ln 10 + .4 ln 2.5 + .05 ln 20 + .2 ln 5 + .25 ln 4 = 1.4150; −ln p = 2.303 .916 2.996 1.609
+    # 1.386, at distances .888 .499 1.581 .194 .029: in the order 4 3 1 0 2, summing to .25 .45 .85 .95 1
+    assert kept(sampling.typical(P.log(), 0.2)) == {4}
+    assert kept(sampling.typical(P.log(), 0.4)) == {4, 3}
+    assert kept(sampling.typical(P.log(), 0.6)) == {4, 3, 1}
+    assert kept(sampling.typical(P.log(), 0.9)) == {4, 3, 1, 0}
+    assert kept(sampling.typical(P.log(), 1.0)) == {0, 1, 2, 3, 4}
+
+
+def test_min_p_compares_with_the_most_likely():
+    # p / max p = .25 1 .125 .5 .625
+    assert kept(sampling.min_p(P.log(), 0.1)) == {0, 1, 2, 3, 4}
+    assert kept(sampling.min_p(P.log(), 0.2)) == {0, 1, 3, 4}
+    assert kept(sampling.min_p(P.log(), 0.4)) == {1, 3, 4}
+    assert kept(sampling.min_p(P.log(), 0.6)) == {1, 4}
+    assert kept(sampling.min_p(P.log(), 1.0)) == {1}
+    assert kept(sampling.min_p(P.log(), 0.0)) == {0, 1, 2, 3, 4}
+
+
+def test_confidence_gains_by_hand():
+    """Take p = 1/2, 1/4, 1/8, 1/8 of four tokens; R_k = 1/2, 1/4, 1/8, 0; ln 4 is two of ln 2."""
+    p = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8]]).double()
+    log2 = math.log2
+    by_hand = [
+        (-1 / 2 + 1 / 2 * log2(1 / 2 / 3) - 1 * log2(1 / 4)) / 2,
+        (-1 / 2 + 1 / 4 * log2(1 / 4 / 2) - 1 / 2 * log2(1 / 2 / 3)) / 2,
+        (-3 / 8 + 1 / 8 * log2(1 / 8 / 1) - 1 / 4 * log2(1 / 4 / 2)) / 2,
+        (-3 / 8 + 0 - 1 / 8 * log2(1 / 8 / 1)) / 2,
+    ]
+    assert by_hand == pytest.approx([0.1038, 0.0212, 0, 0], abs=1e-4)
+    assert sampling.confidence_gain(p)[0].tolist() == pytest.approx(by_hand)
+    # all together: what a flat distribution's entropy, 1, exceeds the whole's, 1.75/2
+    assert sum(by_hand) == pytest.approx(1 - 1.75 / 2)
+    assert kept(sampling.adaptive(p.log(), 0.05)) == {0}
+    assert kept(sampling.adaptive(p.log(), 0.01)) == {0, 1}
+    assert kept(sampling.adaptive(p.log(), 0.5)) == {0}  # at least one
+
+
+def test_adaptive_decoding_at_the_edges():
+    assert kept(sampling.adaptive(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), 0.001)) == {1}
+    assert kept(sampling.adaptive(torch.zeros(1, 6), 0.001)) == {0}  # nothing gained by any
+    assert kept(sampling.adaptive(torch.zeros(1, 1), 0.001)) == {0}
+    # one token of 1 − 1e-9: what is left is too little to matter, and no negative number
+    assert sampling.confidence_gain(torch.tensor([[1 - 1e-9, 1e-9, 0, 0]]).double()).isfinite().all()
+
+
+def test_temperature_comes_before_the_truncation():
+    # squares over .275: .036 .582 .009 .145 .227; in order .582 .809 .955: p = .7 needs two rather than three
+    keys, history = torch.arange(400), torch.zeros(400, 1).long()
+    rows = P.log().expand(400, -1)
+    for strategy, tokens in (
+        (TopP(p=0.7, temperature=0.5), {1, 4}),
+        (TopK(k=2, temperature=3.0), {1, 4}),
+        (MinP(p=0.3, temperature=0.5), {1, 4}),  # .0625 1 .016 .25 .39
+        # H = .036 ln 27.5 + .582 ln 1.719 + .009 ln 110 + .145 ln 6.875 + .227 ln 4.4 = 1.094; −ln p = 3.31
+        # .54 4.70 1.93 1.48: distances 2.22 .55 3.61 .83 .39, in the order 4 1 3 0 2
+        (Typical(tau=0.3, temperature=0.5), {4, 1}),
+    ):
+        assert set(chooser(strategy, keys, 1)(rows, 0, history).tolist()) == tokens
+
+
+WARPERS = {
+    "temperature": (lambda x: sampling.temperature(x, 0.7), TemperatureLogitsWarper(0.7)),
+    "top_k": (lambda x: sampling.top_k(x, 37), TopKLogitsWarper(37)),
+    "top_p": (lambda x: sampling.top_p(x, 0.83), TopPLogitsWarper(0.83)),
+    "typical": (lambda x: sampling.typical(x, 0.35), TypicalLogitsWarper(0.35)),
+    "min_p": (lambda x: sampling.min_p(x, 0.04), MinPLogitsWarper(0.04)),
+}
+
+
+@pytest.mark.parametrize("name", WARPERS)
+@pytest.mark.parametrize("tau", [1.0, 0.6, 1.7])
+def test_equals_transformers(name: str, tau: float):
+    ours, theirs = WARPERS[name]
+    logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(6)) * 3
+    weights, ids = ours(sampling.tempered(logits, tau))
+    mine = torch.full_like(logits, -torch.inf).scatter(1, ids, weights.float())
+    expected = theirs(None, TemperatureLogitsWarper(tau)(None, logits.double()))
+    assert torch.equal(mine > -torch.inf, expected > -torch.inf)
+    assert torch.allclose(mine.softmax(-1), expected.softmax(-1).float(), atol=1e-6)
+    assert (mine == -torch.inf).any() or name == "temperature"
 
 
 def test_temperature_sharpens():
@@ -84,6 +179,8 @@ KEYS = torch.tensor([row_key(11, str(row), "any") for row in range(ROWS)])
         (Temperature(tau=0.5), [0.01 / 0.275, 0.16 / 0.275, 0.0025 / 0.275, 0.04 / 0.275, 0.0625 / 0.275]),
         (TopK(k=3), [0, 0.4 / 0.85, 0, 0.2 / 0.85, 0.25 / 0.85]),
         (TopP(p=0.9), [0.1 / 0.95, 0.4 / 0.95, 0, 0.2 / 0.95, 0.25 / 0.95]),
+        (Typical(tau=0.6), [0, 0.4 / 0.85, 0, 0.2 / 0.85, 0.25 / 0.85]),
+        (MinP(p=0.2), [0.1 / 0.95, 0.4 / 0.95, 0, 0.2 / 0.95, 0.25 / 0.95]),
     ],
     ids=str,
 )
@@ -101,3 +198,16 @@ def test_tokens_are_drawn_as_often_as_they_should(strategy, exact: list[float], 
 def test_greedy_takes_the_first_of_equals():
     logits = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
     assert chooser(Greedy(), torch.zeros(2).long(), 1)(logits, 0, torch.zeros(2, 1).long()).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "strategy", [Temperature(), TopK(), TopP(), Typical(), MinP(), AdaptiveDecoding()], ids=str
+)
+def test_rows_that_stay_draw_as_before(strategy):
+    logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(1)) * 2
+    keys, history = torch.tensor([5, 6, 7, 8]), torch.zeros(4, 9, dtype=torch.long)
+    choose = chooser(strategy, keys, 9)
+    whole = choose(logits, 4, history)
+    choose.keep(torch.tensor([3, 1]))
+    assert choose(logits[[3, 1]], 4, history[:2]).tolist() == whole[[3, 1]].tolist()
+    assert choose.trace == {}

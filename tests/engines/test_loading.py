@@ -1,6 +1,7 @@
 """What is loaded, under which revision, and what cannot be loaded."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -10,8 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, T5Config
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+)
 
+from guard_eval.engines.amateur import load_amateur
 from guard_eval.engines.loading import folder_revision, load
 from guard_eval.errors import StudyError
 
@@ -125,6 +134,116 @@ def test_devices_and_dtypes(folder):
 def test_a_gpu_that_is_not_there(folder):
     refused(folder, "'cuda', but PyTorch finds 0 GPUs", device="cuda")
     refused(folder, "'cuda:3', but PyTorch finds 0 GPUs", device="cuda:3")
+
+
+def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Mine"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
+    refused(folder, "comes with code of its own, which is never run")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("spread", ["auto", {"": "cpu"}], ids=str)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_map_on_a_machine_without_gpus(folder, spread):
+    plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
+    assert (mapped.device, mapped.dtype) == ("cpu", "float32")
+    ids = torch.tensor([[5, 6, 7]])
+    assert torch.equal(plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits)
+
+
+def test_a_device_map_that_maps_nothing(folder):
+    refused(folder, "cannot load the model in", device_map="sideways")
+
+
+def quantised(folder: Path, settings: dict[str, object]) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
+
+
+def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch):
+    """Its arithmetic is not forced and it is not moved: both are refused by such models."""
+    real, asked = AutoModelForCausalLM.from_pretrained, []
+
+    def given(source, **options):
+        asked.append(options)
+        with monkeypatch.context() as patch:  # its package is not here, so the weights are plain ones
+            patch.delattr(LlamaConfig, "quantization_config")
+            return real(source, **options)
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", given)
+    monkeypatch.setattr(LlamaForCausalLM, "to", lambda self, *args, **more: pytest.fail("moved"))
+    monkeypatch.setattr(LlamaConfig, "quantization_config", {"quant_method": "gptq"}, raising=False)
+    loaded = load(str(folder), device="cpu")
+    assert asked[0]["dtype"] == "auto"
+    assert asked[0]["device_map"] == {"": "cpu"}
+    assert loaded.dtype == "float32, gptq"
+
+
+def test_an_fp8_checkpoint_computes_with_its_rounded_weights(folder, tmp_path):
+    """Blocks of 24 × 24 weights in 8 bits, each with a scale; on a CPU transformers multiplies them out."""
+    rounded = Path(shutil.copytree(folder, tmp_path / "rounded"))
+    weights = load_file(folder / "model.safetensors")
+    eight, plain = {}, {}
+    for name, weight in weights.items():
+        if not name.endswith("proj.weight"):
+            eight[name] = plain[name] = weight
+            continue
+        rows, columns = weight.shape
+        blocks = weight.view(rows // 24, 24, columns // 24, 24)
+        scale = blocks.abs().amax((1, 3)) / 448  # the largest number of float8_e4m3
+        small = (blocks / scale[:, None, :, None]).to(torch.float8_e4m3fn)
+        eight[name], eight[f"{name}_scale_inv"] = small.reshape(rows, columns), scale
+        plain[name] = (small.float() * scale[:, None, :, None]).reshape(rows, columns)
+    save_file(eight, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(plain, rounded / "model.safetensors", metadata={"format": "pt"})
+    quantised(folder, {"quant_method": "fp8", "weight_block_size": [24, 24]})
+    loaded = load(str(folder), device="cpu")
+    assert loaded.dtype == "float32, fp8"
+    ids = torch.tensor([[5, 6, 7]])
+    torch.testing.assert_close(
+        loaded.model(input_ids=ids).logits, load(str(rounded)).model(input_ids=ids).logits, rtol=0, atol=1e-4
+    )
+
+
+def test_a_quantised_model_whose_package_is_missing(folder):
+    quantised(folder, {"quant_method": "bitsandbytes", "load_in_8bit": True})
+    refused(folder, "needs a package that is not installed: .*bitsandbytes")
+
+
+@pytest.fixture
+def expert(llama_folder):
+    return load(str(llama_folder), name="expert")
+
+
+def test_an_amateur_that_shares_the_experts_tokens(expert, folder):
+    amateur = load_amateur(expert, str(folder), name="small")
+    assert (amateur.name, amateur.revision) == ("small", folder_revision(folder))
+
+
+def test_an_amateur_with_another_vocabulary(expert, folder):
+    tokens = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = tokens["model"]["vocab"]
+    a, b = (name for name, number in vocabulary.items() if number in {7, 9})
+    vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
+    (folder / "tokenizer.json").write_text(json.dumps(tokens))
+    with pytest.raises(
+        StudyError, match=r"'expert' and its amateur .* \(token 7 is .* in one and .* in the other"
+    ):
+        load_amateur(expert, str(folder))
+
+
+def test_an_amateur_with_more_tokens(expert, folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<one>", "<two>"])
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(StudyError, match=r"\(288 and 290 tokens\); name a smaller model of the same family"):
+        load_amateur(expert, str(folder))
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

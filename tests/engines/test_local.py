@@ -1,17 +1,25 @@
 """What a continuation says of itself, how prompts are cut, and what cannot be generated."""
 
 import dataclasses
-import inspect
 
 import pytest
 import torch
 
+from guard_eval.engines import local
+from guard_eval.engines.decode import decode
 from guard_eval.engines.loading import load
 from guard_eval.engines.local import generate, recipe
 from guard_eval.engines.texts import continuation_text, encode, eos_ids
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.strategies import ContrastiveSearch, Greedy, Guard, TopK
+from guard_eval.strategies import (
+    AdaptiveContrastiveSearch,
+    ContrastiveDecoding,
+    ContrastiveSearch,
+    Greedy,
+    Guard,
+    TopK,
+)
 
 SETTINGS = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 2}
 PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(5)]
@@ -45,12 +53,41 @@ def test_batches_and_their_continuations(loaded):
 @a_llama
 def test_batches_are_made_when_they_are_asked_for(loaded, monkeypatch):
     calls = []
-    forward = loaded.model.forward
-    monkeypatch.setattr(loaded.model, "forward", lambda **kwargs: calls.append(1) or forward(**kwargs))
+    monkeypatch.setattr(local, "decode", lambda *args, **more: calls.append(1) or decode(*args, **more))
     batches = generate(loaded, PROMPTS, Greedy(), **SETTINGS)
     assert not calls
     next(batches)
-    assert 1 <= len(calls) <= 8
+    assert len(calls) == 1
+
+
+@a_llama
+def test_batches_shrink_where_memory_runs_out_and_no_text_changes(loaded, monkeypatch):
+    sizes = []
+
+    def small(model, batch, strategy, **more):
+        sizes.append(len(batch.prompts))
+        if len(batch.prompts) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return decode(model, batch, strategy, **more)
+
+    def texts(batch_size):
+        batches = generate(loaded, PROMPTS, TopK(k=5), **{**SETTINGS, "batch_size": batch_size})
+        return {c.prompt_id: (c.text, c.batch) for batch in batches for c in batch}
+
+    expected = texts(2)
+    monkeypatch.setattr(local, "decode", small)
+    assert texts(5) == expected
+    assert sizes == [5, 2, 2, 1]
+
+
+@a_llama
+def test_memory_for_not_even_one_prompt(loaded, monkeypatch):
+    def none(*args, **more):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(local, "decode", none)
+    with pytest.raises(StudyError, match=r"memory ran out on cpu with a single prompt; lower"):
+        list(generate(loaded, PROMPTS, Greedy(), **SETTINGS))
 
 
 def test_no_prompts_no_batches(llama_folder):
@@ -151,9 +188,6 @@ def test_logits_without_numbers_name_prompt_and_step(llama_folder, strategy):
     clean = next(generate(broken, PROMPTS[:1], strategy, **SETTINGS))[0]
     assert clean.new_tokens == 8
     poisoned = next(token for token in broken.tokenizer(" house")["input_ids"] if token not in start)
-    head = torch.nn.Linear(48, broken.model.config.vocab_size, bias=False)
-    head.weight = torch.nn.Parameter(broken.model.get_output_embeddings().weight.detach().clone())
-    broken.model.set_output_embeddings(head)
     with torch.no_grad():
         broken.model.get_input_embeddings().weight[poisoned] = torch.nan
     bad = Prompt(id="bad", dataset="d", text="the cat house")
@@ -161,38 +195,72 @@ def test_logits_without_numbers_name_prompt_and_step(llama_folder, strategy):
         list(generate(broken, [PROMPTS[0], bad], strategy, **SETTINGS))
 
 
-def test_a_failure_later_on_names_its_step(llama_folder, monkeypatch):
-    broken = load(str(llama_folder))
-    forward, calls = broken.model.forward, []
+@a_llama
+def test_a_failure_later_on_names_its_step_and_spares_its_neighbour(loaded, monkeypatch):
+    def failing(*args, **more):
+        return dataclasses.replace(decode(*args, **more), failed_at=[None, 3])
 
-    def failing(**kwargs):
-        output = forward(**kwargs)
-        calls.append(1)
-        if len(calls) == 4:
-            output.logits[1, -1] = -torch.inf
-        return output
-
-    failing.__signature__ = inspect.signature(forward)
-    monkeypatch.setattr(broken.model, "forward", failing)
+    monkeypatch.setattr(local, "decode", failing)
+    batches = generate(loaded, PROMPTS, Greedy(), **SETTINGS)
+    assert [c.prompt_id for c in next(batches)] == ["p4"]
     with pytest.raises(StudyError, match=r"'p3' at step 4;"):
-        list(generate(broken, PROMPTS, Greedy(), **SETTINGS))
+        next(batches)
 
 
-def test_a_model_that_scales_its_logits_has_no_contrastive_search(llama_folder):
-    scaled = load(str(llama_folder))
-    forward = scaled.model.forward
+@a_llama
+def test_traces_come_before_their_batch(loaded, monkeypatch):
+    def traced(model, batch, strategy, *, trace, **more):
+        made = decode(model, batch, strategy, **more)
+        return dataclasses.replace(
+            made, trace=[{"H": [float(len(row))]} for row in made.tokens] if trace else []
+        )
 
-    def capped(**kwargs):
-        output = forward(**kwargs)
-        return dataclasses.replace(output, logits=output.logits.tanh())
+    monkeypatch.setattr(local, "decode", traced)
+    seen = []
+    for batch in generate(loaded, PROMPTS, Greedy(), **SETTINGS, on_trace=seen.append):
+        assert [(t.id, t.prompt_id, t.values) for t in seen[-1]] == [
+            (c.id, c.prompt_id, {"H": [float(c.new_tokens)]}) for c in batch
+        ]
+    assert len(seen) == 3
 
-    scaled.model.forward = capped
-    with pytest.raises(StudyError, match=r"contrastive\(k=10, alpha=0.6\) does not run .* after its head"):
-        generate(scaled, PROMPTS, ContrastiveSearch(), **SETTINGS)
+
+@a_llama
+@pytest.mark.parametrize(
+    ("strategy", "says"),
+    [
+        (TopK(k=321), r"top_k\(k=321\) chooses among 321 tokens, and the model 'llama' knows 320"),
+        (ContrastiveSearch(k=400), r"chooses among 400 tokens"),
+        (ContrastiveDecoding(), r"needs a second, smaller model; name it as model.amateur"),
+    ],
+)
+def test_what_the_model_has_not(loaded, strategy, says):
+    with pytest.raises(StudyError, match=says):
+        generate(loaded, PROMPTS, strategy, **SETTINGS)
 
 
-def test_a_short_attention_window_has_no_contrastive_search(llama_folder):
-    windowed = load(str(llama_folder))
-    windowed.model.config.sliding_window = 16
-    with pytest.raises(StudyError, match="window of 16 tokens"):
-        generate(windowed, PROMPTS, ContrastiveSearch(), **SETTINGS)
+@a_llama
+@pytest.mark.parametrize("strategy", [Guard(), AdaptiveContrastiveSearch()], ids=str)
+def test_a_vocabulary_of_fewer_than_fifteen(loaded, monkeypatch, strategy):
+    monkeypatch.setattr(loaded.model.config, "vocab_size", 14)
+    with pytest.raises(StudyError, match="chooses among 15 tokens"):
+        generate(loaded, PROMPTS, strategy, **SETTINGS)
+
+
+def test_a_tokenizer_with_neither_padding_nor_end(llama_folder):
+    bare = load(str(llama_folder))
+    bare.tokenizer.eos_token = None
+    bare.model.generation_config.eos_token_id = None
+    assert bare.tokenizer.pad_token_id is bare.tokenizer.eos_token_id is None
+    assert eos_ids(bare) == []
+    made = [c for batch in generate(bare, PROMPTS, Greedy(), **SETTINGS) for c in batch]
+    assert {(c.new_tokens, c.finish) for c in made} == {(8, "length")}
+
+
+@a_llama
+def test_contrastive_decoding_carries_its_amateur(loaded):
+    settings = {**SETTINGS, "amateur": loaded}
+    made = [c for batch in generate(loaded, PROMPTS, ContrastiveDecoding(beams=2), **settings) for c in batch]
+    assert len(made) == 5
+    assert {(c.recipe.amateur, c.recipe.amateur_revision) for c in made} == {("llama", loaded.revision)}
+    greedy = next(generate(loaded, PROMPTS, Greedy(), **settings))[0]
+    assert (greedy.recipe.amateur, greedy.recipe.amateur_revision) == (None, None)

@@ -41,6 +41,7 @@ def test_the_batch_does_not_change_a_text(loaded, name):
             max_new_tokens=16,
             max_prompt_tokens=12,
             batch_size=batch_size,
+            amateur=loaded,  # only contrastive decoding has one, and its temperature sets it apart
         )
         return {c.prompt_id: (c.text, c.new_tokens, c.finish) for batch in batches for c in batch}
 
@@ -48,5 +49,5 @@ def test_the_batch_does_not_change_a_text(loaded, name):
     assert len(alone) == len(PROMPTS)
     assert made(PROMPTS[::-1], 3) == alone
     assert made(PROMPTS, 7) == alone
-    drawn = name in {"temperature", "top_k", "top_p"}
+    drawn = name in {"temperature", "top_k", "top_p", "typical", "min_p", "adaptive"}
     assert (made(PROMPTS, 7, seed=5) != alone) == drawn

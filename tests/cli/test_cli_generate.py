@@ -1,0 +1,193 @@
+"""Generation at the command line: in parts, in time, traced, interrupted at its worst; nothing made twice."""
+
+import json
+import math
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+from command_line import command, environment
+
+from guard_eval.shards import Shard, reserve
+
+
+def rows(folder, pattern="*.jsonl"):
+    """Return the lines of a study's continuation files, by file; every line must be whole."""
+    found = {}
+    for path in sorted((folder / "continuations").glob(pattern)):
+        data = path.read_bytes()
+        assert not data or data.endswith(b"\n")
+        found[path.name] = [json.loads(line) for line in data.splitlines()]
+    return found
+
+
+def texts(files):
+    return {(row["strategy"], row["prompt_id"]): row["text"] for lines in files.values() for row in lines}
+
+
+def edited(study, before, after):
+    text = (study / "study.toml").read_text()
+    assert before in text
+    (study / "study.toml").write_text(text.replace(before, after))
+
+
+TWO = ("--strategy", "guard", "--strategy", "greedy")
+
+
+@pytest.fixture
+def finished(_made_once):
+    """A study that one run has made; to be read only."""
+    return _made_once
+
+
+def test_shards_make_what_one_run_makes(run, study, finished):
+    """Two shards of two strategies, then one run over the rest."""
+    first = run("generate", "small", "--shard", "1/2", *TWO)
+    assert first.code == 0, first
+    second = run("generate", "small", "--shard", "2/2", *TWO)
+    assert second.code == 0, second
+    parts = rows(study)
+    assert sorted(parts) == [f"{name}.shard-{n}-of-2.jsonl" for name in ("greedy", "guard") for n in (1, 2)]
+    sizes = {name: len(lines) for name, lines in parts.items()}
+    assert sizes["greedy.shard-1-of-2.jsonl"] == sum(
+        Shard(1, 2).holds(row["prompt_id"]) for row in rows(finished)["greedy.jsonl"]
+    )
+    assert sum(sizes.values()) == 12
+    whole = run("generate", "small", *TWO)
+    assert "greedy: 6 of 6 continuations are there" in whole.out
+    assert rows(study) == parts
+    assert texts(parts) == texts(rows(finished, "g*.jsonl"))
+
+
+def test_two_at_once_are_refused(run, study):
+    with reserve(study / "continuations", Shard()):
+        message = run("generate", "small").refused()
+        assert "another guard-eval generate (process " in message
+        assert "--shard i/n" in message
+        assert "would make 24" in run("generate", "small", "--dry-run").out
+
+
+def test_a_full_disk_and_then_room(run, study):
+    """No file may grow beyond two and a half lines: as when the disk is full in mid-run."""
+    edited(study, "batch_size = 4", "batch_size = 2")
+    limited = subprocess.run(
+        command("generate", "small", "--strategy", "greedy"),
+        cwd=study.parent,
+        env=environment(PYTHONDONTWRITEBYTECODE="1"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1400, 1400)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert limited.returncode == 2, limited
+    assert limited.stderr.startswith("error: cannot write ")
+    assert "File too large" in limited.stderr
+    kept = rows(study)["greedy.jsonl"]
+    assert 1 <= len(kept) < 6
+    finish(run, study, "greedy", kept)
+
+
+def finish(run, study, strategy, kept):
+    """Run again; what was kept stays as it is, and each of the six is there once."""
+    again = run("generate", "small", "--strategy", strategy)
+    assert again.code == 0, again
+    assert f"{strategy}: {len(kept)} of 6 continuations are there" in again.out
+    made = rows(study)[f"{strategy}.jsonl"]
+    assert made[: len(kept)] == kept
+    assert len({row["id"] for row in made}) == len(made) == 6
+
+
+def test_killed_without_a_word(run, study):
+    edited(study, "batch_size = 4", "batch_size = 1")
+    edited(study, "max_new_tokens = 12", "max_new_tokens = 50")
+    process = subprocess.Popen(
+        command("generate", "small", "--strategy", "guard"),
+        cwd=study.parent,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+    )
+    path = study / "continuations" / "guard.jsonl"
+    until = time.monotonic() + 120
+    while not (path.exists() and path.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    with path.open("ab") as file:  # what a crash of the machine could add
+        file.write(b'{"id": "torn')
+    kept = [json.loads(line) for line in path.read_bytes().splitlines()[:-1]]
+    assert 1 <= len(kept) < 6
+    finish(run, study, "guard", kept)
+
+
+def test_the_trace_of_guard(run, study):
+    ran = run("generate", "small", "--trace", *TWO)
+    assert ran.code == 0, ran
+    files = rows(study)
+    assert sorted(files) == ["greedy.jsonl", "guard.jsonl", "guard.trace.jsonl"]
+    traces = {row["id"]: row for row in files["guard.trace.jsonl"]}
+    assert len(traces) == 6
+    for made in files["guard.jsonl"]:
+        trace = traces[made["id"]]
+        assert trace["prompt_id"] == made["prompt_id"]
+        assert set(trace) == {"id", "prompt_id", "H", "H_glob", "k", "alpha", "q"}
+        assert {len(trace[name]) for name in ("H", "H_glob", "k", "alpha", "q")} == {made["new_tokens"]}
+        assert all(5 <= k <= 15 and k == int(k) for k in trace["k"])
+        assert all(0 < alpha < 1 for alpha in trace["alpha"])
+        assert all(0 <= h <= math.log(4096) for h in trace["H"])
+        # eq:hglob, λ = .95: the mean of the entropies so far, each step weighing .95 of the next one
+        for t, h_glob in enumerate(trace["H_glob"], start=1):
+            weights = [0.95 ** (t - i) for i in range(1, t + 1)]
+            mean = sum(w * h for w, h in zip(weights, trace["H"], strict=False)) / sum(weights)
+            assert h_glob == pytest.approx(mean, abs=1e-4)
+    assert "nothing is traced" in run("generate", "small", "--trace", *TWO).out
+
+
+def test_a_dry_run_estimates_from_what_is_there(run, paired):
+    """Greedy texts took 2 s each and five are missing; GUARD's file is gone, so nothing is known of it."""
+    folder = paired / "continuations"
+    lines = [json.loads(line) for line in (folder / "greedy.jsonl").read_text().splitlines()]
+    (folder / "greedy.jsonl").write_text(json.dumps({**lines[0], "seconds": 2.0}) + "\n")
+    (folder / "guard.jsonl").unlink()
+    dry = run("generate", "small", "--dry-run")
+    assert "would make 11 continuations of at most 132 tokens with bundled" in dry.out
+    assert "estimated time: 10 s, at the speed of what is there (cpu)" in dry.out
+    assert "nothing of them is there yet: guard" in dry.out
+    part = run("generate", "small", "--dry-run", "--strategy", "greedy", "--shard", "1/1")
+    assert "would make 5 continuations" in part.out
+
+
+def test_bad_options(run, study):
+    assert "--shard '3/2' names no shard" in run("generate", "small", "--shard", "3/2").refused()
+    message = run("generate", "small", "--strategy", "acs(q=2)").refused()
+    assert "--strategy acs(q=2) is not in generation.strategies" in message
+    assert "choose from: greedy, top_k(k=50), acs(q=1), guard" in message
+    assert "did you mean 'top_k'?" in run("generate", "small", "--strategy", "topk").refused()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ('"top_k"', '"top_k(k=5000)"', "top_k(k=5000) chooses among 5000 tokens"),
+        ("batch_size = 4", "batch_size = 0", 'greater than or equal to 1, or "auto"'),
+    ],
+)
+def test_bad_settings(run, study, before, after, says):
+    edited(study, before, after)
+    only = ("--strategy", "top_k(k=5000)") if "5000" in after else ()
+    assert says in run("generate", "small", *only).refused()
+
+
+def test_help_explains_what_is_new(run):
+    said = " ".join(run("generate", "--help").out.replace("│", " ").split())
+    for words in (
+        "--shard",
+        "--strategy",
+        "--trace",
+        "--dry-run",
+        "last max_prompt_tokens tokens",
+        "chat model",
+    ):
+        assert words in said

@@ -1,0 +1,46 @@
+"""Contrastive decoding's scores against numbers worked by hand."""
+
+import math
+
+import pytest
+import torch
+
+from guard_eval.decoding.expert_amateur import contrast
+
+
+def test_scores_by_hand():
+    expert = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
+    amateur = torch.tensor([[0.4, 0.1, 0.3, 0.2]])
+    # with τ = 1/2 the amateur's p are squares .16 .01 .09 .04 over .3; α = .2 asks for p ≥ .1
+    scores = contrast(expert.log(), amateur.log(), alpha=0.2, amateur_tau=0.5)[0].tolist()
+    ratios = [0.5 / (0.16 / 0.3), 0.3 / (0.01 / 0.3), 0.15 / (0.09 / 0.3)]
+    assert scores[:3] == pytest.approx([math.log(ratio) for ratio in ratios], abs=1e-5)
+    assert scores[3] == -torch.inf
+
+
+def test_shifted_logits_score_the_same():
+    expert = torch.tensor([[1.0, 2.0, 3.0]])
+    amateur = torch.tensor([[3.0, 2.0, 1.0]])
+    plain = contrast(expert, amateur, alpha=0.01, amateur_tau=0.5)
+    shifted = contrast(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
+    assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
+
+
+def test_alpha_one_leaves_the_most_likely_alone():
+    scores = contrast(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
+    assert (scores > -torch.inf).tolist() == [[False, True, False]]
+
+
+def test_what_either_rules_out_does_not_come():
+    expert = torch.tensor([[0.0, -torch.inf, 0.0]])
+    amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
+    scores = contrast(expert, amateur, alpha=0.1, amateur_tau=1.0)
+    # p_expert = 1/2, p_amateur = 1/2
+    assert scores.tolist() == [[pytest.approx(0, abs=1e-6), -torch.inf, -torch.inf]]
+
+
+def test_rows_score_alone_as_together():
+    generator = torch.Generator().manual_seed(0)
+    expert, amateur = torch.randn(2, 9, 20_000, generator=generator) * 3
+    together = contrast(expert, amateur, alpha=0.1, amateur_tau=0.5)
+    assert torch.equal(contrast(expert[4:5], amateur[4:5], alpha=0.1, amateur_tau=0.5)[0], together[4])

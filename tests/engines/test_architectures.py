@@ -1,0 +1,183 @@
+"""Each architecture's own forward pass and `generate` against both kinds of session."""
+
+import functools
+
+import pytest
+import torch
+from tiny_models import CONFIGS, tiny
+from transformers import DynamicCache
+
+from guard_eval.engines import rows
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
+from guard_eval.engines.packed import PackedLinear, pack
+from guard_eval.engines.padded import PaddedSession, obstacle_to_tree
+from guard_eval.engines.rows import RowSession
+from guard_eval.strategies import BeamSearch, ContrastiveSearch, Greedy
+
+PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
+STEPS = 20
+
+every_kind = pytest.mark.parametrize("kind", CONFIGS)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+def batch(prompts=PROMPTS, limit: int = STEPS, ends: tuple[int, ...] = (0,)) -> Batch:
+    return Batch(
+        prompts=prompts,
+        keys=torch.arange(len(prompts)),
+        ends=torch.tensor(ends, dtype=torch.long),
+        limit=limit,
+    )
+
+
+def generated(model, prompt: list[int], **settings) -> list[int]:
+    ids = torch.tensor([prompt])
+    output = model.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=STEPS,
+        pad_token_id=0,
+        **settings,
+    )
+    return output[0, len(prompt) :].tolist()
+
+
+@every_kind
+def test_the_model_runs_row_by_row(kind):
+    assert rows.supports(tiny(kind))
+
+
+@every_kind
+@pytest.mark.parametrize("packed", [False, True])
+@torch.inference_mode()
+def test_logits_are_the_models_own(kind, packed):
+    """Follow texts token by token, and compare with one plain pass over each whole text."""
+    model, plain = tiny(kind), tiny(kind)
+    if packed:
+        pack(model)
+        assert any(isinstance(layer, PackedLinear) for layer in model.modules())
+    more = torch.randint(1, 320, (STEPS, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
+    for session in (RowSession(model, PROMPTS, STEPS), PaddedSession(model, PROMPTS, STEPS)):
+        seen = [session.prefill(), *(session.step(tokens) for tokens in more)]
+        for row, prompt in enumerate(PROMPTS):
+            text = prompt + more[:, row].tolist()
+            expected = plain(input_ids=torch.tensor([text])).logits[0, len(prompt) - 1 :]
+            found = torch.stack([logits[row] for logits in seen])
+            assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+
+
+@every_kind
+@pytest.mark.parametrize("threads", [1, 2])
+@torch.inference_mode()
+def test_a_row_has_the_same_bits_in_any_company(kind, threads):
+    torch.set_num_threads(threads)
+    model = tiny(kind)
+    pack(model)
+    more = torch.randint(1, 320, (STEPS, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(1, 320, (len(PROMPTS), 7), generator=torch.Generator().manual_seed(2))
+    counts = torch.tensor([[7], [1], [4], [5]])
+    allowed = torch.arange(7) < counts
+
+    def follow(which: list[int]) -> list[torch.Tensor]:
+        prompts = [PROMPTS[row] for row in which]
+        session = RowSession(model, prompts, STEPS)
+        seen = [session.prefill(), *(session.step(tokens[which]) for tokens in more)]
+        session = RowSession(model, prompts, STEPS, candidates=7)
+        session.prefill()
+        for _ in range(3):
+            penalty = session.fork(ids[which], allowed[which]).masked_fill(~allowed[which], 0)
+            seen += [penalty, session.commit((counts[which] - 1)[:, 0])]
+        return seen
+
+    together = follow([0, 1, 2, 3])
+    for which in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
+        for alone, among in zip(follow(which), together, strict=True):
+            assert torch.equal(alone, among[which])
+
+
+@every_kind
+def test_greedy_is_generates(kind):
+    model, plain = tiny(kind), tiny(kind)
+    pack(model)
+    expected = [generated(plain, prompt) for prompt in PROMPTS]
+    assert decode(model, batch(), Greedy()).tokens == expected
+    rows._supported[plain] = False
+    assert decode(plain, batch(), Greedy()).tokens == expected
+
+
+@every_kind
+@pytest.mark.parametrize("beams", [1, 3, 5])
+@pytest.mark.parametrize("ends", [(0,), (0, 7, 201, 33, 96, 12, 150, 171, 230, 301, 64, 65, 66, 67, 68)])
+def test_beam_search_is_generates(kind, beams, ends):
+    model, plain = tiny(kind), tiny(kind)
+    pack(model)
+    expected = [
+        generated(
+            plain, prompt, num_beams=beams, eos_token_id=list(ends), length_penalty=1.0, early_stopping=False
+        )
+        for prompt in PROMPTS
+    ]
+    assert decode(model, batch(ends=ends), BeamSearch(beams=beams)).tokens == expected
+    assert decode(model, batch(PROMPTS[1:3], ends=ends), BeamSearch(beams=beams)).tokens == expected[1:3]
+    rows._supported[plain] = False
+    assert decode(plain, batch(ends=ends), BeamSearch(beams=beams)).tokens == expected
+
+
+@every_kind
+def test_contrastive_search_is_the_same_by_rows_by_tree_and_by_repetition(kind):
+    strategy = ContrastiveSearch(k=6, alpha=0.6)
+    model, plain = tiny(kind), tiny(kind)
+    expected = slow_contrastive_search(plain, 6, 0.6)
+    assert decode(model, batch(), strategy).tokens == expected
+    rows._supported[plain] = False
+    assert decode(plain, batch(), strategy).tokens == expected
+    assert (obstacle_to_tree(plain, 64) is None) == (kind not in {"mistral", "qwen2-window"})
+
+
+@torch.inference_mode()
+def slow_contrastive_search(model, k: int, alpha: float) -> list[list[int]]:
+    texts = []
+    for prompt in PROMPTS:
+        text = list(prompt)
+        while len(text) < len(prompt) + STEPS and text[-1:] != [0]:
+            p = model(input_ids=torch.tensor([text])).logits[0, -1].double().softmax(-1)
+            candidates = sorted(range(len(p)), key=lambda v: (-float(p[v]), v))[:k]
+            scores = []
+            for v in candidates:
+                output = model(input_ids=torch.tensor([[*text, v]]), output_hidden_states=True)
+                h = torch.nn.functional.normalize(output.hidden_states[-1][0].double(), dim=-1)
+                scores.append(float((1 - alpha) * p[v] - alpha * (h[:-1] @ h[-1]).max()))
+            text.append(candidates[scores.index(max(scores))])
+        texts.append(text[len(prompt) :])
+    return texts
+
+
+def test_a_cache_repeated_and_a_cache_kept_give_one_text():
+    """Take the tree from a model that could have it, by a head whose logits it changes afterwards."""
+    model = tiny("llama")
+    rows._supported[model] = False
+    expected = decode(model, batch(), ContrastiveSearch(k=4)).tokens
+    forward = model.forward
+
+    @functools.wraps(forward)
+    def shifted(*args, **kwargs):
+        output = forward(*args, **kwargs)
+        output.logits = output.logits + 1  # no probability changes
+        return output
+
+    model.forward = shifted
+    assert obstacle_to_tree(model, 10) == "it changes the logits after its head"
+    session = PaddedSession(model, PROMPTS, STEPS, candidates=4)
+    assert not session._tree
+    assert decode(model, batch(), ContrastiveSearch(k=4)).tokens == expected
+
+
+def test_dynamic_cache_has_what_the_padded_session_calls():
+    for name in ("batch_repeat_interleave", "batch_select_indices"):
+        assert callable(getattr(DynamicCache, name))

@@ -1,0 +1,152 @@
+"""Batches sized to memory: they grow, shrink where it runs out, and lose no row."""
+
+import types
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guard_eval.engines import batching
+from guard_eval.engines.batching import BatchSizes, in_batches, ran_out, row_bytes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_to_release():
+    """Collecting garbage takes 20 ms, and these decoders leave none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "_release", lambda: None)
+        yield
+
+
+class Memory:
+    """A decoder that holds so many tokens at once, and notes what it was asked for."""
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+        self.tried = []
+
+    def __call__(self, rows):
+        self.tried.append(len(rows))
+        if sum(rows) > self.tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return [f"text of {row}" for row in rows]
+
+
+def run(rows, memory, sizes, kind="sampling"):
+    return [
+        (list(batch), made)
+        for batch, made in in_batches(rows, memory, sizes, kind=kind, length=lambda row: row)
+    ]
+
+
+def test_batches_double_until_memory_runs_out_and_then_stay():
+    """Rows of 64 tokens in a memory of 1280: 20 fit. 8, 16, 32 (no), then 16 each."""
+    memory = Memory(1280)
+    made = run([64] * 80, memory, BatchSizes())
+    assert memory.tried == [8, 16, 32, 16, 16, 16, 8]
+    assert [len(batch) for batch, _ in made] == [8, 16, 16, 16, 16, 8]
+
+
+def test_what_was_learnt_is_remembered_for_texts_as_long():
+    sizes = BatchSizes()
+    run([64] * 80, Memory(1280), sizes)
+    again = Memory(1280)
+    run([64] * 40, again, sizes)
+    assert again.tried == [16, 16, 8]
+    # Shorter texts may do better, which is tried from what is known to fit; longer ones begin anew.
+    shorter = Memory(1280)
+    run([32] * 70, shorter, sizes)
+    assert shorter.tried == [32, 38]
+    longer = Memory(1280)
+    run([128] * 20, longer, sizes)
+    assert longer.tried == [8, 12, 8, 4]  # 10 fit
+    # And another way of decoding knows nothing of it.
+    assert sizes.rows("beam(beams=5)", 64) == batching.FIRST
+
+
+def test_a_number_is_where_it_begins_and_never_exceeded():
+    memory = Memory(10**9)
+    run([10] * 10, memory, BatchSizes.capped(4))
+    assert memory.tried == [4, 4, 2]
+    tight = Memory(20)
+    run([10] * 10, tight, BatchSizes.capped(4))
+    assert tight.tried == [4, 2, 2, 2, 2, 2]
+
+
+def test_fewer_than_what_failed_even_if_it_once_worked():
+    sizes = BatchSizes.capped(8)
+    sizes.worked("sampling", 64, 8)
+    sizes.failed("sampling", 64, 8)
+    assert sizes.rows("sampling", 64) == 4
+    sizes.failed("sampling", 64, 4)
+    sizes.failed("sampling", 64, 2)
+    assert sizes.rows("sampling", 64) == 1
+
+
+@given(
+    rows=st.lists(st.integers(1, 300), max_size=60),
+    tokens=st.integers(300, 4000),
+    most=st.none() | st.integers(1, 40),
+)
+def test_every_row_is_made_once_and_in_order(rows, tokens, most):
+    rows = sorted(rows, reverse=True)
+    memory = Memory(tokens)
+    made = run(rows, memory, BatchSizes(most=most))
+    assert [row for batch, _ in made for row in batch] == rows
+    assert [text for _, texts in made for text in texts] == [f"text of {row}" for row in rows]
+    assert all(n <= (most or 10**9) for n in memory.tried)
+
+
+def test_a_row_that_does_not_fit_alone_is_an_error():
+    memory = Memory(100)
+    with pytest.raises(torch.OutOfMemoryError):
+        run([200, 50], memory, BatchSizes())
+    assert memory.tried == [2, 1]
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory():
+    def broken(rows):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        run([1, 1], broken, BatchSizes())
+
+
+def test_a_cpu_says_so_in_words():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    assert ran_out(caught.value)
+
+
+CONFIG = types.SimpleNamespace(
+    hidden_size=8, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3, intermediate_size=16,
+    vocab_size=100,
+)  # fmt: skip
+
+
+def test_what_a_row_takes():
+    # Cache: keys and values of 3 layers of 2 heads of 2 = 24. Passage: 4 · 8 + 2 · 16 = 64. Four bytes each.
+    assert row_bytes(CONFIG, 10, torch.float32) == 10 * (24 + 64) * 4 + 4 * 100 * 4
+    assert row_bytes(CONFIG, 10, torch.float16) == 10 * (24 + 64) * 2 + 4 * 100 * 4
+
+
+@pytest.mark.parametrize(
+    ("rows_free", "copies", "most"), [(1000, 1, 32), (20, 1, 10), (20, 5, 2), (0.1, 1, 1)]
+)
+def test_on_a_cpu_half_of_the_free_memory_is_the_limit(monkeypatch, rows_free, copies, most):
+    model = types.SimpleNamespace(
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+        config=types.SimpleNamespace(get_text_config=lambda: CONFIG),
+    )
+    row = row_bytes(CONFIG, 10, torch.float32)
+    monkeypatch.setattr(batching, "free_memory", lambda: int(rows_free * row) + 1)
+    sizes = BatchSizes.auto(model, tokens=10, copies=copies)
+    for _ in range(9):
+        sizes.worked("sampling", 10, sizes.rows("sampling", 10))
+    assert sizes.rows("sampling", 10) == most
+
+
+def test_the_free_memory_of_this_machine():
+    assert 1 << 20 < batching.free_memory() < 1 << 50

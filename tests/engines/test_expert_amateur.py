@@ -1,0 +1,65 @@
+"""Contrastive decoding against a slow beam search over whole texts, in plain Python."""
+
+import math
+
+import pytest
+import torch
+from tiny_models import tiny
+
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
+from guard_eval.engines.packed import pack
+from guard_eval.strategies import ContrastiveDecoding
+
+PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17]]
+STEPS = 9
+ENDS = {0, 33, 96, 150, 201}
+
+
+def log_softmax(logits: list[float]) -> list[float]:
+    top = max(logits)
+    z = math.log(sum(math.exp(x - top) for x in logits)) + top
+    return [x - z for x in logits]
+
+
+@torch.inference_mode()
+def scores(expert, amateur, text: list[int], alpha: float, tau: float) -> dict[int, float]:
+    """Return ln p_expert − ln p_amateur of each token with p_expert ≥ α max p_expert."""
+    ids = torch.tensor([text])
+    strong = log_softmax(expert(input_ids=ids).logits[0, -1].double().tolist())
+    weak = log_softmax([x / tau for x in amateur(input_ids=ids).logits[0, -1].double().tolist()])
+    least = max(strong) + math.log(alpha)
+    return {v: strong[v] - weak[v] for v in range(len(strong)) if strong[v] >= least}
+
+
+def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float) -> list[int]:
+    running: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[tuple[float, list[int]]] = []
+    for step in range(STEPS):
+        grown = [
+            (total + score, [*new, v])
+            for total, new in running
+            for v, score in scores(expert, amateur, prompt + new, alpha, tau).items()
+        ]
+        grown.sort(key=lambda pair: -pair[0])
+        last = step + 1 == STEPS
+        ended += [(t / (step + 1), new) for t, new in grown[:beams] if new[-1] in ENDS or last]
+        ended = sorted(ended, key=lambda pair: -pair[0])[:beams]
+        running = [pair for pair in grown if pair[1][-1] not in ENDS][:beams]
+        if not running or (len(ended) == beams and running[0][0] / (step + 1) <= ended[-1][0]):
+            break
+    return ended[0][1]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize(("alpha", "tau"), [(0.1, 0.5), (0.01, 1.0), (0.6, 2.0)])
+def test_contrastive_decoding_equals_the_definition(packed, beams, alpha, tau):
+    expert, amateur = tiny("llama"), tiny("gpt2")
+    expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau) for prompt in PROMPTS]
+    if packed:
+        pack(expert)
+        pack(amateur)
+    batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=torch.tensor(sorted(ENDS)), limit=STEPS)
+    strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams)
+    assert decode(expert, batch, strategy, amateur=amateur).tokens == expected

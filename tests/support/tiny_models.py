@@ -1,0 +1,56 @@
+"""Small random models of the architectures that people decode with, peaked enough to have opinions."""
+
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GemmaConfig,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    OPTConfig,
+    Qwen2Config,
+)
+
+VOCABULARY = 320
+_COMMON = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0, "pad_token_id": None}
+_LLAMA = {
+    **_COMMON,
+    "hidden_size": 48,
+    "intermediate_size": 86,  # no multiple of a vector's width
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.35,
+}
+
+CONFIGS: dict[str, Any] = {
+    "llama": lambda: LlamaConfig(**_LLAMA),
+    "qwen2": lambda: Qwen2Config(**_LLAMA),
+    "qwen2-window": lambda: Qwen2Config(
+        **_LLAMA, use_sliding_window=True, sliding_window=9, max_window_layers=1
+    ),
+    "mistral": lambda: MistralConfig(**_LLAMA, sliding_window=9),
+    "gemma": lambda: GemmaConfig(**{**_LLAMA, "initializer_range": 0.2}, head_dim=12),
+    "gpt2": lambda: GPT2Config(
+        **_COMMON, n_embd=48, n_layer=3, n_head=4, n_positions=128, initializer_range=0.25
+    ),
+    "opt": lambda: OPTConfig(
+        **_COMMON,
+        hidden_size=48,
+        ffn_dim=86,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+        word_embed_proj_dim=48,
+        init_std=0.25,
+    ),
+}
+
+
+def tiny(kind: str, seed: int = 3) -> Any:
+    """Return a model of a kind, the same at every call."""
+    torch.manual_seed(seed)
+    return AutoModelForCausalLM.from_config(CONFIGS[kind](), dtype=torch.float32).eval()
