@@ -12,7 +12,7 @@ demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
 
 test: .venv/test.stamp system check
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest --numprocesses auto --dist loadfile --cov --cov-report=term
 
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .

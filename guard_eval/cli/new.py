@@ -17,9 +17,10 @@ TEMPLATE = """\
 # this folder.
 name = {name}
 question = "Which decoding strategy writes better continuations?"
-seed = {seed}                      # of every random choice; same seed, same texts, same pairs, same sides
-# database = "postgresql+psycopg://user@host/study"   # default: study.db in this folder; password in
-# PGPASSWORD
+# Of every random choice: the same seed gives the same texts, the same pairs, the same sides.
+seed = {seed}
+# Without this it is study.db in this folder; a password belongs into PGPASSWORD.
+# database = "postgresql+psycopg://user@host/study"
 
 [prompts]
 file = "prompts.jsonl"            # a JSON object a line: "prompt", and if known "id", "dataset", "reference"
@@ -35,19 +36,21 @@ device = "auto"                   # auto, cpu, cuda, cuda:1
 # amateur_revision = "main"
 
 [generation]
+# Others: beam, temperature, typical, min_p, adaptive, contrastive_decoding; guard(formulation=released), …
 strategies = ["greedy", "top_k(k=50)", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)", "guard"]
 max_new_tokens = {new_tokens}
-max_prompt_tokens = {prompt_tokens}           # longer prompts keep their last so many tokens, with the
-# beginning-of-text token, if the model has one, in front and counted
+# Longer prompts keep their last so many tokens; a beginning-of-text token, if the model has one, stays in
+# front and counts.
+max_prompt_tokens = {prompt_tokens}
 batch_size = "auto"               # grows as long as memory holds it; or a number: never more at once
-# chat = true                     # give the prompt as a user's words, through the model's chat template (its
-# tokens come on top of max_prompt_tokens)
-# compile = true                  # torch.compile for guard: faster after a start of some 15 s; needs a C++
-# compiler
+# Give the prompt as a user's words, through the model's chat template, whose tokens come on top:
+# chat = true
+# Run guard through torch.compile: it starts some 15 s later and needs a C++ compiler:
+# compile = true
 
 [metrics]
-# coherence_model = "facebook/opt-2.7b"   # default: the generating model scores its own texts, and the report
-# says so
+# Without this the generating model scores its own texts, and the report says so.
+# coherence_model = "facebook/opt-2.7b"
 
 [pairs]
 compare = [["guard", "acs(q=1)"]]
@@ -60,8 +63,8 @@ lease_minutes = 30                # a pair handed out and not rated by then may 
 
 [[judge]]                         # a model as one more rater; repeat the table for a panel
 model = "gpt-4o-2024-11-20"
-# base_url = "http://localhost:8000/v1"   # any server that speaks OpenAI's chat completions; the key is
-# OPENAI_API_KEY
+# Any server that speaks OpenAI's chat completions; the key is OPENAI_API_KEY.
+# base_url = "http://localhost:8000/v1"
 orders = "both"                   # each pair is judged in both orders
 
 [analysis]

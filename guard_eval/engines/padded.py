@@ -157,11 +157,11 @@ def _left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tupl
 
 def _keep_candidate(cache: DynamicCache, n: int, index: Tensor) -> None:
     """Leave in the cache the first `n` places and, of the candidates after them, each row's `index` `[R]`."""
-    here = torch.arange(len(index), device=index.device)
+    place = (n + index)[:, None, None, None]
     layers: Any = cache.layers  # `obstacle_to_tree` lets only plain layers through
     for layer in layers:
         for states in (layer.keys, layer.values):
-            states[:, :, n] = states[here, :, n + index]
+            states[:, :, n : n + 1] = states.gather(2, place.expand(-1, states.shape[1], 1, states.shape[3]))
         layer.keys, layer.values = layer.keys[:, :, : n + 1], layer.values[:, :, : n + 1]
 
 

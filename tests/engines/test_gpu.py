@@ -3,10 +3,12 @@
 import pytest
 import torch
 from tiny_models import tiny
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.contrastive import AdaptiveProposer, FixedProposer
 from guard_eval.engines.batch import Batch
+from guard_eval.engines.batching import BatchSizes, in_batches
 from guard_eval.engines.decode import decode
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, parse
 
@@ -74,3 +76,32 @@ def test_texts_are_the_cpus_in_float32(kind, name):
     torch.backends.cuda.matmul.allow_tf32 = False
     expected = decode(tiny(kind), batch("cpu"), parse(name)).tokens
     assert decode(tiny(kind).cuda(), batch("cuda"), parse(name)).tokens == expected
+
+
+def test_memory_that_runs_out_costs_no_text():
+    """Leave room for a few dozen rows with wide logits, and let batches grow until they do not fit."""
+    torch.manual_seed(5)
+    config = LlamaConfig(hidden_size=32, num_attention_heads=2, num_hidden_layers=1, vocab_size=60_000)
+    model = LlamaForCausalLM(config).eval().cuda()
+    prompts = [[1 + n % 50, 2, 3 + n % 7] for n in range(300)]
+    tried = []
+
+    def write(rows):
+        tried.append(len(rows))
+        ends = torch.zeros(0, dtype=torch.long, device="cuda")
+        keys = torch.zeros(len(rows), dtype=torch.long, device="cuda")
+        return decode(model, Batch(prompts=rows, keys=keys, ends=ends, limit=6), parse("guard")).tokens
+
+    expected = write(prompts[:4])
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60e6) / total)
+    try:
+        made = list(in_batches(prompts, write, BatchSizes(), kind="guard", length=len))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert [row for rows, _ in made for row in rows] == prompts
+    assert [text for _, texts in made for text in texts][:4] == expected
+    worked = [len(rows) for rows, _ in made]
+    assert max(worked) < max(tried), "memory never ran out"
+    assert worked[:2] == [8, 16]
