@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -37,7 +37,7 @@ def say_next(*commands: str) -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; the first columns are names, numbers are aligned to the right."""
+    """Print a table: names are folded where a line is short, numbers stay whole and stand at the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -48,7 +48,8 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         numeric = all(
             row[index] == "" or row[index].lstrip("-−").replace(".", "", 1).isdigit() for row in rows
         )
-        table.add_column(Text(column), justify="right" if numeric else "left", no_wrap=True)
+        side: Literal["left", "right"] = "right" if numeric else "left"
+        table.add_column(Text(column), justify=side, no_wrap=numeric, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table, soft_wrap=False)

@@ -133,5 +133,17 @@ def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:
         keys: `noise.row_key` of each row, `[B]`.
         step: 0, 1, ….
     """
-    scores = log_weights.double() + gumbel(keys, step, ids)
+    if log_weights.device.type == "cpu":
+        scores = _scores_of_kept(log_weights, ids, keys, step)
+    else:  # how many are kept a GPU would have to tell the host
+        scores = log_weights.double() + gumbel(keys, step, ids)
     return ids.gather(1, scores.argmax(-1, keepdim=True))[:, 0]
+
+
+def _scores_of_kept(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:
+    """Return log-weights and noise, `[B, n]`, float64; no noise is made for what is left out."""
+    rows, places = (log_weights > -torch.inf).nonzero(as_tuple=True)
+    noise = gumbel(keys[rows], step, ids[rows, places][:, None])[:, 0]
+    scores = torch.full_like(log_weights, -torch.inf, dtype=torch.float64)
+    scores[rows, places] = log_weights[rows, places].double() + noise
+    return scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.engines.batch import Batch, Generated
 from guard_eval.engines.beam import decode_beams
 from guard_eval.engines.contrastive import decode_contrastive
@@ -24,10 +25,8 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
     Raises:
         StudyError: It cannot; the message says why.
     """
-    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch | BeamSearch | ContrastiveDecoding):
-        check_cache(model, strategy)
-    if isinstance(strategy, ContrastiveDecoding) and amateur is not None:
-        check_cache(amateur, strategy)
+    for each in (model, amateur) if isinstance(strategy, ContrastiveDecoding) and amateur else (model,):
+        check_cache(each, strategy, branches=not isinstance(strategy, LogitStrategy))
 
 
 def decode(

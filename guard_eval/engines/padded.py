@@ -19,7 +19,8 @@ from transformers import DynamicCache
 from guard_eval.decoding.contrastive import degeneration_penalty, unit
 from guard_eval.errors import StudyError
 
-_RECURRENT = "it keeps a running state, which cannot be taken back"
+_TAKEN_BACK = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Kinds of layers whose memory of a text can be cut, repeated and reordered."""
 
 
 class PaddedSession:
@@ -165,20 +166,23 @@ def _keep_candidate(cache: DynamicCache, n: int, index: Tensor) -> None:
         layer.keys, layer.values = layer.keys[:, :, : n + 1], layer.values[:, :, : n + 1]
 
 
-def check_cache(model: Any, strategy: object) -> None:  # noqa: ANN401
-    """Make sure that a model's memory of a text can branch into candidates, or beams.
+def check_cache(model: Any, strategy: object, *, branches: bool) -> None:  # noqa: ANN401
+    """Make sure that a model remembers a text, in a way that can branch if it `branches` (candidates, beams).
 
     Raises:
-        StudyError: It has recurrent layers, or no cache.
+        StudyError: It has no cache of keys and values, or beside it a running state.
     """
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    recurrent = not kinds <= {"full_attention", "sliding_attention", "chunked_attention"}
-    if recurrent or getattr(model, "_is_stateful", False):
-        raise StudyError(
-            f"{strategy} does not run on this {type(model).__name__}: {_RECURRENT}; "
-            "leave the strategy out, or name another model"
-        )
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        why = "it keeps no cache of keys and values"
+    elif branches and not kinds <= _TAKEN_BACK:
+        why = "it keeps a running state, which cannot be taken back"
+    else:
+        return
+    raise StudyError(
+        f"{strategy} does not run on this {type(model).__name__}: {why}; "
+        "leave the strategy out, or name another model"
+    )
 
 
 @torch.inference_mode()

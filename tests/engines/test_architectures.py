@@ -4,15 +4,16 @@ import functools
 
 import pytest
 import torch
-from tiny_models import CONFIGS, tiny
-from transformers import DynamicCache
+from tiny_models import COMMON, CONFIGS, tiny
+from transformers import AutoModelForCausalLM, DynamicCache, Lfm2Config, OpenAIGPTConfig
 
 from guard_eval.engines import rows
 from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import decode
+from guard_eval.engines.decode import check, decode
 from guard_eval.engines.packed import PackedLinear, pack
 from guard_eval.engines.padded import PaddedSession, obstacle_to_tree
 from guard_eval.engines.rows import RowSession
+from guard_eval.errors import StudyError
 from guard_eval.strategies import BeamSearch, ContrastiveSearch, Greedy
 
 PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
@@ -181,3 +182,33 @@ def test_a_cache_repeated_and_a_cache_kept_give_one_text():
 def test_dynamic_cache_has_what_the_padded_session_calls():
     for name in ("batch_repeat_interleave", "batch_select_indices"):
         assert callable(getattr(DynamicCache, name))
+
+
+def test_a_model_without_a_cache_is_refused_by_name():
+    model = AutoModelForCausalLM.from_config(OpenAIGPTConfig(vocab_size=320, n_embd=48, n_layer=1, n_head=4))
+    with pytest.raises(StudyError, match=r"^greedy does not run on this OpenAIGPT\w+: it keeps no cache"):
+        check(model, Greedy())
+
+
+def test_a_running_state_is_refused_by_what_branches_and_taken_by_the_rest():
+    config = Lfm2Config(
+        **{**COMMON, "pad_token_id": 0},
+        hidden_size=48,
+        intermediate_size=96,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        layer_types=["conv", "full_attention", "conv"],
+        initializer_range=0.35,
+    )
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    assert not rows.supports(model)
+    for strategy in (BeamSearch(), ContrastiveSearch()):
+        with pytest.raises(
+            StudyError, match=r"does not run on this Lfm2ForCausalLM: it keeps a running state"
+        ):
+            check(model, strategy)
+    check(model, Greedy())
+    expected = [generated(model, prompt) for prompt in PROMPTS]
+    assert [decode(model, batch([prompt]), Greedy()).tokens[0] for prompt in PROMPTS] == expected

@@ -14,9 +14,9 @@ from transformers import (
 )
 
 VOCABULARY = 320
-_COMMON = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0, "pad_token_id": None}
+COMMON = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0, "pad_token_id": None}
 _LLAMA = {
-    **_COMMON,
+    **COMMON,
     "hidden_size": 48,
     "intermediate_size": 86,  # no multiple of a vector's width
     "num_hidden_layers": 3,
@@ -35,10 +35,10 @@ CONFIGS: dict[str, Any] = {
     "mistral": lambda: MistralConfig(**_LLAMA, sliding_window=9),
     "gemma": lambda: GemmaConfig(**{**_LLAMA, "initializer_range": 0.2}, head_dim=12),
     "gpt2": lambda: GPT2Config(
-        **_COMMON, n_embd=48, n_layer=3, n_head=4, n_positions=128, initializer_range=0.25
+        **COMMON, n_embd=48, n_layer=3, n_head=4, n_positions=128, initializer_range=0.25
     ),
     "opt": lambda: OPTConfig(
-        **_COMMON,
+        **COMMON,
         hidden_size=48,
         ffn_dim=86,
         num_hidden_layers=3,
