@@ -6,7 +6,8 @@ import sys
 import pytest
 import torch
 from slow_guard import SLOW
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, LogitsProcessorList
+from tiny_models import tiny
+from transformers import LogitsProcessorList
 
 from guard_eval.decoding import GuardLogitsProcessor
 from guard_eval.errors import StudyError
@@ -16,28 +17,11 @@ V, PAD, NEW = 90, 0, 30
 
 
 def llama():
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=V,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.6,
-        bos_token_id=1,
-        eos_token_id=None,
-        pad_token_id=PAD,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny("llama", vocab_size=V, eos_token_id=None, pad_token_id=PAD, initializer_range=0.6)
 
 
 def gpt2():
-    torch.manual_seed(4)
-    config = GPT2Config(
-        vocab_size=V, n_positions=64, n_embd=32, n_layer=2, n_head=4, initializer_range=0.5, eos_token_id=None
-    )
-    return GPT2LMHeadModel(config).eval()
+    return tiny("gpt2", vocab_size=V, eos_token_id=None, initializer_range=0.5)
 
 
 def generate(model, ids, mask, processor, **options):

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import VOCABULARY, tiny
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from guard_eval.engines.loading import LoadedModel, load
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "models"
-VOCABULARY = 320
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,25 +39,8 @@ def byte_level_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def save_random(kind: str, folder: Path) -> Path:
-    """Write a random model and its tokenizer; large weights make its distributions peaked."""
-    common = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0}
-    torch.manual_seed(3)
-    if kind == "gpt2":
-        config = GPT2Config(n_embd=48, n_layer=3, n_head=4, n_positions=128, initializer_range=0.25, **common)
-        model = GPT2LMHeadModel(config)
-    else:
-        config = LlamaConfig(
-            hidden_size=48,
-            intermediate_size=96,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=128,
-            initializer_range=0.35,
-            **common,
-        )
-        model = LlamaForCausalLM(config)
-    model.save_pretrained(folder)
+    """Write a random model and its tokenizer."""
+    tiny(kind).save_pretrained(folder)
     byte_level_tokenizer().save_pretrained(folder)
     return folder
 

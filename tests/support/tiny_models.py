@@ -10,6 +10,7 @@ from transformers import (
     LlamaConfig,
     MistralConfig,
     OPTConfig,
+    PreTrainedConfig,
     Qwen2Config,
 )
 
@@ -18,7 +19,7 @@ COMMON = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": 0, "pa
 _LLAMA = {
     **COMMON,
     "hidden_size": 48,
-    "intermediate_size": 86,  # no multiple of a vector's width
+    "intermediate_size": 72,  # no multiple of a vector's width
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -26,31 +27,37 @@ _LLAMA = {
     "initializer_range": 0.35,
 }
 
-CONFIGS: dict[str, Any] = {
-    "llama": lambda: LlamaConfig(**_LLAMA),
-    "qwen2": lambda: Qwen2Config(**_LLAMA),
-    "qwen2-window": lambda: Qwen2Config(
-        **_LLAMA, use_sliding_window=True, sliding_window=9, max_window_layers=1
+CONFIGS: dict[str, tuple[type[PreTrainedConfig], dict[str, Any]]] = {
+    "llama": (LlamaConfig, _LLAMA),
+    "qwen2": (Qwen2Config, _LLAMA),
+    "qwen2-window": (
+        Qwen2Config,
+        {**_LLAMA, "use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1},
     ),
-    "mistral": lambda: MistralConfig(**_LLAMA, sliding_window=9),
-    "gemma": lambda: GemmaConfig(**{**_LLAMA, "initializer_range": 0.2}, head_dim=12),
-    "gpt2": lambda: GPT2Config(
-        **COMMON, n_embd=48, n_layer=3, n_head=4, n_positions=128, initializer_range=0.25
+    "mistral": (MistralConfig, {**_LLAMA, "sliding_window": 9}),
+    "gemma": (GemmaConfig, {**_LLAMA, "initializer_range": 0.2, "head_dim": 12}),
+    "gpt2": (
+        GPT2Config,
+        {**COMMON, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 128, "initializer_range": 0.25},
     ),
-    "opt": lambda: OPTConfig(
-        **COMMON,
-        hidden_size=48,
-        ffn_dim=86,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        max_position_embeddings=128,
-        word_embed_proj_dim=48,
-        init_std=0.25,
+    "opt": (
+        OPTConfig,
+        {
+            **COMMON,
+            "hidden_size": 48,
+            "ffn_dim": 72,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 128,
+            "word_embed_proj_dim": 48,
+            "init_std": 0.25,
+        },
     ),
 }
 
 
-def tiny(kind: str, seed: int = 3) -> Any:
-    """Return a model of a kind, the same at every call."""
+def tiny(kind: str, seed: int = 3, **changes: Any) -> Any:
+    """Return a model of a kind, the same at every call; `changes` are to its configuration."""
     torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(CONFIGS[kind](), dtype=torch.float32).eval()
+    config, settings = CONFIGS[kind]
+    return AutoModelForCausalLM.from_config(config(**{**settings, **changes}), dtype=torch.float32).eval()
