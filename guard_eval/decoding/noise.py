@@ -41,7 +41,13 @@ def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     Returns:
         `[B, n]`, float64, 52 random bits each.
     """
-    return (_shift(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids), 64 - _BITS) + 0.5) * 2.0**-_BITS
+    return to_unit(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids))
+
+
+def to_unit(bits: Tensor) -> Tensor:
+    """Return the upper 52 bits of int64 `bits` as the middles of 2^52 equal parts of (0, 1), float64."""
+    # Doubled before ½ is added: torch would make int64 + 0.5 a float32, where the largest number is 1.
+    return (_shift(bits, 64 - _BITS).double() + 0.5) * 2.0**-_BITS
 
 
 def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from guard_eval.decoding.noise import gumbel, row_key, split_mix, uniform
+from guard_eval.decoding.noise import gumbel, row_key, split_mix, to_unit, uniform
 
 IDS = torch.arange(2000)[None]
 
@@ -50,6 +50,19 @@ def test_uniform_over_tokens_steps_and_prompts():
         assert numbers.min() > 0
         assert numbers.max() < 1
         assert stats.kstest(numbers.numpy(), "uniform").pvalue > 0.01
+
+
+def test_the_ends_are_never_reached():
+    ends = to_unit(torch.tensor([0, 2**12 - 1, 2**12, -1, -(2**63)]))  # -1: every bit set
+    assert ends.tolist() == [2**-53, 2**-53, 3 * 2**-53, 1 - 2**-53, 0.5 + 2**-53]
+    assert (-(-ends.log()).log()).isfinite().all()
+
+
+def test_numbers_have_52_bits_not_a_float32s_24():
+    numbers = uniform(keys("a"), 0, torch.arange(200_000)[None])[0]
+    assert numbers.dtype == torch.float64
+    assert len(numbers.unique()) == 200_000  # 2^24 values would give about a thousand repetitions
+    assert (numbers.float().double() != numbers).sum() > 199_000
 
 
 def test_neighbours_are_uncorrelated():

@@ -14,7 +14,7 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
-from guard_eval.decoding import sampling
+from guard_eval.decoding import noise, sampling
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import row_key
 from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
@@ -211,3 +211,16 @@ def test_rows_that_stay_draw_as_before(strategy):
     choose.keep(torch.tensor([3, 1]))
     assert choose(logits[[3, 1]], 4, history[:2]).tolist() == whole[[3, 1]].tolist()
     assert choose.trace == {}
+
+
+def test_noise_for_the_kept_alone_is_the_noise_for_all():
+    """What is left out gets no noise on a CPU and some on a GPU: neither draws it, and both draw the same."""
+    logits = torch.randn(2000, 50, generator=torch.Generator().manual_seed(2)) * 2
+    keys = torch.arange(2000)
+    weights, ids = sampling.top_p(logits, 0.8)
+    all_scores = weights.double() + noise.gumbel(keys, 3, ids)
+    everywhere = ids.gather(1, all_scores.argmax(-1, keepdim=True))[:, 0]
+    drawn = sampling.draw(weights, ids, keys, 3)
+    assert torch.equal(drawn, everywhere)
+    places = (ids == drawn[:, None]).nonzero()[:, 1]
+    assert weights[torch.arange(2000), places].isfinite().all()
