@@ -9,9 +9,10 @@ import pandas as pd
 
 from analysis.agreement import AgreementRow
 from analysis.bias import PositionRow
-from analysis.render import Cell, Table
+from analysis.render import Table
 from analysis.shares import ShareRow
 from analysis.words import ALL
+from guard_eval.escaping import Cell
 
 T = TypeVar("T")
 

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import html
-import io
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.render import Raw, clean
 from analysis.shares import ShareRow
 from analysis.words import ALL, RATERS, limits, percent, title
+from guard_eval.escaping import Raw, one_line
+from guard_eval.figure_style import BETWEEN, FIRST, SECOND, as_pdf, as_svg, described, style
 
 INK = "#010203"
 """Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
-FIRST, SECOND, BETWEEN = "#3a86c8", "#d97b1f", "#9aa1a9"
-"""Blue for the first method, orange for the second, grey for ties: told apart by colour-blind "
-"readers, on light and dark."""
 WIDTH, ROW = 6.6, 0.29
 """Inches: a figure's width, and the height of one of its rows."""
 LONGEST = 34
 """Characters of a label; a longer name is cut."""
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
-
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.parse_math": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +122,7 @@ def _label(row: ShareRow) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(clean(text).split())
+    line = one_line(text)
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
@@ -158,9 +136,7 @@ def _draw(
     legend: bool = False,
 ) -> Drawing:
     """Set the frame all figures share, and return the figure in both formats."""
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
-        # Letters that the measuring font lacks are there in the reader's browser.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with style(ink=INK, frame=INK, ground="none", salt=name):
         figure = Figure(figsize=(WIDTH, ROW * len(rows) + (1.0 if legend else 0.9)), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
@@ -169,17 +145,13 @@ def _draw(
             tick.set_fontweight("bold" if row.dataset is None else "normal")
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
+        axes.spines["left"].set_visible(False)
         if rows[0].simulated:
             mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
             mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
-        svg, pdf = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        plain = {"CreationDate": None, "Creator": None, "Producer": None}
-        figure.savefig(pdf, format="pdf", metadata=plain)
-    image = _inline(svg.getvalue().decode("utf-8"), name=name, heading=heading, description=description)
-    return Drawing(name=name, title=heading, description=description, svg=image, pdf=pdf.getvalue())
+        svg, pdf = as_svg(figure), as_pdf(figure)
+    image = _inline(svg, name=name, heading=heading, description=description)
+    return Drawing(name=name, title=heading, description=description, svg=image, pdf=pdf)
 
 
 def _inline(svg: str, *, name: str, heading: str, description: str) -> Raw:
@@ -190,17 +162,14 @@ def _inline(svg: str, *, name: str, heading: str, description: str) -> Raw:
     body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
     body = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
     body = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', body)
-    body = re.sub(r'font-family: [^;"]*', f"font-family: {FONT}", body)
     # matplotlib styles `*`, which inline would be the whole page.
     body = re.sub(r"<style.*?</style>", "", body, count=1, flags=re.DOTALL)
     opening = body[: body.index(">") + 1]
     size = re.search(r'viewBox="[^"]+"', opening)
     assert size is not None
-    label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    texts = f'<title id="{name}-title">{html.escape(clean(heading))}</title>'
-    texts += f'<desc id="{name}-desc">{html.escape(clean(description))}</desc>'
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-    return Raw(f'<svg {spaces} {size[0]} {label} style="{LINES}">{texts}' + body[len(opening) :].strip())
+    whole = f'<svg {spaces} {size[0]} style="{LINES}">{body[len(opening) :].strip()}'
+    return Raw(described(whole, heading, description, name=name))
 
 
 def standalone(drawing: Drawing) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
-from analysis import render, tables
+from analysis import tables
 from analysis.agreement import AgreementRow, agreement_rows
 from analysis.answer import answer
 from analysis.bias import PositionRow, position_rows
@@ -17,11 +17,12 @@ from analysis.columns import AGREEMENT, POSITION, SHARES, frame_table, full_tabl
 from analysis.context import Context, Example
 from analysis.figures import Drawing, bars, forest, standalone
 from analysis.method_notes import limitations, methods
-from analysis.render import Raw, Table
+from analysis.render import Table, to_csv, to_html, to_latex, to_markdown
 from analysis.shares import ShareRow, share_rows
 from analysis.tidy import orient, validate
 from analysis.words import KIND_PLACE, RATERS, title
 from guard_eval.errors import StudyError
+from guard_eval.escaping import Raw, clean, escape_html, escape_latex, escape_markdown
 
 __all__ = ["Context", "Example", "Report", "write_report"]
 
@@ -94,7 +95,7 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
     for name, table in _csv_tables(
         frame, rows, agreement, position, context, simulated=page.simulated
     ).items():
-        files[f"csv/{name}.csv"] = render.to_csv(table)
+        files[f"csv/{name}.csv"] = to_csv(table)
     return Report(paths=_write(folder, files), summary=page.summary)
 
 
@@ -184,9 +185,9 @@ def _csv_tables(
 
 
 _FORMATS = {
-    "index.html": (render.escape_html, render.to_html),
-    "report.md": (render.escape_markdown, render.to_markdown),
-    "report.tex": (render.escape_latex, render.to_latex),
+    "index.html": (escape_html, to_html),
+    "report.md": (escape_markdown, to_markdown),
+    "report.tex": (escape_latex, to_latex),
 }
 """Per file: what every printed value passes through, and how a table is printed."""
 
@@ -218,7 +219,7 @@ def _environment(name: str) -> jinja2.Environment:
 
 def _fence(text: str) -> Raw:
     """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
-    body = render.clean(text).rstrip("\n")
+    body = clean(text).rstrip("\n")
     fence = "```"
     while fence in body:
         fence += "`"
@@ -227,10 +228,7 @@ def _fence(text: str) -> Raw:
 
 def _verbatim(text: str) -> Raw:
     """Return `text` for LaTeX line by line, escaped: a verbatim block could be closed from inside."""
-    lines = [
-        render.escape_latex(line.replace("\t", "    ")).replace("  ", "~~")
-        for line in render.clean(text).split("\n")
-    ]
+    lines = [escape_latex(line.replace("\t", "    ")).replace("  ", "~~") for line in clean(text).split("\n")]
     return Raw(
         "\\par\n".join(rf"\noindent\texttt{{{line}}}" if line.strip() else r"\noindent~" for line in lines)
     )
@@ -239,7 +237,7 @@ def _verbatim(text: str) -> Raw:
 def _breakable(text: str) -> Raw:
     """Return a long word for LaTeX that may end a line after every eighth character."""
     parts = (text[start : start + 8] for start in range(0, len(text), 8))
-    return Raw(r"\allowbreak{}".join(render.escape_latex(part) for part in parts))
+    return Raw(r"\allowbreak{}".join(escape_latex(part) for part in parts))
 
 
 def _write(folder: Path, files: dict[str, str | bytes]) -> tuple[Path, ...]:

@@ -6,9 +6,10 @@ import pandas as pd
 
 from analysis.agreement import AgreementRow
 from analysis.bias import PositionRow
-from analysis.render import NOTHING, Cell, Table
+from analysis.render import Table
 from analysis.shares import ShareRow
 from analysis.words import ALL, RATERS, limits, number, p_value, percent, plural, title
+from guard_eval.escaping import NOTHING, Cell
 
 TESTS_NOTE = (
     "Win share: wins plus half the ties, averaged over pairs. p as in the paper: exact binomial on non-tied "

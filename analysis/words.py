@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.core.intervals import Interval
-from analysis.render import NOTHING
+from guard_eval.escaping import NOTHING
 
 RATERS = {"person": "people", "model": "model judges", "simulated": "SIMULATED raters"}
 ALL = "all datasets"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
@@ -76,6 +77,50 @@ def append_traces(path: Path, batch: Iterable[Trace]) -> None:
     """
     rows = ({"id": trace.id, "prompt_id": trace.prompt_id, **trace.values} for trace in batch)
     _append(path, b"".join(map(_line, rows)))
+
+
+def read_traces(paths: Iterable[Path]) -> list[Trace]:
+    """Return the traces that `append_traces` wrote, in order, each text's once.
+
+    A torn last line is skipped. A text that was traced twice counts where it came first, as it was last.
+
+    Raises:
+        StudyError: A file cannot be read, or a whole line is no trace; it is named by its number.
+    """
+    traces: dict[str, Trace] = {}
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise StudyError(
+                f"cannot read {path}: {error.strerror}; guard-eval generate --trace writes traces"
+            ) from error
+        for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+            trace = _parsed_trace(path, number, line)
+            traces[trace.id] = trace
+    return list(traces.values())
+
+
+def _parsed_trace(path: Path, number: int, line: bytes) -> Trace:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if isinstance(row, dict):
+        names = {name: row.pop(name, None) for name in ("id", "prompt_id")}
+        if all(isinstance(name, str) for name in names.values()) and all(map(_is_series, row.values())):
+            return Trace(**names, values=row)
+    raise StudyError(
+        f"{path}, line {number}: not a trace, which has an id, a prompt_id and lists of numbers by name; "
+        f"was it written by guard-eval generate --trace? Remove the line to go on without it"
+    )
+
+
+def _is_series(values: object) -> bool:
+    """Say whether these are finite numbers; Python's JSON knows others, and takes true for 1."""
+    return isinstance(values, list) and all(
+        type(value) in {int, float} and abs(value) <= sys.float_info.max for value in values
+    )
 
 
 def _append(path: Path, data: bytes) -> None:

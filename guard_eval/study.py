@@ -125,10 +125,54 @@ class Generation(_Table):
         return self
 
 
-class Metrics(_Table):
-    """How continuations are scored; without `coherence_model` the generating model scores its own texts."""
+MetricName = Literal[
+    "diversity",
+    "mauve",
+    "coherence",
+    "bertscore",
+    "perplexity",
+    "repetition",
+    "distinct",
+    "self_bleu",
+    "length",
+    "speed",
+]
 
-    coherence_model: str | None = None
+
+class Metrics(_Table):
+    """How continuations are scored; the defaults are those of the published scripts.
+
+    Attributes:
+        compute: Which metrics.
+        diversity: `simctg`, which every paper of this line publishes, or `textbook`, Appendix D as written.
+        coherence_model: Whose log-likelihoods coherence and perplexity are.
+        mauve_model: Whose last hidden state stands for a text.
+        mauve_tokens: Texts and references are cut to so many tokens; shorter ones do not count.
+        mauve_buckets: Into how many buckets hidden states are put; `auto` is a tenth of the texts.
+        mauve_scaling: The constant c.
+        mauve_seeds: How many runs of k-means the score is the mean of.
+        bertscore_model: The encoder.
+        bertscore_layer: Which of its layers; None where the bert-score package knows the best.
+        baseline: The strategy that all others are compared with; None for no comparison.
+        replicates: Bootstrap resamples of the prompts.
+        permutations: Exchanges of the paired randomisation test.
+        level: Confidence level of the intervals.
+    """
+
+    compute: list[MetricName] = Field(default=list(get_args(MetricName)), min_length=1)
+    diversity: Literal["simctg", "textbook"] = "simctg"
+    coherence_model: str = Field(default="facebook/opt-2.7b", min_length=1)
+    mauve_model: str = Field(default="gpt2", min_length=1)
+    mauve_tokens: int = Field(default=128, ge=1)
+    mauve_buckets: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
+    mauve_scaling: float = Field(default=5.0, gt=0)
+    mauve_seeds: int = Field(default=5, ge=1, le=100)
+    bertscore_model: str = Field(default="roberta-large", min_length=1)
+    bertscore_layer: int | None = Field(default=None, ge=1)
+    baseline: StrategyName | None = None
+    replicates: int = Field(default=2000, ge=100, le=100_000)
+    permutations: int = Field(default=9999, ge=99, le=1_000_000)
+    level: float = Field(default=0.95, gt=0, lt=1)
 
 
 class Pairs(_Table):
@@ -205,10 +249,13 @@ class Settings(_Table):
 
     @model_validator(mode="after")
     def _compared_are_generated(self) -> Self:
-        for name in (name for pair in self.pairs.compare for name in pair):
+        named = [("pairs.compare", name) for pair in self.pairs.compare for name in pair]
+        if self.metrics.baseline is not None:
+            named.append(("metrics.baseline", self.metrics.baseline))
+        for key, name in named:
             if name not in self.generation.strategies:
                 raise ValueError(
-                    f"pairs.compare names {name}, which generation.strategies does not; add it there, or "
+                    f"{key} names {name}, which generation.strategies does not; add it there, or "
                     f"compare one of: {', '.join(self.generation.strategies)}"
                 )
         models = [judge.model for judge in self.judge]
@@ -230,7 +277,7 @@ _BATCH_SIZE_ONCE = 16  # the default before there was `auto`; neither changes a 
 
 def _default(table: str, key: str) -> object:
     kind: Any = Settings.model_fields[table].annotation
-    return kind.model_fields[key].default
+    return kind.model_fields[key].get_default(call_default_factory=True)
 
 
 def needs_amateur(strategy: str) -> bool:
@@ -271,7 +318,7 @@ class Study:
         except tomllib.TOMLDecodeError as error:
             raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
         except ValidationError as error:
-            raise StudyError(_explain(path, error)) from error
+            raise StudyError(explain(path, error)) from error
 
     @cached_property
     def hash(self) -> str:
@@ -283,6 +330,10 @@ class Study:
         for table, key in _YOUNGER:
             if settings[table][key] == _default(table, key):
                 del settings[table][key]
+        metrics = settings["metrics"]
+        departures = {key for key in metrics if metrics[key] != _default("metrics", key)}
+        settings["metrics"] = {key: metrics[key] for key in departures}
+        settings["metrics"].setdefault("coherence_model", None)  # which was the default once
         if settings["generation"]["batch_size"] == "auto":
             settings["generation"]["batch_size"] = _BATCH_SIZE_ONCE
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
@@ -299,9 +350,9 @@ class Study:
         return self.folder / "continuations"
 
     @property
-    def metrics_path(self) -> Path:
-        """Return where the metrics are written."""
-        return self.folder / "metrics.csv"
+    def metrics(self) -> Path:
+        """Return the folder of the metrics: tables, figures, and what models said of each text."""
+        return self.folder / "metrics"
 
     @property
     def report(self) -> Path:
@@ -324,15 +375,21 @@ class Study:
 
     def locate_model(self, name: str) -> str:
         """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
-        if name == BUNDLED:
-            return str(Path(__file__).parent / "demo" / "model")
-        path = self.folder / Path(name).expanduser()
-        if path.is_dir() or name.startswith((".", "/", "~")):
-            return str(path.resolve())
-        return name
+        return locate_model(name, self.folder)
 
 
-def _explain(path: Path, error: ValidationError) -> str:
+def locate_model(name: str, folder: Path) -> str:
+    """Return what to load for a model's name: a path, seen from `folder`, or a Hugging Face id."""
+    if name == BUNDLED:
+        return str(Path(__file__).parent / "demo" / "model")
+    path = folder / Path(name).expanduser()
+    if path.is_dir() or name.startswith((".", "/", "~")):
+        return str(path.resolve())
+    return name
+
+
+def explain(path: Path, error: ValidationError) -> str:
+    """Return what is wrong with the settings in `path`, all of it, in one message."""
     problems = error.errors(include_url=False)
     lines = [f"{path} has {len(problems)} problem{'s' if len(problems) > 1 else ''}:"]
     lines += [f"  {_where(problem['loc'])}: {_remedy(problem)}" for problem in problems]

@@ -18,6 +18,7 @@ from guard_eval.continuations import (
     continuation_files,
     current_continuations,
     read_continuations,
+    read_traces,
     trace_file,
 )
 from guard_eval.errors import StudyError
@@ -174,3 +175,65 @@ def test_other_amateurs_and_chats_are_not_current(tmp_path):
     append_continuations(path, [continuation("chat", recipe=replace(RECIPE, chat=True))])
     append_continuations(path, [continuation("amateur", recipe=replace(RECIPE, amateur="x"))])
     assert not current_continuations(tmp_path, "guard", [PROMPT], SETTINGS)
+
+
+ONE = Trace(id="one", prompt_id="p1", values={"H": [3.9, 5.6], "k": [10, 8], "alpha": [0.5, 1.0]})
+TWO = Trace(id="two", prompt_id="p2", values={"H": [3.9], "k": [10], "alpha": [0.5]})
+PART = Trace(id="three", prompt_id="p3", values={"H": [1.0, 2.0, 3.0]})
+
+
+def test_what_was_appended_is_read(tmp_path):
+    paths = [trace_file(tmp_path, "guard", shard) for shard in (Shard(1, 2), Shard(2, 2))]
+    append_traces(paths[0], [ONE, TWO])
+    append_traces(paths[1], [PART])
+    assert read_traces(paths) == [ONE, TWO, PART]
+    assert read_traces([]) == []
+
+
+def test_a_torn_line_is_skipped_and_a_second_trace_of_a_text_counts_once(tmp_path):
+    path = tmp_path / "guard.trace.jsonl"
+    append_traces(path, [ONE, TWO, ONE])
+    with path.open("ab") as file:
+        file.write(b'{"id": "torn", "H": [1.')
+    assert read_traces([path]) == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nothing",
+        "[1, 2]",
+        "null",
+        '{"prompt_id": "p", "H": [1.0]}',
+        '{"id": "x", "H": [1.0]}',
+        '{"id": 7, "prompt_id": "p"}',
+        '{"id": [], "prompt_id": "p"}',
+        '{"id": "x", "prompt_id": "p", "H": 1.0}',
+        '{"id": "x", "prompt_id": "p", "H": ["1.0"]}',
+        '{"id": "x", "prompt_id": "p", "H": [true]}',
+        '{"id": "x", "prompt_id": "p", "H": [NaN]}',
+        '{"id": "x", "prompt_id": "p", "H": [1e999]}',
+        '{"id": "x", "prompt_id": "p", "H": [[1.0]]}',
+        "[" * 100_000,
+        "\udcff",
+    ],
+)
+def test_a_line_that_is_no_trace_is_named(line, tmp_path):
+    path = tmp_path / "guard.trace.jsonl"
+    append_traces(path, [ONE])
+    with path.open("ab") as file:
+        file.write(line.encode("utf-8", "surrogateescape") + b"\n")
+    with pytest.raises(StudyError, match=r"guard\.trace\.jsonl, line 2: not a trace"):
+        read_traces([path])
+
+
+def test_a_number_too_large_for_a_float_is_no_trace(tmp_path):
+    path = tmp_path / "guard.trace.jsonl"
+    path.write_text(json.dumps({"id": "x", "prompt_id": "p", "k": [10**400]}) + "\n")
+    with pytest.raises(StudyError, match="line 1: not a trace"):
+        read_traces([path])
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(StudyError, match=r"cannot read .*none.trace.jsonl: No such file"):
+        read_traces([tmp_path / "none.trace.jsonl"])

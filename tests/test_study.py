@@ -148,8 +148,37 @@ def test_no_folder_and_no_study(tmp_path):
 
 
 def test_the_template_of_new_is_a_study(study):
-    text = TEMPLATE.format(name='"s"', seed=1, model='"bundled"', new_tokens=8, prompt_tokens=8)
+    text = TEMPLATE.format(
+        name='"s"',
+        seed=1,
+        model='"bundled"',
+        compute='"length"',
+        scorer='"bundled"',
+        new_tokens=8,
+        prompt_tokens=8,
+    )
     assert study(text).settings.judge[0].orders == "both"
+
+
+def test_what_metrics_are_measured_counts_and_their_defaults_do_not(study):
+    first = study(GOOD).hash
+    assert study(GOOD + "[metrics]\nreplicates = 2000\n").hash == first
+    assert study(GOOD + "[metrics]\nmauve_tokens = 64\n").hash != first
+
+
+def test_a_baseline_is_one_of_the_strategies(study):
+    assert study(GOOD + '[metrics]\nbaseline = "acs(q=1)"\n').settings.metrics.baseline == "acs(q=1)"
+    with pytest.raises(StudyError, match=r"metrics.baseline names beam\(beams=5\), which generation"):
+        study(GOOD + '[metrics]\nbaseline = "beam"\n')
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['compute = ["divrsity"]', "mauve_buckets = 1", "level = 95", 'diversity = "other"', "mauve_seeds = 0"],
+)
+def test_settings_of_metrics_that_cannot_be(study, line):
+    with pytest.raises(StudyError, match=rf"metrics\.{line.split(' ')[0]}"):
+        study(GOOD + f"[metrics]\n{line}\n")
 
 
 def test_where_a_model_is_looked_for(study, tmp_path):

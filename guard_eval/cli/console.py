@@ -37,7 +37,10 @@ def say_next(*commands: str) -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: names are folded where a line is short, numbers stay whole and stand at the right."""
+    """Print a table: names are folded where a line is short, numbers stay whole and stand at the right.
+
+    A star after a number marks it; the others keep its place free.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -46,7 +49,8 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for index, column in enumerate(columns):
         numeric = all(
-            row[index] == "" or row[index].lstrip("-−").replace(".", "", 1).isdigit() for row in rows
+            row[index] == "" or row[index].rstrip("* ").lstrip("-−").replace(".", "", 1).isdigit()
+            for row in rows
         )
         side: Literal["left", "right"] = "right" if numeric else "left"
         table.add_column(Text(column), justify=side, no_wrap=numeric, overflow="fold")

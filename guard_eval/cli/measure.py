@@ -1,120 +1,107 @@
-"""`guard-eval measure`: automatic metrics of the study's continuations."""
+"""`guard-eval measure`: automatic metrics of a study's continuations, or of any file of generations."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, console, progress, say, say_next, say_table
+from guard_eval.cli.console import say_next
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from guard_eval.metrics.table import MetricsRow
-    from guard_eval.records import Continuation, Prompt
     from guard_eval.study import Study
+
+SEED = 1
+"""Of the bootstrap, where no study gives one."""
 
 
 def command(
-    folder: StudyFolder,
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts per forward pass of the scoring model.")] = 16,
+    targets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STUDY|FILE...",
+            help="A study's folder, or files of generations: JSONL, JSON, CSV, Parquet. "
+            "A record has the text and, where known, prompt, reference, strategy, dataset, id.",
+        ),
+    ],
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these, with commas: diversity, mauve, coherence, bertscore, perplexity, repetition, "
+            "distinct, self_bleu, length, speed."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare every other strategy with this one, prompt by prompt.")
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="For files: a TOML file with a table [metrics], as in study.toml."),
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="For files without prompts: where they and the references are, by id.")
+    ] = None,
+    coherence_model: Annotated[str | None, typer.Option(help="Whose log-likelihoods coherence is.")] = None,
+    mauve_model: Annotated[str | None, typer.Option(help="Whose hidden states MAUVE compares.")] = None,
+    bertscore_model: Annotated[str | None, typer.Option(help="The encoder of BERTScore.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of the scoring models; default: float32 on a CPU, bfloat16 on a GPU.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="For files: a folder for tables, figures and scores already taken. A study has its own; "
+            "without one, a file's metrics are only printed."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="For files: of everything random.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured, and stop.")] = False,
 ) -> None:
-    """Score the continuations.
+    """Score continuations, and say how sure the scores are.
 
-    Diversity, repetition, coherence, length and speed, per dataset and strategy; writes metrics.csv.
+    Diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, per dataset and
+    strategy, with the human reference and intervals over prompts. With a baseline also differences, tests
+    and Holm's correction. Nothing is asked of a model twice: stop it at any moment and run it again. A
+    metric whose model is not to be had is named in the end (exit code 2); all others are written.
+
+    A file of published texts: guard-eval measure texts.jsonl --metrics diversity
     """
+    from guard_eval.cli import measuring
     from guard_eval.study import Study
 
-    run(Study.open(folder), batch_size=batch_size)
-    say_next(f"guard-eval pair {folder}", f"guard-eval report {folder}")
+    options = {
+        "compute": metrics and [name.strip() for name in metrics.split(",") if name.strip()],
+        "coherence_model": coherence_model,
+        "mauve_model": mauve_model,
+        "bertscore_model": bertscore_model,
+        "baseline": baseline,
+    }
+    chosen = measuring.Chosen(
+        settings={key: value for key, value in options.items() if value}, device=device, dtype=dtype
+    )
+    if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
+        for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}
+        measuring.refuse_options_of_files(for_files)
+        study = Study.open(targets[0])
+        measuring.measure_study(study, chosen, dry_run=dry_run)
+        if not dry_run:
+            say_next(f"guard-eval pair {targets[0]}", f"guard-eval report {targets[0]}")
+        return
+    measuring.measure_files(
+        targets,
+        chosen,
+        settings_file=settings,
+        prompts_file=prompts,
+        output=output,
+        seed=SEED if seed is None else seed,
+        dry_run=dry_run,
+    )
 
 
-def run(study: Study, *, batch_size: int = 16) -> None:
-    """Write the study's metrics.csv and print it."""
-    from guard_eval.continuations import current_continuations
-    from guard_eval.corpora import read_prompts
-    from guard_eval.errors import StudyError
-    from guard_eval.metrics.table import metrics_row, write_metrics
+def run(study: Study) -> None:
+    """Measure a study as its study.toml has it."""
+    from guard_eval.cli import measuring
 
-    settings = study.settings
-    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    groups: dict[tuple[str, str], list[Continuation]] = {}
-    for strategy in settings.generation.strategies:
-        for c in current_continuations(study.continuations, strategy, prompts, settings).values():
-            groups.setdefault((c.dataset, strategy), []).append(c)
-    if not groups:
-        raise StudyError(f"{study.folder} has no continuations yet; run: guard-eval generate {study.folder}")
-    everything = [c for group in groups.values() for c in group]
-    scorer = settings.metrics.coherence_model or settings.model.name
-    scores = _coherence(study, scorer, prompts, everything, batch_size)
-    rows = [metrics_row(group, scores, coherence_model=scorer) for _, group in sorted(groups.items())]
-    write_metrics(rows, study.metrics_path)
-    _show(rows)
-    say(f"coh.: coherence, mean log-likelihood per token under {scorer}")
-    say(f"div.: diversity, {rows[0].diversity_signature}")
-    say(f"metrics: {study.metrics_path}")
-
-
-def _coherence(
-    study: Study,
-    scorer: str,
-    prompts: Sequence[Prompt],
-    continuations: Sequence[Continuation],
-    batch_size: int,
-) -> dict[str, float | None]:
-    from guard_eval.engines.loading import load
-    from guard_eval.metrics.coherence import coherence
-
-    settings = study.settings
-    texts = {prompt.id: prompt.text for prompt in prompts}
-    with console().status("loading the scoring model"):
-        own = scorer == settings.model.name
-        spread = settings.model.device_map
-        loaded = load(
-            study.locate_model(scorer),
-            name=scorer,
-            revision=settings.model.revision if own else "main",
-            dtype=settings.model.dtype,
-            device=settings.model.device,
-            device_map=spread if own or isinstance(spread, str) else None,  # a table names a model's modules
-        )
-    with progress("texts") as bar:
-        task = bar.add_task("coherence", total=len(continuations), note="")
-        result = coherence(
-            loaded.model,
-            loaded.tokenizer,
-            [texts[c.prompt_id] for c in continuations],
-            [c.text for c in continuations],
-            batch_size=batch_size,
-            on_progress=lambda done: bar.advance(task, done),
-        )
-    if result.empty:
-        say(f"coherence: {result.empty} empty continuations have none and are left out")
-    if result.truncated:
-        say(f"coherence: {result.truncated} prompts lost their beginning to fit the scoring model's context")
-    return {c.id: value for c, value in zip(continuations, result.values, strict=True)}
-
-
-def _show(rows: Sequence[MetricsRow]) -> None:
-    for dataset in sorted({row.dataset for row in rows}):
-        mine = [row for row in rows if row.dataset == dataset]
-        say(f"\n{dataset}, {max(row.texts for row in mine)} texts each")
-        say_table(
-            ["strategy", "div. %", "rep-4 %", "coh.", "tokens", "tok/s"],
-            [
-                [
-                    row.strategy,
-                    _cell(row.diversity),
-                    _cell(row.rep_4),
-                    _cell(row.coherence),
-                    _cell(row.tokens, 1),
-                    _cell(row.tokens_per_second, 0),
-                ]
-                for row in mine
-            ],
-        )
-
-
-def _cell(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    measuring.measure_study(study, measuring.Chosen())

@@ -49,8 +49,15 @@ batch_size = "auto"               # grows as long as memory holds it; or a numbe
 # compile = true
 
 [metrics]
-# Without this the generating model scores its own texts, and the report says so.
-# coherence_model = "facebook/opt-2.7b"
+# Without a model: diversity, repetition, distinct, self_bleu, length, speed. mauve and bertscore compare with
+# references. Nothing is asked of a model twice.
+compute = [{compute}]
+coherence_model = {scorer}     # of coherence and perplexity; under the generating model greedy wins
+# mauve_model = "gpt2"            # whose last hidden state stands for a text
+# mauve_tokens = 128              # texts and references are cut to so many; shorter ones do not count
+# bertscore_model = "roberta-large"
+# Every other strategy is compared with it, prompt by prompt, with Holm's correction:
+baseline = "greedy"
 
 [pairs]
 compare = [["guard", "acs(q=1)"]]
@@ -102,6 +109,7 @@ def command(
     """
     from guard_eval.corpora import read_dataset, read_prompts
     from guard_eval.errors import StudyError
+    from guard_eval.study import Metrics
 
     if (folder / "study.toml").exists():
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
@@ -119,10 +127,15 @@ def command(
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     (folder / "prompts.jsonl").write_text(lines, encoding="utf-8")
     small = model == "bundled"
+    compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
+    if not small:  # the bundled model is for trying things out, where there may be no network
+        compute[1:1] = ["mauve", "bertscore"]
     text = TEMPLATE.format(
         name=json.dumps(folder.resolve().name),
         seed=seed,
         model=json.dumps(_seen_from(folder, model)),
+        compute=", ".join(map(json.dumps, compute)),
+        scorer=json.dumps("bundled" if small else Metrics().coherence_model),
         new_tokens=128 if small else 256,
         prompt_tokens=128 if small else 256,
     )

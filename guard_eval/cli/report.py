@@ -93,7 +93,7 @@ def _context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
     from analysis.report import Context
 
     settings = study.settings
-    metrics = _read_metrics(study.metrics_path)
+    metrics, metrics_notes = _read_metrics(study.metrics)
     pairs = sorted(store.pairs(), key=lambda pair: pair.id)
     return Context(
         name=settings.name,
@@ -104,7 +104,7 @@ def _context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         metrics=metrics,
-        metrics_notes=() if metrics is None else _metrics_notes(metrics),
+        metrics_notes=metrics_notes,
         examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
         failures=tuple(sorted(Counter(failure.kind for failure in store.failures()).items())),
         versions=_versions(),
@@ -127,32 +127,29 @@ def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], 
     return tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
 
 
-def _read_metrics(path: Path) -> pd.DataFrame | None:
+def _read_metrics(folder: Path) -> tuple[pd.DataFrame | None, tuple[str, ...]]:
+    """Return the metrics that a report shows, a row for each dataset and strategy, and what they mean."""
     import pandas as pd
 
     from guard_eval.errors import StudyError
+    from guard_eval.metrics.scores import METRICS
 
     try:
-        return pd.read_csv(path)
+        wide = pd.read_csv(folder / "metrics.csv")
+        scores = pd.read_csv(folder / "scores.csv")
+        definitions = scores.groupby("metric")["signature"].unique()
     except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise StudyError(f"cannot read {path} ({error}); run guard-eval measure again") from error
-
-
-def _metrics_notes(metrics: pd.DataFrame) -> tuple[str, ...]:
-    """Return what the columns of metrics.csv mean, with the settings that its words hold."""
-
-    def values(column: str) -> str:
-        return ", ".join(sorted({str(value) for value in metrics.get(column, ())})) or "an unknown one"
-
-    scorer, device = values("coherence_model"), values("device")
-    return (
-        "Rep n: percent of n-grams that repeat an earlier one of their text.",
-        f"Diversity: product over n = 2, 3, 4 of what rep n leaves ({values('diversity_signature')}).",
-        f"Coherence: nats per token under {scorer}; a model favours what it would write itself.",
-        f"Tokens: mean length. Ended: percent the model ended itself. Tokens per second: on {device}.",
+        return None, ()
+    except (ValueError, KeyError) as error:
+        raise StudyError(
+            f"cannot read the tables in {folder} ({error}); run guard-eval measure again"
+        ) from error
+    shown = [name for name in METRICS if name in wide.columns and wide[name].notna().any()]
+    notes = tuple(
+        f"{METRICS[name].title}: {METRICS[name].meaning} ({'; '.join(map(str, definitions.get(name, ())))})"
+        for name in shown
     )
+    return wide[["dataset", "strategy", "texts", *shown]], notes
 
 
 def _example(pair: Pair) -> Example:

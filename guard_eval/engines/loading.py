@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils.hub import cached_file
 
@@ -40,7 +40,8 @@ class LoadedModel:
     """A model ready to generate, and what a `Recipe` and a `Continuation` say of it.
 
     Attributes:
-        model: A transformers model for causal language modelling, in evaluation mode, on its device.
+        model: A transformers model, in evaluation mode, on its device: of `load` one for causal language
+            modelling.
         tokenizer: Its tokenizer.
         name: What the study calls it.
         revision: The Hub's commit, or `sha256:` and 16 digits that stand for the folder's files.
@@ -83,37 +84,107 @@ def load(
         StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
             there is no such device, or it does not fit.
     """
-    place = _device(device)
-    folder = Path(location).expanduser()
-    local = folder.is_dir() or location.startswith((".", "/", "~"))
-    if local and not folder.is_dir():
-        raise StudyError(
-            f"the model {location!r}: there is no such folder; mend model.name, or put the model there"
+    loaded = _load(
+        location,
+        kind=AutoModelForCausalLM,
+        name=name,
+        revision=revision,
+        dtype=dtype,
+        device=device,
+        device_map=device_map,
+    )
+    pack(loaded.model)
+    return loaded
+
+
+def load_encoder(
+    location: str,
+    *,
+    name: str | None = None,
+    revision: str = "main",
+    dtype: str = "auto",
+    device: str = "auto",
+) -> LoadedModel:
+    """Load a model that reads texts, such as RoBERTa, without a head; see `load`.
+
+    Raises:
+        StudyError: As `load`, but a model need not continue texts.
+    """
+    verbosity = transformers.utils.logging.get_verbosity()
+    # It reports at length that a head is left over and a pooler is missing; weights that matter are checked.
+    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        return _load(
+            location,
+            kind=AutoModel,
+            name=name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            device_map=None,
         )
-    source = str(folder) if local else location
-    version = {} if local else {"revision": _commit(source, revision)}
+    finally:
+        transformers.utils.logging.set_verbosity(verbosity)
+
+
+def _load(
+    location: str,
+    *,
+    kind: Any,  # noqa: ANN401 (transformers' own classes)
+    name: str | None,
+    revision: str,
+    dtype: str,
+    device: str,
+    device_map: str | dict[str, int | str] | None,
+) -> LoadedModel:
+    place = _device(device)
+    source, folder = _place(location)
+    version = {} if folder else {"revision": _commit(source, revision)}
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
     config = _config(source, version)
+    if kind is AutoModelForCausalLM:
+        _must_continue_texts(source, config)
     tokenizer = _tokenizer(source, version, config)
     quantised = getattr(config, "quantization_config", None) is not None
     arithmetic = "auto" if quantised and dtype == "auto" else _dtype(dtype, place)
     if quantised and device_map is None:
         device_map = {"": str(place)}  # such a model cannot be moved once it is there
-    model = _model(source, version, arithmetic, device_map)
+    model = _model(kind, source, version, arithmetic, device_map)
     if device_map is None:
         _move(model, place, source)
     model.eval()
     settle_threads(model)
-    pack(model)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         name=location if name is None else name,
-        revision=folder_revision(folder) if local else version["revision"],
+        revision=folder_revision(folder) if folder else version["revision"],
         dtype=_dtype_name(model, config),
         device=_device_name(model, place),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
+
+
+def model_revision(location: str, revision: str = "main") -> str:
+    """Return what `LoadedModel.revision` will be, without loading the model.
+
+    Raises:
+        StudyError: There is no such folder, or the Hub does not tell.
+    """
+    source, folder = _place(location)
+    return folder_revision(folder) if folder else _commit(source, revision)
+
+
+def _place(location: str) -> tuple[str, Path | None]:
+    """Return what transformers is to load, and the folder if it is one."""
+    folder = Path(location).expanduser()
+    if not (folder.is_dir() or location.startswith((".", "/", "~"))):
+        return location, None
+    if not folder.is_dir():
+        raise StudyError(
+            f"the model {location!r}: there is no such folder; mend its name, or put the model there"
+        )
+    return str(folder), folder
 
 
 def folder_revision(folder: Path) -> str:
@@ -210,6 +281,10 @@ def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (trans
                 "name a model that transformers itself knows"
             ) from error
         raise StudyError(_cannot_load(source, version, error)) from error
+    return config
+
+
+def _must_continue_texts(source: str, config: Any) -> None:  # noqa: ANN401
     causal = {name for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in _names(names)}
     declared = config.architectures or []
     if declared and causal.isdisjoint(declared):
@@ -217,7 +292,6 @@ def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (trans
             f"the model {source!r} is a {declared[0]}, which does not continue texts; "
             "name a causal language model, such as GPT-2, Llama or Qwen"
         )
-    return config
 
 
 def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -232,8 +306,9 @@ def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noq
             f"the model {source!r} has no tokenizer that can be read: {_first_line(error)}"
         ) from error
     size = config.get_text_config().vocab_size
-    # Where the files are missing, some classes come up empty rather than fail.
-    if not tokenizer("a", add_special_tokens=False)["input_ids"]:
+    # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
+    words = len(tokenizer) - len(tokenizer.all_special_ids)
+    if words <= 0 or not tokenizer("a", add_special_tokens=False)["input_ids"]:
         raise StudyError(f"the model {source!r} has no tokenizer; put its tokenizer.json beside the weights")
     if len(tokenizer) > size:
         raise StudyError(
@@ -244,6 +319,7 @@ def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noq
 
 
 def _model(  # transformers' classes are untyped
+    kind: Any,  # noqa: ANN401
     source: str,
     version: dict[str, str],
     dtype: torch.dtype | str,
@@ -253,7 +329,7 @@ def _model(  # transformers' classes are untyped
     if device_map is not None:
         options["device_map"] = device_map
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False, **options)
+        loaded: Any = kind.from_pretrained(source, trust_remote_code=False, **options)
     except ImportError as error:
         raise StudyError(
             f"the model {source!r} needs a package that is not installed: {_first_line(error)}; install it"
@@ -261,7 +337,8 @@ def _model(  # transformers' classes are untyped
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise StudyError(_cannot_load(source, version, error)) from error
     model, report = loaded
-    missing = sorted(report["missing_keys"])
+    # Checkpoints of masked language models bear no pooler; nobody reads what it makes of the first token.
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(
             f"the model {source!r} lacks {len(missing)} of its weights, {missing[0]} for one; "

@@ -1,13 +1,16 @@
 """Coherence: the mean log-likelihood of a continuation given its prompt (the paper's Appendix D).
 
 Any causal language model can score. Under the model that wrote the texts greedy decoding wins by
-construction; a table therefore always says which model scored.
+construction; a table therefore always says which model scored. Perplexity comes from the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,92 +18,162 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+_LOGITS = {"cpu": 2**26, "cuda": 2**29}
+"""Most logits of a batch: a quarter of a gibibyte on a CPU, two on a GPU, in float32."""
+_TOKENS = {"cpu": 2**12, "cuda": 2**16}
+"""Most tokens of a batch, padding counted."""
 
-@dataclass(frozen=True, kw_only=True)
-class Coherence:
-    """Coherence of texts under one model.
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogLikelihood:
+    """What a model says of one continuation.
 
     Attributes:
-        values: Mean log-likelihood per token of each continuation, in nats; None where it has none.
-        mean: Their mean over texts that have one.
-        empty: Continuations without a token that anything precedes.
-        truncated: Prompts that had to lose their first tokens to fit the model's context.
+        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎), nats; NaN if the model's arithmetic broke down.
+        tokens: How many tokens that is the sum of, at least 1.
+        prompt_cut: The prompt lost its beginning to fit the model's context.
+        text_cut: The continuation lost its end, as it did not fit alone.
     """
 
-    values: tuple[float | None, ...]
-    mean: float | None
-    empty: int
-    truncated: int
+    total: float
+    tokens: int
+    prompt_cut: bool
+    text_cut: bool
+
+    @property
+    def mean(self) -> float:
+        """Coherence: log-likelihood per token."""
+        return self.total / self.tokens
 
 
-def coherence(
+def log_likelihoods(
     model: Any,  # noqa: ANN401 (transformers' classes are untyped)
     tokenizer: Any,  # noqa: ANN401
     prompts: Sequence[str],
     continuations: Sequence[str],
     *,
-    batch_size: int = 16,
-    on_progress: Callable[[int], None] = lambda _: None,
-) -> Coherence:
-    """Return 1/|x̂| Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) of each continuation x̂ of its prompt x.
+    batch_size: int = 64,
+) -> Iterator[dict[int, LogLikelihood | None]]:
+    """Yield what `model` says of each continuation, batch by batch, by its place; None if it has no token.
 
-    Prompt and continuation are tokenised separately, the model's first token before the prompt. Texts are
-    sorted by length and padded on the right; scores are taken in float32.
+    As in the published script, prompt and continuation are tokenised separately and the model's first token
+    stands before the prompt; a continuation without a word has no score. Texts are sorted by length and
+    padded on the right; logits are computed where a continuation is predicted, and summed in float32.
 
     Args:
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
         prompts: One per continuation.
         continuations: What is scored.
-        batch_size: Texts per forward pass.
-        on_progress: Called with the number of texts done since the last call.
+        batch_size: Most texts per forward pass; long ones come in smaller batches.
     """
     limit = int(getattr(model.config, "max_position_embeddings", None) or 1 << 30)
-    rows = [_tokens(tokenizer, p, c) for p, c in zip(prompts, continuations, strict=True)]
-    fitted = [(prompt[max(0, len(prompt) + len(text) - limit) :], text) for prompt, text in rows]
-    values: list[float | None] = [None] * len(rows)
-    order = sorted((i for i, (_, text) in enumerate(fitted) if text), key=lambda i: sum(map(len, fitted[i])))
-    on_progress(len(rows) - len(order))
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        for index, value in zip(chosen, _score(model, [fitted[i] for i in chosen]), strict=True):
-            values[index] = value
-        on_progress(len(chosen))
-    scored = [value for value in values if value is not None]
-    return Coherence(
-        values=tuple(values),
-        mean=sum(scored) / len(scored) if scored else None,
-        empty=len(rows) - len(scored),
-        truncated=sum(len(before[0]) > len(after[0]) for before, after in zip(rows, fitted, strict=True)),
-    )
+    texts = [text if text.strip() else "" for text in continuations]
+    rows = [
+        _fit(prompt, text, limit, kept=tokenizer.bos_token_id is not None)
+        for prompt, text in zip(_prompt_ids(tokenizer, prompts), _ids(tokenizer, texts), strict=True)
+    ]
+    scored = [place for place, row in enumerate(rows) if row.first < len(row.ids)]
+    if len(scored) < len(rows):
+        yield dict.fromkeys(sorted(set(range(len(rows))) - set(scored)))
+    # By prompt's length first: logits are wanted from the shortest prompt's end on.
+    scored.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
+    for batch in _batches(rows, scored, model, batch_size):
+        yield dict(zip(batch, _score(model, [rows[place] for place in batch]), strict=True))
 
 
-def _tokens(tokenizer: Any, prompt: str, continuation: str) -> tuple[list[int], list[int]]:  # noqa: ANN401
-    first = tokenizer.bos_token_id
-    start = [] if first is None else [first]
-    before = start + tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"]
-    return before, tokenizer(continuation, add_special_tokens=False, verbose=False)["input_ids"]
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Tokens of a prompt and its continuation, of which those from `first` on are scored."""
+
+    ids: list[int]
+    first: int
+    prompt_cut: bool
+    text_cut: bool
+
+
+def _prompt_ids(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401
+    start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    return [start + ids for ids in _ids(tokenizer, prompts)]
+
+
+def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401
+    if not texts:
+        return []
+    encoded = tokenizer(list(texts), add_special_tokens=False, verbose=False, return_attention_mask=False)
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids
+
+
+def _fit(prompt: list[int], text: list[int], limit: int, *, kept: bool) -> _Row:
+    """Cut what does not fit: the prompt's beginning, but not the first token, then the continuation's end."""
+    start = prompt[:1] if kept else []
+    fitted = text[: limit - max(1, len(start))] if prompt else text[:limit]
+    room = limit - len(fitted)
+    before = prompt if len(prompt) <= room else start + prompt[len(prompt) - (room - len(start)) :]
+    # The token at position i is predicted at i − 1: a text without anything before it loses its first token.
+    return _Row(before + fitted, max(1, len(before)), len(before) < len(prompt), len(fitted) < len(text))
+
+
+def _batches(rows: list[_Row], order: list[int], model: Any, batch_size: int) -> Iterator[list[int]]:  # noqa: ANN401
+    """Cut `order`, ascending by length, so that neither tokens nor logits of a batch are too many."""
+    kind = "cuda" if next(model.parameters()).device.type == "cuda" else "cpu"
+    vocabulary = model.config.get_text_config().vocab_size
+    starts, begin = [0], min((row.first for row in rows), default=0)
+    for place, index in enumerate(order):
+        size, width = place - starts[-1] + 1, len(rows[index].ids)
+        begin = min(begin, rows[index].first) if size > 1 else rows[index].first
+        many = size * width > _TOKENS[kind] or size * (width - begin + 1) * vocabulary > _LOGITS[kind]
+        if size > 1 and (size > batch_size or many):
+            starts.append(place)
+            begin = rows[index].first
+    for start, end in pairwise([*starts, len(order)]):
+        if start < end:
+            yield order[start:end]
 
 
 @torch.inference_mode()
-def _score(model: Any, rows: Sequence[tuple[list[int], list[int]]]) -> list[float | None]:  # noqa: ANN401
+def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: ANN401
     device = next(model.parameters()).device
-    width = max(len(prompt) + len(text) for prompt, text in rows)
-    ids = torch.zeros(len(rows), width, dtype=torch.long)
-    mask = torch.zeros(len(rows), width, dtype=torch.long)
-    for row, (prompt, text) in enumerate(rows):
-        ids[row, : len(prompt) + len(text)] = torch.tensor(prompt + text)
-        mask[row, : len(prompt) + len(text)] = 1
-    logits: Tensor = model(ids.to(device), attention_mask=mask.to(device), use_cache=False).logits
-    values: list[float | None] = []
-    for row, (prompt, text) in enumerate(rows):
-        # The token at position i is predicted at i − 1; a continuation without anything before it loses its
-        # first token.
-        begin, end = max(1, len(prompt)), len(prompt) + len(text)
-        if end == begin:
-            values.append(None)
-            continue
-        predicted = logits[row, begin - 1 : end - 1].float().log_softmax(-1)
-        wanted = ids[row, begin:end].to(device)
-        values.append(predicted.gather(1, wanted[:, None]).double().mean().item())
-    return values
+    width = max(len(row.ids) for row in rows)
+    # No mask: what is padded on the right comes after all that is scored, and a causal model does not look
+    # ahead. Attention without a mask is faster. A row's own first token pads it, as one that means "padding"
+    # makes some models look for a mask.
+    padded = [row.ids + row.ids[:1] * (width - len(row.ids)) for row in rows]
+    ids = torch.tensor(padded, device=device)
+    begin = min(row.first for row in rows) - 1
+    options = {}
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        options["logits_to_keep"] = width - begin
+    else:
+        begin = 0
+    logits: Tensor = model(ids, use_cache=False, **options).logits
+    totals = [
+        _log_p(
+            logits[place, row.first - 1 - begin : len(row.ids) - 1 - begin],
+            ids[place, row.first : len(row.ids)],
+        )
+        for place, row in enumerate(rows)
+    ]
+    return [
+        LogLikelihood(
+            total=total, tokens=len(row.ids) - row.first, prompt_cut=row.prompt_cut, text_cut=row.text_cut
+        )
+        for total, row in zip(torch.stack(totals).tolist(), rows, strict=True)
+    ]
+
+
+def _log_p(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Return the log-likelihood of `wanted` `[n]` under `logits` `[n, V]`, one number, float64."""
+    logits = logits.float()
+    chosen = logits.gather(1, wanted[:, None])[:, 0]
+    return (chosen - logits.logsumexp(-1)).double().sum()
+
+
+def perplexity(total: float, tokens: float) -> float:
+    """Return exp(−Σ log p / tokens) of sums over texts.
+
+    >>> perplexity(-2 * math.log(7), 2)
+    7.0
+    """
+    return math.exp(-total / tokens)

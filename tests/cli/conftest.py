@@ -16,6 +16,11 @@ strategies = ["greedy", "top_k", "acs", "guard"]
 max_new_tokens = 12
 max_prompt_tokens = 24
 batch_size = 4
+[metrics]
+compute = ["diversity", "coherence", "length", "speed"]
+coherence_model = "bundled"
+replicates = 200
+permutations = 199
 [pairs]
 compare = [["guard", "acs"]]
 per_dataset = 3

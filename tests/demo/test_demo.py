@@ -51,7 +51,8 @@ def test_it_is_complete(demo):
         "top_k(k=50)",
         "top_p(p=0.95)",
     ]
-    assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 6 * 2
+    # Six strategies on two datasets and on both together.
+    assert len((folder / "metrics" / "metrics.csv").read_text().splitlines()) == 1 + 6 * 3
     for name in ("index.html", "report.md", "report.tex"):
         assert "SIMULATED" in (folder / "report" / name).read_text(encoding="utf-8")
     tables = sorted((folder / "report" / "csv").glob("*.csv"))
@@ -62,7 +63,7 @@ def test_it_is_complete(demo):
 
 def test_greedy_loops_and_guard_does_not(demo):
     folder, _ = demo
-    rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+    rows = [line.split(",") for line in (folder / "metrics" / "metrics.csv").read_text().splitlines()]
     column = rows[0].index("diversity")
     greedy = [float(row[column]) for row in rows[1:] if "greedy" in row]
     guard = [float(row[column]) for row in rows[1:] if "guard" in row]

@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.metrics.diversity import diversity
+from guard_eval.metrics.diversity import diversity, diversity_of_sums, ngram_counts, textbook_diversity
 
 GENERATIONS = Path(__file__).parents[2].parent / "shared" / "data" / "generations"
 
@@ -55,3 +56,41 @@ def test_order_does_not_matter_and_rates_are_percentages(texts):
     result = diversity(texts)
     assert result == diversity(texts[::-1])
     assert all(rate is None or 0 <= rate <= 100 for rate in result.rep.values())
+
+
+def slow_counts(text, dropped):
+    """The n-grams of a text one by one, as tuples of words."""
+    words, out = text.split(), []
+    for n in (2, 3, 4):
+        grams = [tuple(words[start : start + n]) for start in range(len(words) - n + 1 - dropped)]
+        out += [len(set(grams)), len(grams)]
+    return out
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+@given(texts=st.lists(st.lists(st.sampled_from("abc"), max_size=14).map(" ".join), max_size=8))
+def test_counting_all_texts_at_once_is_counting_each(texts, dropped):
+    expected = [slow_counts(text, dropped) for text in texts]
+    assert ngram_counts(texts, dropped=dropped).tolist() == expected
+
+
+@given(st.lists(st.text("ab ", max_size=30), max_size=6))
+def test_diversity_of_sums_is_diversity(texts):
+    of_sums = diversity_of_sums(ngram_counts(texts).sum(axis=0))
+    whole = diversity(texts).diversity
+    assert np.isnan(of_sums) if whole is None else whole == pytest.approx(of_sums, abs=0.0051)
+
+
+def test_the_textbooks_definition_by_hand():
+    # "a b a b a": 2/4 · 2/3 · 2/2 = 1/3; "c d e f": 1; "c d e" has no 4-gram.
+    assert textbook_diversity(["a b a b a", "c d e f", "c d e"]).tolist() == pytest.approx(
+        [100 / 3, 100, np.nan], nan_ok=True
+    )
+
+
+def test_the_published_references():
+    path = GENERATIONS / "CSvsCD_wikitext_contrastive_k5_a0.6.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path} is not here: published continuations may not be copied into the repository")
+    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert diversity([row["reference"] for row in rows]).diversity == 92.98  # published with that file

@@ -1,0 +1,66 @@
+"""A model that is loaded when it is needed, and known before by what it will be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from guard_eval.engines.loading import LoadedModel, model_revision
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class LazyModel:
+    """A model's name and place.
+
+    Attributes:
+        load: `loading.load` or `loading.load_encoder`.
+        location: A folder or a Hub id.
+        name: What the study calls it.
+        dtype: The arithmetic, such as `float32`.
+        device: As `load` takes it.
+        wanted: A Hub branch, tag or commit.
+    """
+
+    load: Callable[..., LoadedModel]
+    location: str
+    name: str
+    dtype: str
+    device: str
+    wanted: str = "main"
+
+    @cached_property
+    def revision(self) -> str:
+        """Return the Hub's commit or the hash of the folder's files, without loading it."""
+        return model_revision(self.location, self.wanted)
+
+    @property
+    def short_revision(self) -> str:
+        """Return the revision's first digits."""
+        return self.revision.removeprefix("sha256:")[:_SHOWN]
+
+    @property
+    def signature(self) -> str:
+        """Return what a score's signature says of it."""
+        return f"model:{self.name}|revision:{self.short_revision}|{self.dtype}"
+
+    @property
+    def identity(self) -> str:
+        """Return what decides the numbers it gives: its content and its arithmetic."""
+        name = "" if self.revision.startswith("sha256:") else self.location
+        return f"{name}@{self.revision}:{self.dtype}"
+
+    @cached_property
+    def loaded(self) -> LoadedModel:
+        """Load it, once; what it reads comes in batches, which are worth all threads."""
+        threads = torch.get_num_threads()
+        try:
+            return self.load(
+                self.location, name=self.name, revision=self.wanted, dtype=self.dtype, device=self.device
+            )
+        finally:
+            torch.set_num_threads(threads)

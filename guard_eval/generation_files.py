@@ -1,0 +1,216 @@
+"""Reading the files of generations people have, whatever their keys are called.
+
+The published scripts of this line of work write JSON lists of `prefix_text`, `reference_text` and
+`generated_result`, the last one as `{"0": text, "1": text, …}`, and measure text "0" alone; so do we, unless
+asked for all. The toolkit's own continuation files name no prompt; it is looked up by its id. A text
+that leaves here holds U+FFFD where its file is not UTF-8.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from guard_eval.errors import StudyError
+from guard_eval.generation_formats import TEXT, Record, read_records
+from guard_eval.generations import Generation
+from guard_eval.records import Prompt
+
+PROMPT = ("prompt", "prefix_text", "prefix", "context")
+"""Keys of the prompt, the first that holds one; likewise the others."""
+REFERENCE = ("reference", "reference_text", "gold_ref", "gold")
+STRATEGY = ("strategy", "method", "decoding")
+ID = ("prompt_id", "id")
+TOKENS = ("new_tokens", "tokens")
+
+UNNAMED = "unnamed"
+"""The dataset of records that do not name theirs."""
+
+_N = TypeVar("_N")
+
+_SEVERAL = ("generated_text", "generated_result")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
+
+
+def read_generations(
+    path: Path,
+    *,
+    prompts: Mapping[str, Prompt] | None = None,
+    strategy: str | None = None,
+    dataset: str | None = None,
+    all_texts: bool = False,
+) -> list[Generation]:
+    """Return the generations of `path` in the file's order.
+
+    What had to be mended or left out stands in `Generation.flaws`: `not UTF-8`, `no text`, `prompt unknown`,
+    `prompt repeated` (second and later ones), `further texts of the prompt not read`, `text begins with its
+    prompt`, `tokens not a number` (likewise seconds and batch), and, on the last one, `torn last line`.
+
+    Args:
+        path: A `.jsonl`, `.json`, `.csv` or `.parquet` file.
+        prompts: By id; where a record has no prompt or no reference it is taken from here.
+        strategy: Of records that do not name theirs; the file's stem if not given.
+        dataset: Of records that do not name theirs; else their prompt's, else `UNNAMED`.
+        all_texts: Take every text of a prompt, not the first alone.
+
+    Raises:
+        StudyError: The file cannot be used; file, record, value and remedy are named.
+    """
+    records = read_records(path)
+    if not records:
+        raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
+    found: list[Generation] = []
+    seen: set[tuple[str, str, bool, str]] = set()
+    for number, record in enumerate(records, start=1):
+        reader = _Reader(path, record)
+        name = reader.prompt_id()
+        known = (prompts or {}).get(name) if name is not None else None
+        texts = reader.texts()
+        first = Generation(
+            prompt_id=name if name is not None else f"{number:04d}",
+            dataset=reader.string(("dataset",)) or dataset or (known.dataset if known else UNNAMED),
+            strategy=reader.string(STRATEGY) or strategy or path.stem,
+            text=texts[0],
+            prompt=reader.string(PROMPT),
+            reference=reader.string(REFERENCE),
+            tokens=reader.figure(TOKENS, _whole),
+            ended=None if (finish := reader.string(("finish",))) is None else finish == "eos",
+            seconds=reader.figure(("seconds",), _number),
+            batch=reader.figure(("batch",), _whole),
+            device=reader.string(("device",)),
+        )
+        if prompts is not None and (first.prompt is None or first.reference is None):
+            first = _completed(first, known, reader.flaws)
+        reader.flaws += _flaws_of(first, seen, made_up=name is None)
+        if len(texts) > 1 and not all_texts:
+            reader.flaws.append("further texts of the prompt not read")
+        flaws = tuple(dict.fromkeys(reader.flaws))
+        found += [replace(first, text=text, flaws=flaws) for text in (texts if all_texts else texts[:1])]
+    return found
+
+
+def _completed(generation: Generation, known: Prompt | None, flaws: list[str]) -> Generation:
+    if known is None:
+        flaws.append("prompt unknown")
+        return generation
+    return replace(
+        generation,
+        prompt=known.text if generation.prompt is None else generation.prompt,
+        reference=known.reference if generation.reference is None else generation.reference,
+    )
+
+
+def _flaws_of(one: Generation, seen: set[tuple[str, str, bool, str]], *, made_up: bool) -> Iterator[str]:
+    key = one.prompt if made_up else one.prompt_id
+    if key is not None:
+        mark = (one.dataset, one.strategy, made_up, key)
+        if mark in seen:
+            yield "prompt repeated"
+        seen.add(mark)
+    if one.prompt and one.text.startswith(one.prompt):  # as pipelines write it; every metric would count it
+        yield "text begins with its prompt"
+
+
+class _Reader:
+    """Values of one record, under whichever key they stand, and what was the matter with them."""
+
+    def __init__(self, path: Path, record: Record) -> None:
+        self._at = f"{path}, {record.where}"
+        self._row = record.row
+        self.flaws = list(record.flaws)
+
+    def texts(self) -> list[str]:
+        """Return the texts, at least one."""
+        keys = [key for key in TEXT if key in self._row]
+        if not keys:
+            have = ", ".join(map(repr, self._row)) or "nothing"
+            raise StudyError(
+                f"{self._at}: has no text, only {have:.300}; name its key one of {', '.join(TEXT)}"
+            )
+        key, value = self._first(tuple(keys)) or (keys[0], None)
+        first, *others = self._numbered(key, value) or [None]
+        if first is None:
+            self.flaws.append("no text")
+            first = ""
+        return [self._text(key, text) for text in (first, *others) if text is not None]
+
+    def string(self, keys: tuple[str, ...]) -> str | None:
+        """Return the string under the first of `keys` that has one."""
+        found = self._first(keys)
+        return None if found is None else self._text(*found)
+
+    def prompt_id(self) -> str | None:
+        """Return the prompt's id; whole numbers will do."""
+        found = self._first(ID)
+        if found is None:
+            return None
+        whole = _whole(found[1])
+        return self._text(*found) if isinstance(found[1], str) or whole is None else str(whole)
+
+    def figure(self, keys: tuple[str, ...], read: Callable[[object], _N | None]) -> _N | None:
+        """Return what `read` makes of the value under the first of `keys` that has one; nothing is a flaw."""
+        found = self._first(keys)
+        if found is None:
+            return None
+        value = read(found[1])
+        if value is None:
+            self.flaws.append(f"{keys[-1]} not a number")
+        return value
+
+    def _first(self, keys: tuple[str, ...]) -> tuple[str, Any] | None:
+        return next(((key, self._row[key]) for key in keys if self._row.get(key) is not None), None)
+
+    def _numbered(self, key: str, value: object) -> list[object]:
+        if key not in _SEVERAL:
+            return [value]
+        if isinstance(value, str) and _NUMBERED.match(value):
+            value = self._object(key, value)
+        if isinstance(value, Mapping):
+            order = sorted(value, key=lambda name: int(name) if str(name).isdecimal() else math.inf)
+            return [value[name] for name in order]
+        return value if isinstance(value, list) else [value]
+
+    def _object(self, key: str, value: str) -> object:
+        """Parse an object that a table holds as JSON, or as pandas writes a dict."""
+        for parse in (json.loads, ast.literal_eval):
+            try:
+                return parse(value)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+        raise StudyError(
+            f"{self._at}: {key!r} begins like an object and cannot be read: {value[:60]!r}; write valid JSON"
+        )
+
+    def _text(self, key: str, value: object) -> str:
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "surrogateescape")
+        if not isinstance(value, str):
+            shown = repr(value)
+            shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
+            raise StudyError(f"{self._at}: {key!r} is {shown}; it must be a string")
+        mended = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+        if mended != value:
+            self.flaws.append("not UTF-8")
+        return mended
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number.is_integer() else None

@@ -1,0 +1,191 @@
+"""Files of records as people have them: JSONL, JSON, CSV and Parquet, told apart by their suffix.
+
+Bytes that are not UTF-8 are carried through the parsers as lone surrogates, so that the record in which they
+stand is known.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from guard_eval.errors import MissingExtraError, StudyError
+
+TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion")
+"""Keys of the text, the first that holds one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One row of a file.
+
+    Attributes:
+        where: Where it stands, for messages.
+        row: Its values by key or heading.
+        flaws: What had to be mended on reading it.
+    """
+
+    where: str
+    row: Mapping[str, Any]
+    flaws: tuple[str, ...] = ()
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the records of a file, in its order, in the format that its suffix names.
+
+    Raises:
+        StudyError: The file cannot be read; file, record, value and remedy are named.
+    """
+    read = _FORMATS.get(path.suffix.lower())
+    if read is None:
+        have = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise StudyError(f"{path} has {have}; name the file by its format: {', '.join(_FORMATS)}")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise StudyError(f"there is no generations file {path}; check its name") from None
+    except OSError as error:
+        raise StudyError(
+            f"cannot read {path}: {error.strerror}; mend that and run the command again"
+        ) from error
+    return read(path, data)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+
+
+def _lines(path: Path, data: bytes) -> list[Record]:
+    text = _decoded(data)
+    if text.lstrip().startswith("["):
+        return _whole_json(path, data)
+    return _json_lines(path, text)
+
+
+def _json_lines(path: Path, text: str) -> list[Record]:
+    # Texts hold characters at which str.splitlines would break them; JSONL ends its lines with \n alone.
+    lines = text.split("\n")
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines) and records:  # no line end after it: its writer was stopped
+                records[-1] = replace(records[-1], flaws=("torn last line",))
+                break
+            raise StudyError(
+                f"{path}, {where}: not valid JSON ({error}); write one whole object a line"
+            ) from error
+        records.append(_record(path, where, row))
+    return records
+
+
+def _record(path: Path, where: str, row: object) -> Record:
+    if not isinstance(row, dict):
+        raise StudyError(f'{path}, {where}: {str(row)[:40]!r} is no JSON object; write {{"text": "…"}}')
+    return Record(where=where, row=row)
+
+
+def _whole_json(path: Path, data: bytes) -> list[Record]:
+    text = _decoded(data)
+    if not text.strip():
+        return []
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and text.lstrip().startswith("{"):  # JSONL under another name
+            return _json_lines(path, text)
+        raise StudyError(f"{path}: not valid JSON ({error}); write a list of objects") from error
+    except (ValueError, RecursionError) as error:
+        raise StudyError(f"{path}: not valid JSON ({error}); write a list of objects") from error
+    if isinstance(value, dict):
+        value = _only_list(path, value)
+    if not isinstance(value, list):
+        raise StudyError(f"{path} holds {str(value)[:40]!r}; write a list of objects")
+    return [_record(path, f"record {number}", row) for number, row in enumerate(value, start=1)]
+
+
+def _only_list(path: Path, value: dict[str, Any]) -> list[Any]:
+    if any(key in value for key in TEXT):
+        return [value]
+    lists = [
+        key
+        for key, inner in value.items()
+        if isinstance(inner, list) and all(isinstance(row, dict) for row in inner)
+    ]
+    if len(lists) != 1:
+        names = f"{len(lists)} lists of objects ({', '.join(map(repr, lists)) or 'none'})"
+        raise StudyError(f"{path} is an object with {names:.300}; leave one, or write the list alone")
+    found: list[Any] = value[lists[0]]
+    return found
+
+
+def _csv(path: Path, data: bytes) -> list[Record]:
+    text = _decoded(data)
+    limit = csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    try:
+        # Lines end with \n alone here too: a bare carriage return outside quotes is an error, not a new row.
+        reader = csv.reader((f"{line}\n" for line in text.split("\n")), strict=True)
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise StudyError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error}); quote texts with line breaks or quotes"
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+    if not rows:
+        return []
+    head = [name.strip() for name in rows[0][1]]
+    if twice := [name for name in dict.fromkeys(head) if name and head.count(name) > 1]:
+        raise StudyError(f"{path}: two columns are called {twice[0]!r}; rename one")
+    records = []
+    for number, (line, row) in enumerate(rows[1:], start=1):
+        where = f"record {number} (ends at line {line})"
+        if len(row) != len(head):
+            raise StudyError(
+                f"{path}, {where}: has {len(row)} cells under {len(head)} headings; quote texts with commas"
+            )
+        # An empty cell is a value of texts alone; elsewhere it says that nothing is known.
+        cells = {name: cell for name, cell in zip(head, row, strict=True) if cell or name in TEXT}
+        records.append(Record(where=where, row=cells))
+    return records
+
+
+def _parquet(path: Path, data: bytes) -> list[Record]:
+    if not data:
+        return []
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError("metrics", "pyarrow")
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    columns: dict[str, list[object]] = {}
+    try:
+        table = parquet.read_table(arrow.BufferReader(data))
+        for name in table.column_names:
+            try:
+                columns[name] = table.column(name).to_pylist()
+            except UnicodeDecodeError:
+                columns[name] = table.column(name).cast(arrow.large_binary()).to_pylist()
+    except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise StudyError(f"{path} cannot be read as Parquet: {reason}; write the file again") from error
+    return [
+        Record(where=f"record {place + 1}", row={name: column[place] for name, column in columns.items()})
+        for place in range(table.num_rows)
+    ]
+
+
+_FORMATS: dict[str, Callable[[Path, bytes], list[Record]]] = {
+    ".jsonl": _lines,
+    ".json": _whole_json,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

@@ -1,0 +1,301 @@
+"""MAUVE: how near the distribution of texts is to that of references (Pillutla et al. 2021; Appendix D).
+
+Features are quantised into buckets by k-means; the score is the area under the divergence curve of the two
+histograms. The score depends on the k-means' seed (by points), on the number of buckets and on the number of
+texts: all three belong to it, and only scores that share the last two can be compared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import rel_entr
+
+from guard_eval.errors import MissingExtraError
+
+SEEDS = (25, 26, 27, 28, 29)
+"""Seeds of the k-means; the first is the one that published scores were made with."""
+
+FEWEST = 20
+"""Texts and references there must be: ten per bucket, as `auto` has it, in two buckets."""
+
+FEWEST_PER_BUCKET = 2
+"""Texts and references per bucket there must be on average, where the number of buckets is given. Texts of
+the references' own distribution, spread evenly over 100 buckets, are to be expected at 96 with ten per
+bucket, 87 with five, 47 with two and 16 with one: with fewer than two, the score says little but how few
+there are."""
+
+_MIXTURES = np.linspace(1e-6, 1 - 1e-6, 25)
+_VARIANCE_KEPT = 0.9
+_ITERATIONS = 500
+_REPETITIONS = 5
+_STEP = 0.1
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Quantised:
+    """In which bucket each text fell.
+
+    Attributes:
+        p: Of the references, [n], from 0 to `buckets` - 1.
+        q: Of the texts, [m].
+        buckets: How many there are; some may be empty.
+        seed: Of the k-means.
+    """
+
+    p: Labels
+    q: Labels
+    buckets: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mauve:
+    """MAUVE of one set of texts.
+
+    Attributes:
+        value: Mean over seeds, in percent; None where it is undefined, and `reason` says why.
+        values: One per seed.
+        seed_sd: Their standard deviation; None for fewer than two.
+        n: Texts, or references if there were fewer.
+        buckets: Of the histograms.
+        quantised: One per seed.
+        scaling: The constant c of the divergence curve.
+        reason: Why there is no value, or empty.
+    """
+
+    value: float | None
+    values: tuple[float, ...]
+    seed_sd: float | None
+    n: int
+    buckets: int
+    quantised: tuple[Quantised, ...]
+    scaling: float
+    reason: str = ""
+
+
+def bucket_count(references: int, texts: int, buckets: int | Literal["auto"]) -> int:
+    """Return `buckets`, or a tenth of the smaller set, at least 2, for `auto`."""
+    return max(2, round(min(references, texts) / 10)) if buckets == "auto" else buckets
+
+
+def mauve(
+    p: NDArray[np.floating[Any]],
+    q: NDArray[np.floating[Any]],
+    *,
+    buckets: int | Literal["auto"] = "auto",
+    scaling: float = 5.0,
+    seeds: Sequence[int] = SEEDS,
+) -> Mauve:
+    """Return MAUVE of texts with features `q` [m, d] against references with features `p` [n, d].
+
+    Args:
+        p: Features of the references.
+        q: Features of the texts.
+        buckets: How many, or `auto`: a tenth of the smaller set.
+        scaling: The constant c of the divergence curve.
+        seeds: Of the k-means, one score each.
+
+    Raises:
+        MissingExtraError: scikit-learn or faiss is not installed.
+    """
+    number, n = bucket_count(len(p), len(q), buckets), min(len(p), len(q))
+    reason = _why_undefined(p, q, number)
+    quantised: tuple[Quantised, ...] = ()
+    if not reason:
+        points = _project(p, q)
+        quantised = tuple(_cluster(points, texts=len(q), buckets=number, seed=seed) for seed in seeds)
+    values = tuple(
+        float(area(_histogram(one.p, one.buckets), _histogram(one.q, one.buckets), scaling=scaling))
+        for one in quantised
+    )
+    return Mauve(
+        value=float(np.mean(values)) if values else None,
+        values=values,
+        seed_sd=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        n=n,
+        buckets=number,
+        quantised=quantised,
+        scaling=scaling,
+        reason=reason,
+    )
+
+
+def quantise(
+    p: NDArray[np.floating[Any]],
+    q: NDArray[np.floating[Any]],
+    *,
+    buckets: int | Literal["auto"],
+    seed: int,
+) -> Quantised:
+    """Return the buckets of references `p` [n, d] and texts `q` [m, d], which the authors' defaults define.
+
+    Features are scaled to length 1, projected onto the principal components that hold 90 % of the variance
+    of both sets together, and clustered by k-means (best of 5 runs of up to 500 steps).
+
+    Raises:
+        MissingExtraError: scikit-learn or faiss is not installed.
+    """
+    return _cluster(_project(p, q), texts=len(q), buckets=bucket_count(len(p), len(q), buckets), seed=seed)
+
+
+def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Floats:
+    """Return MAUVE in percent of histograms [..., k], for each of the leading axes.
+
+    The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 λ, and its ends
+    (1, 0) and (0, 1). MAUVE's definition takes the mean of the areas under it seen from either axis. As a
+    polygon that runs from (1, 0) to (0, 1) it has one area, so one is computed.
+
+    >>> float(area([0.5, 0.5], [0.5, 0.5]).round(9))
+    100.0
+    """
+    p, q = np.broadcast_arrays(np.asarray(p_hist, dtype=np.float64), np.asarray(q_hist, dtype=np.float64))
+    # In the order of λ, x falls and y rises, so nothing need be sorted.
+    x, y = np.zeros((2, len(_MIXTURES) + 2, *p.shape[:-1]))
+    x[0] = y[-1] = 1.0
+    for place, weight in enumerate(_MIXTURES, start=1):
+        mixture = weight * p + (1 - weight) * q
+        x[place] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
+        y[place] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
+    total: Floats = 50.0 * ((x[:-1] - x[1:]) * (y[:-1] + y[1:])).sum(0)
+    return total
+
+
+def replicates(result: Mauve, weights: NDArray[Any]) -> Floats:
+    """Return MAUVE of bootstrap samples, [R, seeds], in percent, with the quantisation held fixed.
+
+    Args:
+        result: Of n references and n texts, reference i and text i of the same prompt.
+        weights: How often each prompt was drawn, [R, n]; no row is all zeros.
+
+    Raises:
+        ValueError: The sets are not of one length, or not the weights'.
+    """
+    drawn = np.asarray(weights, dtype=np.float64)
+    columns = []
+    for one in result.quantised:
+        if not len(one.p) == len(one.q) == drawn.shape[1]:
+            raise ValueError(f"{len(one.p)} references, {len(one.q)} texts and {drawn.shape[1]} weights")
+        histograms = [_histogram(labels, one.buckets, drawn) for labels in (one.p, one.q)]
+        columns.append(area(*histograms, scaling=result.scaling))
+    return np.stack(columns, axis=1) if columns else np.empty((len(drawn), 0))
+
+
+def deviations(result: Mauve, weights: NDArray[Any]) -> Floats:
+    """Return how far off the score chance may have put it, [R, seeds], in points: one draw a row.
+
+    A bootstrap sample bears the loss by chance (see `standard_error`) a second time, so its score lies where
+    the curve is steeper or flatter than at the score itself; as they are, replicates spread 2.5 times too
+    far near 100 and too little below 40. So a tenth of each step is taken, and what it brings is multiplied
+    by ten (a numerical delta method; Hong and Li 2020).
+
+    The same weights for two strategies of the same prompts give pairs of deviations, whose difference is
+    that of the difference.
+    """
+    small = replicates(result, 1 + _STEP * (np.asarray(weights, dtype=np.float64) - 1))
+    off: Floats = (small - np.array(result.values)) / _STEP
+    return off
+
+
+def standard_error(result: Mauve, weights: NDArray[Any]) -> float:
+    """Return √(mean over seeds of the variance of `deviations` + variance between seeds), in points.
+
+    The deviations hold the buckets fixed, but other texts would have made other buckets. How much that
+    matters is what other seeds show, so their variance is added whole, not divided by their number.
+
+    value ± z · se is an interval for the score to be expected of this strategy **at this number of texts and
+    buckets**. It is no interval for the limit of infinitely many texts: MAUVE of histograms from samples is
+    biased downwards, because chance alone makes them differ. That is also why the percentiles of bootstrap
+    replicates will not do. They lie below the score as the score lies below the limit, so that most of their
+    interval misses what it is for (1314 texts of the references' own distribution in 131 even buckets: 96.4
+    is to be expected, the replicates' mean is 88.1, and none of 150 such intervals held 96.4).
+
+    Args:
+        result: As for `replicates`, and defined.
+        weights: How often each prompt was drawn, [R, n], each row of sum n; R is at least 2.
+
+    Raises:
+        ValueError: The score is undefined, or as `replicates`.
+    """
+    if result.value is None:
+        raise ValueError(f"MAUVE is undefined: {result.reason}")
+    within = deviations(result, weights).var(axis=0, ddof=1).mean()
+    between = np.var(result.values, ddof=1) if len(result.values) > 1 else 0.0
+    return float(np.sqrt(within + between))
+
+
+def _why_undefined(p: NDArray[Any], q: NDArray[Any], buckets: int) -> str:
+    if buckets < 2:
+        return f"{buckets} buckets; at least 2 are needed"
+    n, fewest = min(len(p), len(q)), max(FEWEST, FEWEST_PER_BUCKET * buckets)
+    if n < fewest:
+        return f"{n} texts with a reference; for {buckets} buckets at least {fewest} are needed"
+    if not (np.isfinite(p).all() and np.isfinite(q).all()):
+        return "features that are not finite numbers"
+    return ""
+
+
+def _histogram(labels: Labels, buckets: int, weights: Floats | None = None) -> Floats:
+    """Return the share of each bucket: [k], or [R, k] for weights [R, n]."""
+    if weights is None:
+        return np.bincount(labels, minlength=buckets) / len(labels)
+    shares: Floats = weights @ np.eye(buckets)[labels] / weights.sum(1, keepdims=True)
+    return shares
+
+
+def _project(p: NDArray[Any], q: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the points that are clustered, texts before references, [m + n, c]."""
+    if find_spec("sklearn") is None:
+        raise MissingExtraError("metrics", "scikit-learn")
+    from sklearn.decomposition import PCA  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+    from sklearn.preprocessing import normalize  # type: ignore[import-untyped]  # noqa: PLC0415
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 (comes with it)
+
+    unit = normalize(np.vstack([q, p]), norm="l2", axis=1)
+    if (unit == unit[0]).all():
+        return np.zeros((len(unit), 1), dtype=np.float32)  # no variance to have components of
+    with threadpool_limits(1):
+        pca = PCA().fit(unit)  # of all components: such a decomposition draws nothing at random
+        kept = int(np.argmax(np.cumsum(pca.explained_variance_ratio_) >= _VARIANCE_KEPT)) + 1
+        points: NDArray[np.float32] = pca.transform(unit)[:, :kept].astype(np.float32)
+    return points
+
+
+def _cluster(points: NDArray[np.float32], *, texts: int, buckets: int, seed: int) -> Quantised:
+    """Return the buckets of points, the first `texts` of which are the texts'."""
+    faiss = _faiss()
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    # One thread: the sums depend on how many there are, and beside other work they wait for each other (2600
+    # points, 131 buckets, two busy cores: 0.1 s with one thread, 0.8 s with two).
+    with threadpool_limits(1):
+        means = faiss.Kmeans(
+            points.shape[1],
+            buckets,
+            niter=_ITERATIONS,
+            nredo=_REPETITIONS,
+            update_index=True,
+            seed=seed + 2,
+            min_points_per_centroid=1,  # only silences a warning: ten per bucket is the definition
+        )
+        means.train(points)
+        labels = means.index.search(points, 1)[1].reshape(-1).astype(np.int64)
+    return Quantised(p=labels[texts:], q=labels[:texts], buckets=buckets, seed=seed)
+
+
+def _faiss() -> Any:  # noqa: ANN401 (its classes are made at import)
+    if find_spec("faiss") is None:
+        raise MissingExtraError("metrics", "faiss-cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of SWIG's types, on Python 3.12 and later
+        import faiss  # noqa: PLC0415 (an extra)
+    return faiss

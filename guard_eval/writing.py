@@ -1,0 +1,33 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from guard_eval.errors import StudyError
+
+
+def write_whole(path: Path, data: bytes, *, make_folder: bool = False) -> None:
+    """Write a file by way of another one beside it, so that nobody ever reads half of it.
+
+    Args:
+        path: The file.
+        data: All of it.
+        make_folder: Make its folder if there is none.
+
+    Raises:
+        StudyError: The file cannot be written; what stood there before still does.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; mend that and run the command again"
+        ) from error

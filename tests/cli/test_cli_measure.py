@@ -1,0 +1,126 @@
+"""`guard-eval measure`, for a study and for files, as it is typed."""
+
+import csv
+import json
+
+import pytest
+
+TEXTS = [
+    {"prompt": "Once", "reference": "there was a cat who sat on a mat", "text": "a b a b a", "method": "one"},
+    {
+        "prompt": "Then",
+        "reference": "there was a dog who ran away from home",
+        "text": "c c c c c",
+        "method": "one",
+    },
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in TEXTS))
+    return path
+
+
+def test_a_file_without_a_study(run, file, tmp_path):
+    ran = run("measure", "texts.jsonl", "--metrics", "diversity")
+    assert ran.code == 0, ran
+    assert "37.50" in ran.out
+    assert "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2" in ran.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]  # nothing is written unasked
+
+
+def test_the_textbooks_definition_from_a_settings_file(run, file, tmp_path):
+    (tmp_path / "mine.toml").write_text('[metrics]\ndiversity = "textbook"\n')
+    ran = run("measure", "texts.jsonl", "--metrics", "diversity", "--settings", "mine.toml")
+    assert "18.75" in ran.out  # (1/3 + 1/24) / 2
+    assert "textbook|" in ran.out
+
+
+def test_every_table_and_figure(run, file, tmp_path):
+    (tmp_path / "more.jsonl").write_text(
+        "".join(json.dumps({**row, "method": "=two", "text": "x y z w v u"}) + "\n" for row in TEXTS)
+    )
+    asked = ["measure", "texts.jsonl", "more.jsonl", "--metrics", "diversity,coherence,length"]
+    asked += ["--coherence-model", "bundled", "--baseline", "one", "--output", "out"]
+    ran = run(*asked)
+    assert ran.code == 0, ran
+    out = tmp_path / "out"
+    made = {path.name for path in out.iterdir()}
+    assert made >= {f"metrics.{suffix}" for suffix in ("csv", "md", "tex", "html", "json")}
+    assert made >= {"scores.csv", "differences.csv", "scores.sqlite", "figures"}
+    figures = {path.name for path in (out / "figures").iterdir()}
+    assert {"1-diversity-coherence.svg", "1-diversity-coherence.png", "1-coherence.svg"} <= figures
+    with (out / "metrics.csv").open() as table:
+        rows = {row["strategy"]: row for row in csv.DictReader(table)}
+    assert float(rows["one"]["diversity"]) == 37.5
+    assert set(rows) == {"one", "'=two", "human"}  # no formula for a spreadsheet
+    settings = json.loads((out / "metrics.json").read_text())["settings"]
+    assert (settings["coherence_model"], settings["seed"]) == ("bundled", 1)
+    assert "Differences from one" in ran.out
+
+
+def test_a_dry_run_measures_nothing(run, file, tmp_path):
+    ran = run("measure", "texts.jsonl", "--output", "out", "--dry-run")
+    assert ran.code == 0
+    assert "2 texts: 1 strategies, 1 datasets" in ran.out
+    assert "models that read them: gpt2, facebook/opt-2.7b, roberta-large" in ran.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, file, tmp_path):
+    ran = run(
+        "measure",
+        "texts.jsonl",
+        "--metrics",
+        "diversity,coherence",
+        "--coherence-model",
+        "./no",
+        "--output",
+        "o",
+    )
+    assert ran.code == 2
+    assert "37.50" in ran.out
+    assert "coherence could not be measured" in ran.err
+    assert "there is no such folder" in ran.err
+    assert (tmp_path / "o" / "metrics.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere.jsonl"], "nowhere.jsonl"),
+        (["texts.jsonl", "--metrics", "divrsity"], "compute[1]"),
+        (["texts.jsonl", "--metrics", "diversity", "--baseline", "two"], "choose from: one"),
+        (["texts.jsonl", "--settings", "none.toml"], "cannot read none.toml"),
+        (["texts.jsonl", "--prompts", "none.jsonl"], "none.jsonl"),
+    ],
+)
+def test_bad_input(run, file, arguments, says):
+    assert says in run("measure", *arguments).refused()
+
+
+def test_a_studys_settings_are_its_own(run, study):
+    assert "--seed is for files" in run("measure", "small", "--seed", "3").refused()
+
+
+def test_a_study_compared_with_a_baseline(run, paired):
+    ran = run("measure", "small", "--baseline", "greedy", "--metrics", "diversity,length")
+    assert ran.code == 0, ran
+    assert "Differences from greedy" in ran.out
+    assert (paired / "metrics" / "differences.csv").exists()
+    assert "Next: guard-eval pair small" in ran.out
+    again = run("measure", "small", "--metrics", "diversity")
+    assert again.code == 0, again
+    assert not (paired / "metrics" / "differences.csv").exists()
+    assert "'beam(beams=5)' wrote none" in run("measure", "small", "--baseline", "beam").refused()
+
+
+def test_traces_are_drawn(run, study):
+    assert run("generate", "small", "--strategy", "guard", "--trace").code == 0
+    ran = run("measure", "small", "--metrics", "length")
+    assert ran.code == 0, ran
+    names = {path.name for path in (study / "metrics" / "figures").iterdir()}
+    assert {"trace-guard.svg", "traces-guard.png"} <= names
+    assert "Entropy" in (study / "metrics" / "metrics.html").read_text()

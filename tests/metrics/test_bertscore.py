@@ -1,0 +1,325 @@
+"""BERTScore against the package of its authors, on small random encoders, and against hand arithmetic."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    AutoModel,
+    AutoTokenizer,
+    BartConfig,
+    BartModel,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    GPT2Config,
+    GPT2Model,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+    RobertaTokenizer,
+)
+
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.metrics.bertscore import (
+    bertscore,
+    count_truncated,
+    default_layers,
+    keep_layers,
+    signature,
+    token_limit,
+)
+
+MARKS = ["<s>", "<pad>", "</s>", "<unk>"]
+WORDS = [
+    *MARKS,
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "to",
+    "mat",
+    "house",
+    "old",
+    "red",
+    "and",
+    "it",
+    "said",
+]
+SIZES = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "initializer_range": 0.4}
+TEXTS = ["the cat sat on the mat", "a dog ran", "it said the old red house and the mat", "dog"]
+REFERENCES = ["a cat sat on the old mat", "the dog ran to the house", "and it sat", "the cat sat on the mat"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def word_level(limit=None):
+    tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
+    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokens.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
+    length = {} if limit is None else {"model_max_length": limit}
+    return PreTrainedTokenizerFast(tokenizer_object=tokens, **names, **length)
+
+
+def byte_level(**options):
+    tokens = Tokenizer(models.BPE())
+    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokens.train_from_iterator([*TEXTS, *REFERENCES] * 3, trainer)
+    merges = [tuple(pair) for pair in json.loads(tokens.to_str())["model"]["merges"]]
+    return RobertaTokenizer(vocab=tokens.get_vocab(), merges=merges, **options)
+
+
+@pytest.fixture(scope="module")
+def bert():
+    torch.manual_seed(4)
+    config = BertConfig(
+        vocab_size=len(WORDS), num_hidden_layers=3, max_position_embeddings=24, pad_token_id=1, **SIZES
+    )
+    return BertModel(config).eval()
+
+
+@pytest.fixture(scope="module")
+def roberta():
+    torch.manual_seed(4)
+    config = RobertaConfig(vocab_size=330, num_hidden_layers=3, max_position_embeddings=26, **SIZES)
+    return RobertaModel(config).eval()
+
+
+@pytest.fixture(scope="module")
+def bert_folder(bert, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
+    bert.save_pretrained(folder)
+    word_level(limit=24).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def roberta_folder(roberta, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("roberta")
+    roberta.save_pretrained(folder)
+    byte_level(add_prefix_space=True, model_max_length=24).save_pretrained(folder)
+    return str(folder)
+
+
+def theirs(folder, layers, texts=TEXTS, references=REFERENCES):
+    score = pytest.importorskip("bert_score", reason="bert-score is not installed").score
+    scores = score(texts, references, model_type=folder, num_layers=layers, device="cpu", batch_size=3)
+    return torch.stack(scores, dim=1)
+
+
+def ours(model, tokenizer, texts=TEXTS, references=REFERENCES, **options):
+    return torch.tensor(bertscore(model, tokenizer, texts, references, **options))
+
+
+def cut(folder, layers):
+    return keep_layers(AutoModel.from_pretrained(folder).eval(), layers)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_scores_of_the_authors(request, kind, layers):
+    folder = request.getfixturevalue(f"{kind}_folder")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    expected = theirs(folder, layers)
+    torch.testing.assert_close(ours(cut(folder, layers), tokenizer), expected, rtol=0, atol=1e-6)
+    assert expected.std() > 0.01  # the encoder tells texts apart
+
+
+def test_a_tokenizer_that_knows_no_limit(bert_folder):
+    """The package fails on one; ours takes the model's."""
+    tokenizer = word_level()
+    assert tokenizer.model_max_length > 10**9
+    torch.testing.assert_close(
+        ours(cut(bert_folder, 2), tokenizer), theirs(bert_folder, 2), rtol=0, atol=1e-6
+    )
+
+
+def test_the_space_before_the_first_word(roberta_folder):
+    """RoBERTa's first word is tokenised as one within a text, whatever the tokenizer was saved with."""
+    plain = byte_level()
+    assert plain.tokenize("the cat") != plain.tokenize(" the cat")
+    torch.testing.assert_close(
+        ours(cut(roberta_folder, 2), plain), theirs(roberta_folder, 2), rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("tokenizer", [word_level(), byte_level()], ids=["words", "bytes"])
+def test_the_tokenizer_is_left_as_it_was(bert, roberta, tokenizer):
+    model = bert if len(tokenizer) < 50 else roberta
+    before = tokenizer.backend_tokenizer.to_str(), tokenizer.model_max_length
+    bertscore(model, tokenizer, TEXTS, REFERENCES)
+    count_truncated(model, tokenizer, TEXTS)
+    assert (tokenizer.backend_tokenizer.to_str(), tokenizer.model_max_length) == before
+
+
+VECTORS = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
+
+
+class ByHand(torch.nn.Module):
+    """An encoder that gives `the` (1, 0), `a` (0, 2), `cat` (3, 4), and anything else (1, 1)."""
+
+    config = SimpleNamespace(max_position_embeddings=24)
+
+    def __init__(self):
+        super().__init__()
+        table = torch.ones(len(WORDS), 2)
+        table[4:7] = VECTORS
+        self.table = torch.nn.Parameter(table)
+
+    def forward(self, ids, **_):
+        return (self.table[ids].clone(),)
+
+
+def test_scores_by_hand():
+    """Cosines: the–cat .6, a–cat .8, the–a 0; with the marks' (1, 1): the .7071, a .7071, cat 1.4/√2.
+
+    Text `the`, reference `a cat`. The text's word finds the best of (0, .6) and the marks, .7071; the
+    reference's words find 0 and .6, or the marks: .7071 and .9899. Marks match, but count for nothing.
+    """
+    root = 2**-0.5
+    precision, recall = root, (root + 1.4 * root) / 2
+    (scored,) = bertscore(ByHand(), word_level(), ["the"], ["a cat"])
+    assert scored == pytest.approx(
+        (precision, recall, 2 * precision * recall / (precision + recall)), abs=1e-6
+    )
+    assert bertscore(ByHand(), word_level(), ["a cat"], ["a cat"])[0] == pytest.approx((1, 1, 1), abs=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 64])
+def test_batches_do_not_matter(bert, batch_size):
+    texts, references = TEXTS * 3, [*REFERENCES, *REFERENCES[::-1], *TEXTS]
+    alone = torch.cat([ours(bert, word_level(), [t], [r]) for t, r in zip(texts, references, strict=True)])
+    torch.testing.assert_close(
+        ours(bert, word_level(), texts, references, batch_size=batch_size), alone, rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n\t", "</s>", "<s> </s>"])
+def test_texts_without_a_word(bert, nothing, capfd):
+    scores = bertscore(bert, word_level(), ["the cat", nothing, "a dog"], [nothing, "the cat", "a cat"])
+    assert scores[:2] == [None, None]
+    assert scores[2] == pytest.approx(bertscore(bert, word_level(), ["a dog"], ["a cat"])[0], abs=1e-6)
+    assert bertscore(bert, word_level(), [nothing], [nothing]) == [None]
+    assert bertscore(bert, word_level(), [], []) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_limit(bert, roberta):
+    assert token_limit(bert, word_level()) == 24
+    assert token_limit(roberta, byte_level()) == 24  # 26, less the padding's position and the one before
+    assert token_limit(bert, word_level(limit=9)) == 9
+    assert token_limit(SimpleNamespace(config=SimpleNamespace(), named_modules=list), word_level()) > 10**5
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_texts_that_are_too_long(request, kind):
+    """They lose their end; the package does the same where the tokenizer knows its limit."""
+    folder = request.getfixturevalue(f"{kind}_folder")
+    tokenizer = word_level() if kind == "bert" else byte_level()
+    texts = ["the cat " * 40, "a dog", "the cat " * 11]
+    references = ["a dog ran", "it said " * 40, "the cat " * 11]
+    found = ours(cut(folder, 2), tokenizer, texts, references)
+    torch.testing.assert_close(found, theirs(folder, 2, texts, references), rtol=0, atol=1e-6)
+    # Twenty-two words and two marks just fit.
+    assert count_truncated(cut(folder, 2), tokenizer, texts) == 1
+    assert count_truncated(cut(folder, 2), tokenizer, references) == 1
+
+
+def test_progress_adds_up(bert):
+    seen = []
+    bertscore(bert, word_level(), [*TEXTS, ""], [*REFERENCES, "a"], batch_size=4, on_progress=seen.append)
+    assert seen == [1, 2, 2]
+
+
+SMALL = {"vocab_size": 20, "pad_token_id": 0}
+CUT = {
+    "bert": BertModel(BertConfig(num_hidden_layers=3, **SMALL, **SIZES)),
+    "distilbert": DistilBertModel(DistilBertConfig(n_layers=3, dim=16, n_heads=2, hidden_dim=24, **SMALL)),
+    "albert": AlbertModel(AlbertConfig(num_hidden_layers=3, embedding_size=8, **SMALL, **SIZES)),
+    "bart": BartModel(
+        BartConfig(
+            encoder_layers=3,
+            decoder_layers=1,
+            d_model=16,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            bos_token_id=2,
+            eos_token_id=3,
+            decoder_start_token_id=3,
+            **SMALL,
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_the_output_is_that_of_the_layer(kind):
+    model = CUT[kind].eval()
+    ids = torch.tensor([[4, 5, 6, 7]])
+    with torch.no_grad():
+        encoder = model.encoder if kind == "bart" else model
+        expected = encoder(ids, output_hidden_states=True).hidden_states[2]
+        found = keep_layers(model, 2)(ids)[0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_layers_that_are_not_there(bert_folder):
+    for layers in (-1, 4):
+        with pytest.raises(StudyError, match=f"layer {layers}: the model has 3 layers; choose from 0 to 3"):
+            cut(bert_folder, layers)
+    gpt2 = GPT2Model(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=20))
+    with pytest.raises(StudyError, match="cannot tell the layers of a GPT2Model; take an encoder"):
+        keep_layers(gpt2, 1)
+
+
+def test_the_authors_layers():
+    """Table 8 of Zhang et al. has roberta-large at 17 and bert-base-uncased at 9."""
+    pytest.importorskip("bert_score", reason="bert-score is not installed")
+    assert [default_layers(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
+    assert default_layers("FacebookAI/roberta-large") == 17
+    assert default_layers("/models/roberta-large/") == 17
+    with pytest.raises(StudyError, match=r"no layer for the model '\./mine'; say which layer to take"):
+        default_layers("./mine")
+
+
+def test_a_tokenizer_that_cannot_pad(bert):
+    tokenizer = word_level()
+    tokenizer.pad_token = None
+    torch.testing.assert_close(ours(bert, tokenizer), ours(bert, word_level()), rtol=0, atol=1e-6)
+    tokenizer.unk_token = None
+    with pytest.raises(StudyError, match="no token to pad with"):
+        bertscore(bert, tokenizer, TEXTS, REFERENCES)
+
+
+def test_the_signature():
+    assert signature("me/mine", 3, "P") == "bertscore|model:me/mine|layer:3|idf:no|rescaled:no|P"
+
+
+def test_without_the_extra(bert, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bert_score", None)
+    with pytest.raises(MissingExtraError, match=r"'bert-score'.*pip install 'guard-eval\[metrics\]'"):
+        bertscore(bert, word_level(), TEXTS, REFERENCES)

@@ -1,0 +1,128 @@
+"""Features against mauve-text's own, and texts cut to their first tokens."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import VOCABULARY, tiny
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from guard_eval.errors import StudyError
+from guard_eval.metrics.features import first_tokens, hidden_features
+
+TEXTS = [
+    "the cat sat on the mat",
+    "a",
+    "and the dog ran to the old red house , it 's said .",
+    "the dog the dog the dog the dog",
+    " red",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def byte_level(**more):
+    tokens = Tokenizer(models.BPE())
+    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokens.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokens.train_from_iterator(TEXTS * 3, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<|endoftext|>", **more)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return byte_level()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny("gpt2")
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 16])
+def test_the_features_of_mauve_text(model, tokenizer, batch_size):
+    utils = pytest.importorskip("mauve.utils", reason="mauve-text is not installed")
+    ids = [tokenizer.encode(text, return_tensors="pt", truncation=True, max_length=9) for text in TEXTS]
+    expected = utils.featurize_tokens_from_model(model.base_model, ids, 1).numpy()
+    features = hidden_features(model, tokenizer, TEXTS, max_tokens=9, batch_size=batch_size)
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "opt", "mistral"])
+def test_a_batch_equals_one_by_one(kind, tokenizer):
+    model = tiny(kind)
+    alone = np.vstack([hidden_features(model, tokenizer, [text]) for text in TEXTS])
+    np.testing.assert_allclose(hidden_features(model, tokenizer, TEXTS), alone, rtol=0, atol=1e-5)
+
+
+def test_the_last_token_of_the_whole_model(model, tokenizer):
+    ids = tokenizer(TEXTS[0], return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        states = model(ids, output_hidden_states=True).hidden_states[-1]
+    features = hidden_features(model, tokenizer, [TEXTS[0]])
+    np.testing.assert_allclose(features[0], states[0, -1], rtol=0, atol=1e-6)
+
+
+def test_never_more_than_the_context(model, tokenizer):
+    long = " ".join(TEXTS * 20)
+    cut, count = first_tokens(tokenizer, long, 128)  # tiny GPT-2's context
+    assert count == 128
+    both = hidden_features(model, tokenizer, [long, cut])
+    np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(
+        hidden_features(model, tokenizer, [long], max_tokens=4000), hidden_features(model, tokenizer, [long])
+    )
+
+
+def test_special_tokens_as_the_tokenizer_adds_them(model):
+    plain, marked = byte_level(), byte_level()
+    marked.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", 0)]
+    )
+    spelled = hidden_features(model, plain, ["the cat<|endoftext|>"])
+    np.testing.assert_array_equal(hidden_features(model, marked, ["the cat"]), spelled)
+    assert first_tokens(marked, "the cat", 50)[0] == "the cat"
+
+
+def test_a_text_without_a_token(model, tokenizer):
+    with pytest.raises(StudyError, match=r"text 1 of 2 \(''\) has no token.*leave empty texts out"):
+        hidden_features(model, tokenizer, ["a", ""])
+
+
+def test_no_texts(model, tokenizer):
+    assert hidden_features(model, tokenizer, []).shape == (0, 48)
+
+
+def test_progress_adds_up(model, tokenizer):
+    seen = []
+    hidden_features(model, tokenizer, TEXTS, batch_size=2, on_progress=seen.append)
+    assert seen == [2, 2, 1]
+
+
+def test_the_first_tokens_by_hand():
+    words = {word: number for number, word in enumerate(["?", "the", "cat", "sat"])}
+    tokens = Tokenizer(models.WordLevel(words, unk_token="?"))
+    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokens, unk_token="?")
+    assert first_tokens(tokenizer, "the cat  sat the", 3) == ("the cat sat", 3)
+    assert first_tokens(tokenizer, "the cat", 3) == ("the cat", 2)
+    assert first_tokens(tokenizer, "the dog", 3) == ("the ?", 2)
+    assert first_tokens(tokenizer, "", 3) == ("", 0)
+
+
+def test_a_text_within_the_limit_is_left_alone(tokenizer):
+    text = " it 's  old , and red .\n"
+    assert first_tokens(tokenizer, text, 99)[0] == text

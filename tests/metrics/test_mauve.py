@@ -1,0 +1,295 @@
+"""MAUVE against mauve-text, hand arithmetic, and the coverage of its interval."""
+
+import itertools
+import math
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guard_eval.errors import MissingExtraError
+from guard_eval.metrics.mauve import (
+    Mauve,
+    Quantised,
+    area,
+    bucket_count,
+    deviations,
+    mauve,
+    quantise,
+    replicates,
+    standard_error,
+)
+
+
+def oracle():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of SWIG's types, on Python 3.12 and later
+        return pytest.importorskip("mauve", reason="mauve-text is not installed").compute_mauve
+
+
+def features(seed, n, m, d, shift):
+    """Clouds around eight centres, each set with preferences of its own."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(8, d))
+    sets = []
+    for size, tilt in ((n, 0.0), (m, shift)):
+        shares = np.exp(tilt * np.arange(8))
+        chosen = rng.choice(8, size=size, p=shares / shares.sum())
+        sets.append((centres[chosen] + rng.normal(size=(size, d))).astype(np.float32))
+    return sets
+
+
+def shares(labels, buckets):
+    return np.bincount(labels, minlength=buckets) / len(labels)
+
+
+@pytest.mark.parametrize(
+    ("shape", "buckets"),
+    [
+        ((200, 200, 32, 0.0), "auto"),
+        ((200, 200, 32, 0.4), "auto"),
+        ((120, 310, 20, 0.2), "auto"),
+        ((60, 60, 90, 0.8), 5),  # fewer texts than dimensions
+        ((400, 400, 16, 0.3), 100),
+        ((700, 700, 8, 0.2), 2),  # more points per bucket than k-means takes
+    ],
+)
+@pytest.mark.parametrize("seed", [25, 3])
+def test_the_histograms_and_scores_of_mauve_text(shape, buckets, seed):
+    p, q = features(7, *shape)
+    theirs = oracle()(p_features=p, q_features=q, num_buckets=buckets, seed=seed)
+    ours = quantise(p, q, buckets=buckets, seed=seed)
+    assert ours.buckets == theirs.num_buckets
+    np.testing.assert_array_equal(shares(ours.p, ours.buckets), theirs.p_hist)
+    np.testing.assert_array_equal(shares(ours.q, ours.buckets), theirs.q_hist)
+    assert area(theirs.p_hist, theirs.q_hist) == pytest.approx(100 * theirs.mauve, abs=1e-9)
+    result = mauve(p, q, buckets=buckets, seeds=(seed,))
+    assert result.value == pytest.approx(100 * theirs.mauve, abs=1e-9)
+
+
+def test_another_scaling_against_mauve_text():
+    p, q = features(8, 100, 100, 16, 0.5)
+    theirs = oracle()(p_features=p, q_features=q, mauve_scaling_factor=1, seed=25)
+    assert mauve(p, q, scaling=1, seeds=(25,)).value == pytest.approx(100 * theirs.mauve, abs=1e-9)
+
+
+def test_the_mean_over_seeds():
+    p, q = features(9, 150, 150, 24, 0.3)
+    result = mauve(p, q)
+    assert [one.seed for one in result.quantised] == [25, 26, 27, 28, 29]
+    alone = [mauve(p, q, seeds=(seed,)).values[0] for seed in range(25, 30)]
+    assert list(result.values) == alone
+    assert result.value == pytest.approx(sum(alone) / 5)
+    mean = sum(alone) / 5
+    assert result.seed_sd == pytest.approx(math.sqrt(sum((value - mean) ** 2 for value in alone) / 4))
+    assert result.seed_sd > 0
+    assert (result.n, result.buckets, result.reason) == (150, 15, "")
+    assert mauve(p, q, seeds=(25,)).seed_sd is None
+
+
+def test_the_same_features_twice():
+    p, _ = features(10, 100, 100, 16, 0.0)
+    assert mauve(p, p).value == pytest.approx(100, abs=1e-9)
+
+
+def test_sets_that_share_no_bucket():
+    p, _ = features(11, 100, 100, 16, 0.0)
+    result = mauve(p + 100, -p - 100)
+    # exp(-5 KL) is (1 - λ)⁵ and λ⁵: the polygon through 25 of their points, and ∫ (1 - λ)⁵ dλ⁵ = 5!·5!/10!
+    assert result.value == pytest.approx(100 * math.factorial(5) ** 2 / math.factorial(10), abs=0.1)
+
+
+def test_two_buckets_by_hand():
+    p, q = (0.5, 0.5), (0.25, 0.75)
+    points = [(1.0, 0.0)]
+    for step in range(25):
+        weight = 1e-6 + step * (1 - 2e-6) / 24
+        r = [weight * a + (1 - weight) * b for a, b in zip(p, q, strict=True)]
+        to_q = sum(b * math.log(b / c) for b, c in zip(q, r, strict=True))
+        to_p = sum(a * math.log(a / c) for a, c in zip(p, r, strict=True))
+        points.append((math.exp(-5 * to_q), math.exp(-5 * to_p)))
+    points.append((0.0, 1.0))
+    pairs = list(itertools.pairwise(points))
+    from_x = sum((a[0] - b[0]) * (a[1] + b[1]) / 2 for a, b in pairs)
+    from_y = sum((b[1] - a[1]) * (a[0] + b[0]) / 2 for a, b in pairs)
+    assert float(area(p, q)) == pytest.approx(50 * (from_x + from_y), abs=1e-9)
+
+
+counts = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=2, max_size=12).filter(
+    lambda pairs: all(sum(column) for column in zip(*pairs, strict=True))
+)
+
+
+@given(counts)
+def test_area_is_symmetric_and_at_most_100(pairs):
+    p, q = (np.array(column) / sum(column) for column in zip(*pairs, strict=True))
+    value = float(area(p, q))
+    assert 0 < value <= 100 + 1e-9
+    assert float(area(q, p)) == pytest.approx(value, abs=1e-9)
+    assert float(area(p, p)) == pytest.approx(100, abs=1e-9)
+    assert area(np.stack([p, q, p]), np.stack([q, q, p])) == pytest.approx([value, 100, 100], abs=1e-9)
+
+
+def test_many_replicates_are_fast():
+    rng = np.random.default_rng(1)
+    p, q = rng.dirichlet(np.ones(131), size=(2, 2000))
+    start = time.process_time()
+    area(p, q)
+    assert time.process_time() - start < 2
+
+
+def test_the_number_of_buckets():
+    """Python rounds halves to even, and so does the authors' package."""
+    assert [bucket_count(n, 2000, "auto") for n in (3, 25, 35, 1314)] == [2, 2, 4, 131]
+    assert bucket_count(50, 40, 7) == 7
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "buckets", "reason"),
+    [
+        (19, 100, "auto", "19 texts with a reference; for 2 buckets at least 20 are needed"),
+        (0, 0, "auto", "0 texts with a reference"),
+        (100, 99, 50, "99 texts with a reference; for 50 buckets at least 100 are needed"),
+        (100, 100, 1, "1 buckets; at least 2"),
+    ],
+)
+def test_too_few_texts(n, m, buckets, reason):
+    result = mauve(np.ones((n, 4)), np.ones((m, 4)), buckets=buckets)
+    assert result.value is None
+    assert (result.values, result.seed_sd, result.quantised) == ((), None, ())
+    assert reason in result.reason
+    assert replicates(result, np.ones((3, n))).shape == (3, 0)
+    with pytest.raises(ValueError, match="MAUVE is undefined"):
+        standard_error(result, np.ones((3, n)))
+
+
+def test_as_many_texts_as_are_needed():
+    p, q = features(12, 20, 20, 6, 0.0)
+    assert mauve(p, q).value is not None
+    assert mauve(p, q, buckets=10).value is not None
+
+
+def test_features_that_are_no_numbers():
+    p, q = features(13, 40, 40, 6, 0.0)
+    q[3, 2] = np.nan
+    assert "not finite" in mauve(p, q).reason
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3])
+def test_features_without_variance(value):
+    same = np.full((40, 6), value, dtype=np.float32)
+    assert mauve(same, same).value == pytest.approx(100, abs=1e-9)
+
+
+def test_fewer_different_texts_than_buckets():
+    p, q = (
+        np.tile(np.eye(6, dtype=np.float32)[:2], (50, 1)),
+        np.tile(np.eye(6, dtype=np.float32)[2], (100, 1)),
+    )
+    value = mauve(p, q).value
+    assert value is not None
+    assert 0 < value < 1
+
+
+def test_the_same_whatever_runs_beside_it(capfd):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    p, q = features(14, 300, 300, 48, 0.3)
+    before, results = faiss.omp_get_max_threads(), []
+    try:
+        for threads in (1, 2, 4):
+            faiss.omp_set_num_threads(threads)
+            results.append(mauve(p, q).values)
+            assert faiss.omp_get_max_threads() == threads
+    finally:
+        faiss.omp_set_num_threads(before)
+    assert results[0] == results[1] == results[2]
+    assert capfd.readouterr() == ("", "")  # faiss does not complain of few points either
+
+
+@pytest.mark.parametrize(("package", "named"), [("faiss", "faiss-cpu"), ("sklearn", "scikit-learn")])
+def test_without_the_extra(monkeypatch, package, named):
+    monkeypatch.setitem(sys.modules, package, None)
+    p, q = features(15, 30, 30, 6, 0.0)
+    with pytest.raises(MissingExtraError, match=rf"'{named}'.*pip install 'guard-eval\[metrics\]'"):
+        mauve(p, q)
+
+
+def labelled(p, q, buckets, seeds=1):
+    quantised = tuple(Quantised(p=p, q=q, buckets=buckets, seed=seed) for seed in range(seeds))
+    value = float(area(shares(p, buckets), shares(q, buckets)))
+    return Mauve(
+        value=value,
+        values=(value,) * seeds,
+        seed_sd=None,
+        n=len(p),
+        buckets=buckets,
+        quantised=quantised,
+        scaling=5.0,
+    )
+
+
+def test_replicates_by_hand():
+    """Drawing prompts 0, 0, 3 is a set of three; drawing each once is the score itself."""
+    result = labelled(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 2]), 3, seeds=2)
+    drawn = replicates(result, np.array([[2, 0, 0, 1], [1, 1, 1, 1], [0, 5, 0, 0]]))
+    expected = [
+        area([2 / 3, 1 / 3, 0], [2 / 3, 0, 1 / 3]),
+        area([0.5, 0.5, 0], [0.25, 0.25, 0.5]),
+        area([1, 0, 0], [0, 1, 0]),
+    ]
+    np.testing.assert_allclose(drawn, np.stack([expected, expected], axis=1), rtol=0, atol=1e-9)
+
+
+def test_the_standard_error_by_hand():
+    p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
+    one, other = (Quantised(p=a, q=b, buckets=2, seed=0) for a, b in ((p, q), (p, p)))
+    values = (float(area([0.5, 0.5], [0.25, 0.75])), 100.0)
+    result = Mauve(
+        value=sum(values) / 2,
+        values=values,
+        seed_sd=None,
+        n=4,
+        buckets=2,
+        quantised=(one, other),
+        scaling=5.0,
+    )
+    weights = np.array([[1, 1, 1, 1], [0, 2, 1, 1]])
+    # A tenth of the way to the second draw, the weights are (.9, 1.1, 1, 1): histograms (½, ½) and (.225,
+    # .775). The second quantisation's agree in any draw.
+    step = 10 * (float(area([0.5, 0.5], [0.225, 0.775])) - values[0])
+    np.testing.assert_allclose(deviations(result, weights), [[0, 0], [step, 0]], rtol=0, atol=1e-9)
+    within, between = (step**2 / 2 + 0) / 2, (values[0] - values[1]) ** 2 / 2
+    assert standard_error(result, weights) == pytest.approx(math.sqrt(within + between), abs=1e-9)
+
+
+def test_weights_of_another_number_of_prompts():
+    result = labelled(np.array([0, 1]), np.array([0, 1]), 2)
+    with pytest.raises(ValueError, match="2 references, 2 texts and 3 weights"):
+        replicates(result, np.ones((4, 3)))
+    with pytest.raises(ValueError, match="2 references, 1 texts"):
+        replicates(labelled(np.array([0, 1]), np.array([0]), 2), np.ones((4, 2)))
+
+
+@pytest.mark.parametrize("tilt", [0.02, 0.06, 0.12])  # scores of about 95, 86 and 56 are to be expected
+def test_coverage_where_the_truth_is_known(tilt):
+    """Value ± 1.96 standard errors holds the expected score; the percentiles of the replicates do not."""
+    rng = np.random.default_rng(5)
+    buckets, n, studies = 30, 300, 200
+    p, q = np.ones(buckets) / buckets, np.exp(tilt * np.arange(buckets))
+    q /= q.sum()
+    scores = area(*(rng.multinomial(n, law, size=20_000) / n for law in (p, q)))
+    truth, held, percentiles, errors = scores.mean(), 0, 0, []
+    for _ in range(studies):
+        result = labelled(rng.choice(buckets, n, p=p), rng.choice(buckets, n, p=q), buckets)
+        weights = rng.multinomial(n, np.ones(n) / n, size=100)
+        errors.append(standard_error(result, weights))
+        held += abs(result.value - truth) <= 1.96 * errors[-1]
+        low, high = np.quantile(replicates(result, weights), [0.025, 0.975])
+        percentiles += low <= truth <= high
+    assert np.mean(errors) == pytest.approx(scores.std(), rel=0.3)
+    assert 0.9 <= held / studies <= 0.99
+    assert percentiles / studies < 0.8

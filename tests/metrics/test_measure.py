@@ -1,0 +1,226 @@
+"""A whole measurement: values by hand, intervals, comparisons, and what cannot be measured."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.generations import HUMAN, Generation
+from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.groups import group, human
+from guard_eval.metrics.measure import measure
+from guard_eval.metrics.scores import OVERALL
+from guard_eval.study import Metrics
+
+TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "speed"]
+
+
+class NoModels:
+    """Models that must not be asked for."""
+
+    def causal(self, name):
+        raise StudyError(f"cannot load the model {name!r}")
+
+    encoder = causal
+
+
+def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
+    made = Generation(
+        prompt_id=prompt,
+        dataset=dataset,
+        strategy=strategy,
+        text=text,
+        prompt=f"prompt {prompt}",
+        reference="people wrote this text here",
+        tokens=7,
+        ended=True,
+        seconds=0.5,
+        batch=2,
+        device="cpu",
+    )
+    return replace(made, **changes)
+
+
+def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
+    return measure(
+        texts,
+        Metrics(compute=compute, **{"replicates": 200, "permutations": 199, **settings}),
+        seed=3,
+        models=NoModels(),
+        cache=ScoreCache(),
+        baseline=baseline,
+    )
+
+
+def find(results, metric, strategy="guard", dataset="d"):
+    (one,) = (
+        score
+        for score in results.scores
+        if (score.metric, score.strategy, score.dataset) == (metric, strategy, dataset)
+    )
+    return one
+
+
+TWO = [
+    generation("a b a b a", tokens=6, seconds=0.5, ended=True),
+    generation("c c c c c", prompt="p2", tokens=8, seconds=0.2, ended=False),
+]
+
+
+def test_values_by_hand():
+    results = measured(TWO).results
+    assert find(results, "diversity").value == 37.5
+    assert [find(results, f"rep_{n}").value for n in (2, 3, 4)] == [50.0, 25.0, 0.0]
+    assert find(results, "words").value == 5
+    assert find(results, "tokens").value == 7
+    assert find(results, "ended").value == 50
+    assert find(results, "tokens_per_second").value == pytest.approx(14 / 0.7)
+    assert find(results, "seconds_per_text").value == pytest.approx(0.35)
+    assert find(results, "distinct_1").value == pytest.approx(100 * 3 / 10)
+    assert find(results, "diversity", HUMAN).value == 100.0
+    assert results.speed["d", "guard"] == "cpu, up to 2 at once"
+
+
+def test_the_textbooks_diversity_by_hand():
+    # 2/4 · 2/3 · 2/2 = 1/3 and 1/4 · 1/3 · 1/2 = 1/24, of which the mean is 18.75 %.
+    score = find(measured(TWO, compute=["diversity"], diversity="textbook").results, "diversity")
+    assert score.value == pytest.approx(18.75)
+    assert score.signature.startswith("textbook")
+
+
+def test_people_are_not_timed():
+    strategies = {score.metric: score.strategy for score in measured(TWO).results.scores}
+    assert strategies["tokens_per_second"] == "guard"
+    assert {s.strategy for s in measured(TWO).results.scores if s.metric == "words"} == {"guard", HUMAN}
+
+
+def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh"):
+    rng = np.random.default_rng(seed)
+    return [
+        generation(
+            " ".join(rng.choice(list(letters), size=words)),
+            prompt=f"p{i:02}",
+            strategy=strategy,
+            dataset=dataset,
+        )
+        for i in range(prompts)
+    ]
+
+
+def test_intervals_are_the_bootstraps():
+    results = measured(many("guard", 1), replicates=4000).results
+    score = find(results, "diversity")
+    assert score.low < score.value < score.high
+    words = find(results, "words")
+    assert (words.low, words.high) == (12, 12)
+    assert find(results, "tokens_per_second").low is None
+    assert "one batch" in find(results, "tokens_per_second").note
+
+
+def test_the_order_of_texts_and_other_strategies_change_nothing():
+    texts, others = many("guard", 1), many("greedy", 2)
+    one = measured(texts + others).results
+    other = measured(others[::-1] + texts[::-1]).results
+    assert {s.metric: s for s in one.scores if s.strategy == "guard"} == {
+        s.metric: s for s in other.scores if s.strategy == "guard"
+    }
+    alone = measured(texts).results
+    assert find(alone, "diversity") == find(one, "diversity")
+
+
+def test_a_difference_has_its_interval_test_and_correction():
+    texts = many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3)
+    results = measured(texts, compute=["diversity", "length"], baseline="guard", permutations=999).results
+    by_name = {(one.metric, one.strategy): one for one in results.differences}
+    dull, same = by_name["diversity", "dull"], by_name["diversity", "same"]
+    assert dull.value == pytest.approx(
+        find(results, "diversity", "dull").value - find(results, "diversity").value, abs=0.02
+    )
+    assert dull.high < 0
+    assert dull.p_value == 0.001  # the least that 999 exchanges can give
+    assert (dull.p_holm, dull.family) == (0.002, 2)
+    assert same.low < 0 < same.high
+    assert same.p_value > 0.01
+    assert by_name["words", "same"].value == 0
+    assert by_name["words", "same"].p_value == 1
+    assert {one.strategy for one in results.differences} == {"dull", "same"}
+
+
+def test_only_prompts_that_both_continued_are_compared():
+    texts = many("guard", 1, words=12) + many("short", 2, words=6, prompts=20)
+    (difference,) = measured(texts, compute=["length"], baseline="guard").results.differences[:1]
+    assert (difference.metric, difference.n, difference.value) == ("words", 20, -6)
+    counts = find(measured(texts).results, "words", "short").counts
+    assert counts == {"prompt not continued": 10}
+
+
+def test_datasets_and_their_mean():
+    texts = many("guard", 1, words=10, dataset="news") + many(
+        "guard", 2, words=20, dataset="tales", prompts=10
+    )
+    results = measured(texts, compute=["length", "diversity"]).results
+    whole = find(results, "words", dataset=OVERALL)
+    assert whole.value == 15  # each dataset of the same weight, not each text
+    news, tales = (find(results, "diversity", dataset=name) for name in ("news", "tales"))
+    whole = find(results, "diversity", dataset=OVERALL)
+    assert whole.value == pytest.approx((news.value + tales.value) / 2)
+    assert whole.low < whole.value < whole.high
+    assert whole.high - whole.low < tales.high - tales.low
+
+
+def test_several_texts_of_a_prompt_are_resampled_together():
+    once = many("guard", 1, words=8)
+    one, twice = (find(measured(texts).results, "diversity") for texts in (once, once + once))
+    assert (one.n, twice.n) == (30, 60)
+    # To have every text twice tells nothing new: the interval stays as wide.
+    assert (twice.value, twice.low, twice.high) == pytest.approx((one.value, one.low, one.high))
+
+
+def test_what_cannot_be_measured_is_said_and_the_rest_is_measured():
+    found = measured(TWO, compute=["diversity", "coherence", "perplexity", "mauve", "bertscore"])
+    assert find(found.results, "diversity").value == 37.5
+    assert len(found.failures) == 3
+    assert found.failures[0].startswith("coherence and perplexity could not be measured: cannot load")
+    without = measured([replace(one, reference=None) for one in TWO], compute=["mauve", "length"])
+    assert without.failures == ()
+    assert without.results.warnings == (
+        "mauve: not measured, as no text has a reference to be compared with",
+    )
+    assert {score.strategy for score in without.results.scores} == {"guard"}
+
+
+def test_counts_stand_beside_the_score():
+    texts = [*TWO, generation("", prompt="p3"), generation("a b", prompt="p4", flaws=("not UTF-8",))]
+    score = find(measured(texts).results, "diversity")
+    assert score.counts == {"not UTF-8": 1, "empty": 1, "shorter than five words": 2}
+    assert score.value == 37.5  # too short to have an n-gram that counts
+
+
+def test_nothing_but_empty_texts():
+    results = measured([generation("")]).results
+    score = find(results, "diversity")
+    assert (score.value, score.low) == (None, None)
+    assert score.note
+    assert find(results, "words").value == 0
+
+
+def test_references_are_taken_once_a_prompt_and_not_all_need_one():
+    texts = [*TWO, *(replace(one, strategy="greedy") for one in TWO)]
+    texts[1] = replace(texts[1], reference=None)
+    texts[3] = replace(texts[3], reference=None)
+    (people,) = human(group(texts))
+    assert [text.prompt_id for text in people.texts] == ["p1"]
+    assert measured(texts).results.warnings == ("d: 1 of 2 prompts have a reference",)
+
+
+def test_a_strategy_named_like_people_is_refused():
+    with pytest.raises(StudyError, match="stands for the references"):
+        measured([generation("x", strategy=HUMAN)])
+
+
+def test_an_unknown_baseline_names_the_known():
+    with pytest.raises(StudyError, match="'beam' wrote none of the texts; choose from: guard"):
+        measured(TWO, baseline="beam")
+    with pytest.raises(StudyError, match="no texts"):
+        measured([])

@@ -1,0 +1,256 @@
+"""Metrics that a model takes: the same numbers as from the metric itself, asked for once."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from guard_eval.demo import PROMPTS
+from guard_eval.engines.lazy import LazyModel
+from guard_eval.engines.loading import load, load_encoder
+from guard_eval.errors import StudyError
+from guard_eval.generations import HUMAN, Generation
+from guard_eval.metrics.bertscore import bertscore, keep_layers
+from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.coherence import log_likelihoods
+from guard_eval.metrics.features import first_tokens, hidden_features
+from guard_eval.metrics.mauve import mauve
+from guard_eval.metrics.measure import measure
+from guard_eval.study import BUNDLED, Metrics, locate_model
+
+pytest.importorskip("faiss", reason="MAUVE needs faiss: pip install 'guard-eval[metrics]'")
+
+LOCATION = locate_model(BUNDLED, PROMPTS.parent)
+LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-8").splitlines()]
+QUICK = {"replicates": 100, "permutations": 99}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return load(LOCATION, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
+    words = ["<s>", "<pad>", "</s>", "<unk>", *sorted({word for line in LINES for word in line.split()})]
+    tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokens.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
+    PreTrainedTokenizerFast(tokenizer_object=tokens, **names).save_pretrained(folder)
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "num_hidden_layers": 2}
+    BertModel(BertConfig(vocab_size=len(words), pad_token_id=1, **sizes)).save_pretrained(folder)
+    return folder
+
+
+class Counted:
+    """Models that say how often they were loaded, and may refuse."""
+
+    def __init__(self, encoder="", *, refuse=False):
+        self.loads, self.refuse, self.folder = 0, refuse, str(encoder)
+
+    def _load(self, loader):
+        def counted(*args, **options):
+            if self.refuse:
+                raise StudyError("loaded although everything is known")
+            self.loads += 1
+            return loader(*args, **options)
+
+        return counted
+
+    def causal(self, name):
+        return LazyModel(self._load(load), LOCATION, name, "float32", "cpu")
+
+    def encoder(self, name):
+        return LazyModel(self._load(load_encoder), self.folder, name, "float32", "cpu")
+
+
+def texts_of(strategy, count, words, seed):
+    """Words of the prompts, shuffled: texts of a vocabulary that all models here know."""
+    rng = np.random.default_rng(seed)
+    known = [word for line in LINES for word in line.split()]
+    return [
+        Generation(
+            prompt_id=f"p{i:02}",
+            dataset="tales",
+            strategy=strategy,
+            text=" ".join(rng.choice(known, size=words)),
+            prompt=LINES[i % len(LINES)],
+            reference=" ".join(np.random.default_rng(1000 + i).choice(known, size=words)),
+        )
+        for i in range(count)
+    ]
+
+
+def run(texts, models, cache=None, **settings):
+    return measure(
+        texts, Metrics(**{**QUICK, **settings}), seed=1, models=models, cache=cache or ScoreCache()
+    )
+
+
+def find(measured, metric, strategy):
+    (one,) = (s for s in measured.results.scores if (s.metric, s.strategy) == (metric, strategy))
+    return one
+
+
+def likelihoods(bundled, prompts, texts):
+    found = {}
+    for batch in log_likelihoods(bundled.model, bundled.tokenizer, prompts, texts, batch_size=1):
+        found |= batch
+    return [found[place] for place in range(len(texts))]
+
+
+def test_coherence_and_perplexity_are_those_of_each_text(bundled):
+    texts = texts_of("guard", 6, 15, 1) + texts_of("greedy", 6, 25, 2)
+    models = Counted()
+    found = run(texts, models, compute=["coherence", "perplexity"])
+    assert not found.failures
+    assert models.loads == 1  # for both strategies and for people
+    for strategy in ("guard", "greedy"):
+        mine = [one for one in texts if one.strategy == strategy]
+        alone = likelihoods(bundled, [one.prompt for one in mine], [one.text for one in mine])
+        score = find(found, "coherence", strategy)
+        assert score.value == pytest.approx(np.mean([one.mean for one in alone]), abs=1e-5)
+        total, tokens = sum(one.total for one in alone), sum(one.tokens for one in alone)
+        assert find(found, "perplexity", strategy).value == pytest.approx(math.exp(-total / tokens), rel=1e-5)
+        assert score.low < score.value < score.high
+    assert "different references of 6 prompts" in found.results.warnings[0]  # one of 15 words, one of 25
+    people = likelihoods(bundled, [one.prompt for one in texts[:6]], [one.reference for one in texts[:6]])
+    assert find(found, "coherence", HUMAN).value == pytest.approx(
+        np.mean([one.mean for one in people]), abs=1e-5
+    )
+    assert "float32" in find(found, "coherence", HUMAN).signature
+
+
+def test_what_is_known_is_not_asked_again(tmp_path, encoder_folder):
+    texts = texts_of("guard", 24, 30, 1)
+    settings = {
+        "compute": ["coherence", "mauve", "bertscore"],
+        "mauve_tokens": 8,
+        "mauve_seeds": 2,
+        "bertscore_layer": 2,
+    }
+    first = ScoreCache(tmp_path / "scores.sqlite")
+    once = run(texts, Counted(encoder_folder), first, **settings)
+    first.close()
+    assert not once.failures
+    second = ScoreCache(tmp_path / "scores.sqlite")
+    again = run(texts, Counted(encoder_folder, refuse=True), second, **settings)
+    assert again == once
+    more = run(
+        texts_of("greedy", 2, 10, 5), Counted(encoder_folder, refuse=True), second, compute=["coherence"]
+    )
+    assert more.failures == ("coherence could not be measured: loaded although everything is known",)
+    second.close()
+
+
+def test_a_run_that_is_stopped_goes_on(tmp_path):
+    texts = texts_of("guard", 12, 20, 1)
+    path = tmp_path / "scores.sqlite"
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(stage, done, _total):
+        if stage == "coherence" and done:
+            raise StoppedError
+
+    cache = ScoreCache(path)
+    with pytest.raises(StoppedError):
+        measure(
+            texts,
+            Metrics(compute=["coherence"], **QUICK),
+            seed=1,
+            models=Counted(),
+            cache=cache,
+            progress=stop,
+        )
+    cache.close()
+    told = []
+    cache = ScoreCache(path)
+    measure(
+        texts,
+        Metrics(compute=["coherence"], **QUICK),
+        seed=1,
+        models=Counted(),
+        cache=cache,
+        progress=lambda stage, done, total: told.append((stage, done, total)),
+    )
+    cache.close()
+    kept, *rest = [done for stage, done, _ in told if stage == "coherence"]
+    assert kept > 0
+    assert kept + sum(rest) == 24  # with the references
+
+
+def test_mauve_is_that_of_the_features_of_full_length(bundled):
+    texts = texts_of("guard", 40, 30, 1)
+    texts[3] = Generation(**{**{f: getattr(texts[3], f) for f in texts[3].__slots__}, "text": "too short"})
+    found = run(texts, Counted(), compute=["mauve"], mauve_tokens=16, mauve_seeds=2, mauve_buckets=4)
+    assert not found.failures
+    score = find(found, "mauve", "guard")
+    full = [one for one in texts if one.text != "too short"]
+    sides = [
+        [first_tokens(bundled.tokenizer, text, 16)[0] for text in side]
+        for side in ([one.reference for one in full], [one.text for one in full])
+    ]
+    p, q = (hidden_features(bundled.model, bundled.tokenizer, side) for side in sides)
+    assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
+    assert score.counts == {"text or reference shorter than 16 tokens": 1}
+    assert "39 texts: below 1000" in score.note
+    assert score.low < score.value < score.high
+    assert find(found, "mauve", HUMAN).value == 100
+    assert "buckets:4|c:5|seeds:25-26" in score.signature
+
+
+def test_too_few_texts_for_mauve_say_so():
+    score = find(
+        run(texts_of("guard", 5, 30, 1), Counted(), compute=["mauve"], mauve_tokens=4), "mauve", "guard"
+    )
+    assert score.value is None
+    assert "at least" in score.note
+
+
+def test_bertscore_is_that_of_each_pair(encoder_folder):
+    texts = texts_of("guard", 5, 12, 1)
+    found = run(texts, Counted(encoder_folder), compute=["bertscore"], bertscore_layer=1)
+    assert not found.failures
+    loaded = load_encoder(str(encoder_folder), device="cpu")
+    alone = bertscore(
+        keep_layers(loaded.model, 1),
+        loaded.tokenizer,
+        [one.text for one in texts],
+        [one.reference for one in texts],
+    )
+    score = find(found, "bertscore", "guard")
+    assert score.value == pytest.approx(100 * np.mean([f1 for _, _, f1 in alone]), abs=1e-3)
+    assert "layer:1" in score.signature
+
+
+def test_an_encoder_without_a_known_layer_asks_for_one(encoder_folder):
+    found = run(
+        texts_of("guard", 2, 5, 1), Counted(encoder_folder), compute=["bertscore"], bertscore_model="b"
+    )
+    assert "say which layer" in found.failures[0]
+
+
+def test_texts_without_a_prompt_have_no_coherence():
+    texts = [Generation(prompt_id="1", dataset="d", strategy="s", text="once upon a time")]
+    score = find(run(texts, Counted(), compute=["coherence"]), "coherence", "s")
+    assert (score.value, score.note) == (None, "no text has a prompt")
+    assert score.counts == {"without a prompt": 1}
