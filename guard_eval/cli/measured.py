@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from guard_eval.cli.console import say, say_table
+from guard_eval.generations import HUMAN
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
 
 SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
@@ -61,22 +63,21 @@ def _cell(score: Score | None, *, star: bool) -> str:
 
 def _show_differences(differences: Sequence[Difference]) -> None:
     shown = [one for one in differences if one.metric in COMPARED and one.value is not None]
-    if not shown:
-        return
-    say(f"\nDifferences from {shown[0].baseline}, {shown[0].level:.0%} intervals over prompts")
-    say_table(
-        ["dataset", "strategy", "metric", "difference", "from", "to", "p (Holm)"],
-        [
+    for dataset in dict.fromkeys(one.dataset for one in shown):
+        say(f"\n{dataset}: differences from {shown[0].baseline}, {shown[0].level:.0%} intervals over prompts")
+        say_table(
+            ["metric", "strategy", "difference", "from", "to", "p (Holm)"],
             [
-                one.dataset,
-                one.strategy,
-                METRICS[one.metric].label,
-                *(_number(one, value) for value in (one.value, one.low, one.high)),
-                "" if one.p_holm is None else _p(one.p_holm),
-            ]
-            for one in shown
-        ],
-    )
+                [
+                    METRICS[one.metric].label,
+                    one.strategy,
+                    *(_number(one, value) for value in (one.value, one.low, one.high)),
+                    "" if one.p_holm is None else _p(one.p_holm),
+                ]
+                for one in shown
+                if one.dataset == dataset
+            ],
+        )
 
 
 def _number(one: Difference, value: float | None) -> str:
@@ -90,28 +91,31 @@ def _p(value: float) -> str:
 def _show_definitions(results: Results, metrics: Sequence[str]) -> None:
     say()
     for name in metrics:
-        signatures = dict.fromkeys(
-            one.signature for one in results.scores if one.metric == name and one.strategy != "human"
-        )
-        for signature in signatures:
-            say(f"{METRICS[name].label}: {signature}")
+        signatures = [one.signature for one in results.scores if one.metric == name and one.strategy != HUMAN]
+        say(f"{METRICS[name].label}: {_joined(signatures)}")
     for one in results.scores:
         if one.counts and one.metric == metrics[0]:
             said = ", ".join(f"{count} {what}" for what, count in one.counts.items())
             say(f"{one.dataset}, {one.strategy}: {said}")
-    for warning in dict.fromkeys([*results.warnings, *_notes(results.scores)]):
+        if (
+            one.metric in metrics
+            and one.value is None
+            and one.strategy != HUMAN
+            and one.note != "not recorded"
+        ):
+            say(f"{one.dataset}, {one.strategy}, {METRICS[one.metric].label}: {one.note}")
+    for warning in results.warnings:
         say(warning)
 
 
-def _notes(scores: Sequence[Score]) -> list[str]:
-    """Return why values are missing, and MAUVE's remarks, which nobody should overlook."""
-    return [
-        f"{one.dataset}, {one.strategy}, {METRICS[one.metric].label}: {one.note}"
-        for one in scores
-        if one.note
-        and (one.metric == "mauve" or (one.value is None and one.note != "not recorded"))
-        and one.strategy != "human"
-    ]
+def _joined(signatures: Sequence[str]) -> str:
+    """Return one signature for several: where they differ, every value.
+
+    >>> _joined(["mauve|buckets:15|c:5", "mauve|buckets:16|c:5"])
+    'mauve|buckets:15, buckets:16|c:5'
+    """
+    fields = zip_longest(*(signature.split("|") for signature in dict.fromkeys(signatures)), fillvalue="")
+    return "|".join(", ".join(dict.fromkeys(values)) for values in fields)
 
 
 def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:

@@ -48,6 +48,7 @@ class _Job:
         models: Where models come from.
         output: Folder of tables, figures and scores already taken; None to print only.
         traces: Files of traces to draw.
+        remarks: What a reader must know of the texts.
     """
 
     generations: Sequence[Generation]
@@ -57,6 +58,7 @@ class _Job:
     models: _Models
     output: Path | None
     traces: Sequence[Path] = ()
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,20 @@ def measure_study(study: Study, chosen: Chosen, *, dry_run: bool = False) -> Non
             models=models,
             output=study.metrics,
             traces=[path for path in traces if path.exists()],
+            remarks=_own_scorer(study, wanted),
         ),
         dry_run=dry_run,
     )
+
+
+def _own_scorer(study: Study, settings: Metrics) -> list[str]:
+    """Say so where the model that wrote the texts is the one that scores them."""
+    writer, scorer = study.settings.model.name, settings.coherence_model
+    asked = {"coherence", "perplexity"} & set(settings.compute)
+    if not asked or study.locate_model(writer) != study.locate_model(scorer):
+        return []
+    own = f"{' and '.join(sorted(asked))}: {scorer} scores what it wrote itself"
+    return [f"{own}, so greedy decoding and beam search lead by construction; name another coherence_model"]
 
 
 def measure_files(
@@ -229,6 +242,7 @@ def _run(job: _Job, *, dry_run: bool) -> None:
             models=job.models,
             cache=cache,
             baseline=job.baseline,
+            remarks=job.remarks,
             progress=told,
         )
     show(measured.results)

@@ -7,7 +7,6 @@ construction; a table therefore always says which model scored. Perplexity comes
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -168,12 +167,3 @@ def _log_p(logits: Tensor, wanted: Tensor) -> Tensor:
     logits = logits.float()
     chosen = logits.gather(1, wanted[:, None])[:, 0]
     return (chosen - logits.logsumexp(-1)).double().sum()
-
-
-def perplexity(total: float, tokens: float) -> float:
-    """Return exp(−Σ log p / tokens) of sums over texts.
-
-    >>> perplexity(-2 * math.log(7), 2)
-    7.0
-    """
-    return math.exp(-total / tokens)

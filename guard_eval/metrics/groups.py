@@ -106,7 +106,7 @@ def human(groups: Sequence[Group]) -> list[Group]:
                 seconds=None,
                 batch=None,
                 device=None,
-                flaws=("several different references",) if text.prompt_id in differing else (),
+                flaws=("reference differs between strategies",) if text.prompt_id in differing else (),
             )
             for _, text in sorted(texts.items())
         )

@@ -18,9 +18,6 @@ from guard_eval.metrics.outcomes import Bare, Outcome, Spread
 from guard_eval.records import content_id
 from guard_eval.study import Metrics
 
-ENOUGH = 1000
-"""Texts below which MAUVE is warned of: its authors advise a few thousand."""
-
 
 def mauve_outcomes(
     groups: Sequence[Group],
@@ -138,14 +135,13 @@ def _mauve(
         )
     noise = 0.0 if result.seed_sd is None else result.seed_sd**2
     spread = f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}"
-    few = f"{len(chosen)} texts: below {ENOUGH} it says little" if len(chosen) < ENOUGH else ""
     drawn = weights[:, group.places[chosen]]
     return Spread(
         metric="mauve",
         value=result.value,
         n=len(chosen),
         counts=counts,
-        note="; ".join(part for part in (spread, few) if part),
+        note=spread,
         signature=signature,
         replicates=result.value + deviations(result, drawn).mean(axis=1),
         noise=noise,

@@ -15,11 +15,14 @@ from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.compared import differences
 from guard_eval.metrics.groups import Group, group, human
 from guard_eval.metrics.models import Found, Models, Progress
-from guard_eval.metrics.outcomes import Bare, Outcome
+from guard_eval.metrics.outcomes import Bare, Outcome, Spread
 from guard_eval.metrics.resampled import Resampling, scores
 from guard_eval.metrics.scores import METRICS, Results
 from guard_eval.metrics.text_outcomes import made_on, text_outcomes
 from guard_eval.study import Metrics
+
+ENOUGH_FOR_MAUVE = 1000
+"""Texts below which MAUVE is warned of: its authors advise a few thousand."""
 
 _AGAINST_PEOPLE = {"mauve", "bertscore"}
 _PACKAGES = (
@@ -50,6 +53,7 @@ def measure(
     models: Models,
     cache: ScoreCache,
     baseline: str | None = None,
+    remarks: Sequence[str] = (),
     progress: Progress = lambda _stage, _done, _total: None,
 ) -> Measured:
     """Return every metric that `settings` ask for, of each strategy on each dataset, and of the references.
@@ -64,6 +68,7 @@ def measure(
         models: Where models come from; asked only for metrics that need one.
         cache: What models said before.
         baseline: The strategy that others are compared with.
+        remarks: What the caller knows of the texts that a reader must know, in sentences.
         progress: Told how far it is.
 
     Raises:
@@ -107,7 +112,7 @@ def measure(
         failure for names, job in jobs if (failure := _add(found, people, settings.compute, names, job))
     ]
     outcomes = _in_order(found, groups, people)
-    warnings = [*_warnings(groups, people), *_unequal_buckets(outcomes)]
+    warnings = [*remarks, *_warnings(groups, people), *_mauve_warnings(outcomes)]
     if not people and (blind := [name for name in settings.compute if name in _AGAINST_PEOPLE]):
         warnings.append(
             f"{' and '.join(blind)}: not measured, as no text has a reference to be compared with"
@@ -199,15 +204,21 @@ def _warnings(groups: Sequence[Group], people: Sequence[Group]) -> Iterable[str]
             yield f"{dataset}: {references} of {len(mine[0].prompts)} prompts have a reference"
 
 
-def _unequal_buckets(outcomes: Mapping[tuple[str, str, str], Outcome]) -> Iterable[str]:
-    """Warn of strategies whose MAUVE was taken with more buckets than another's."""
+def _mauve_warnings(outcomes: Mapping[tuple[str, str, str], Outcome]) -> Iterable[str]:
+    """Warn of few texts, and of strategies whose MAUVE was taken with more buckets than another's."""
     for dataset in dict.fromkeys(dataset for _, dataset, _ in outcomes):
         mine = [
-            outcome.signature
+            outcome
             for (metric, where, _), outcome in outcomes.items()
-            if metric == "mauve" and where == dataset and not isinstance(outcome, Bare)
+            if metric == "mauve" and where == dataset and isinstance(outcome, Spread)
         ]
-        if len(set(mine)) > 1:
+        numbers = [outcome.n for outcome in mine]
+        if mine and min(numbers) < ENOUGH_FOR_MAUVE:
+            yield (
+                f"{dataset}: MAUVE is of {min(numbers)} to {max(numbers)} texts of full length; below "
+                f"{ENOUGH_FOR_MAUVE} it says little"
+            )
+        if len({outcome.signature for outcome in mine}) > 1:
             yield (
                 f"{dataset}: MAUVE was taken with different numbers of buckets, as strategies have different "
                 "numbers of texts of full length; to compare them set mauve_buckets to one number"

@@ -122,38 +122,34 @@ def _length(group: Group) -> list[Outcome]:
         ended = [(100 * bool(text.ended), text.ended is not None) for text in group.texts]
         for metric, rows in (("tokens", lengths), ("ended", ended)):
             table = np.array(rows, dtype=float)
-            found.append(
-                ratio_of(
-                    metric,
-                    group.summed(table),
-                    n=int(table[:, 1].sum()),
-                    counts=group.counts,
-                    signature=f"{metric}|as generated|mean over texts",
-                    note="" if table[:, 1].any() else "not recorded",
+            if table[:, 1].any():  # a file of texts may know of neither
+                found.append(
+                    ratio_of(
+                        metric,
+                        group.summed(table),
+                        n=int(table[:, 1].sum()),
+                        counts=group.counts,
+                        signature=f"{metric}|as generated|mean over texts",
+                    )
                 )
-            )
     return found
 
 
 def _speed(group: Group) -> list[Outcome]:
-    if group.strategy == HUMAN:
-        return []
     timed = [text for text in group.texts if text.seconds]
+    if not timed:
+        return []
     seconds = sum(text.seconds or 0.0 for text in timed)
-    tokens = sum(text.tokens or 0 for text in timed)
-    counted = all(text.tokens is not None for text in timed)
-    note = _ONE_BATCH if timed else "not recorded"
-    values = {
-        "tokens_per_second": tokens / seconds if timed and counted else None,
-        "seconds_per_text": seconds / len(timed) if timed else None,
-    }
+    values = {"seconds_per_text": seconds / len(timed)}
+    if all(text.tokens is not None for text in timed):
+        values["tokens_per_second"] = sum(text.tokens or 0 for text in timed) / seconds
     return [
         Bare(
             metric=metric,
             value=value,
             n=len(timed),
             counts=group.counts,
-            note=note,
+            note=_ONE_BATCH,
             signature=f"{metric}|wall time of batches|{made_on(group)}",
         )
         for metric, value in values.items()

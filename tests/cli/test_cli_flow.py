@@ -41,6 +41,7 @@ def test_from_prompts_to_a_report(run, study):
     with (study / "metrics" / "metrics.csv").open() as file:
         rows = {row["strategy"]: row for row in csv.DictReader(file)}
     assert "coherence|model:bundled" in measured.out
+    assert "bundled scores what it wrote itself" in measured.out
     assert float(rows["greedy"]["coherence"]) > float(rows["top_k(k=50)"]["coherence"])
 
     assert "3 pairs, 3 of them new" in run("pair", "small").out

@@ -212,7 +212,8 @@ def test_mauve_is_that_of_the_features_of_full_length(bundled):
     p, q = (hidden_features(bundled.model, bundled.tokenizer, side) for side in sides)
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
-    assert "39 texts: below 1000" in score.note
+    assert "over 2 seeds" in score.note
+    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in found.results.warnings[0]
     assert score.low < score.value < score.high
     assert find(found, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature
