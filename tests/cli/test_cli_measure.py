@@ -2,8 +2,11 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
+from command_line import environment
 
 TEXTS = [
     {"prompt": "Once", "reference": "there was a cat who sat on a mat", "text": "a b a b a", "method": "one"},
@@ -58,7 +61,7 @@ def test_every_table_and_figure(run, file, tmp_path):
     assert set(rows) == {"one", "'=two", "human"}  # no formula for a spreadsheet
     settings = json.loads((out / "metrics.json").read_text())["settings"]
     assert (settings["coherence_model"], settings["seed"]) == ("bundled", 1)
-    assert "Differences from one" in ran.out
+    assert "differences from one" in ran.out
 
 
 def test_a_dry_run_measures_nothing(run, file, tmp_path):
@@ -108,7 +111,7 @@ def test_a_studys_settings_are_its_own(run, study):
 def test_a_study_compared_with_a_baseline(run, paired):
     ran = run("measure", "small", "--baseline", "greedy", "--metrics", "diversity,length")
     assert ran.code == 0, ran
-    assert "Differences from greedy" in ran.out
+    assert "differences from greedy" in ran.out
     assert (paired / "metrics" / "differences.csv").exists()
     assert "Next: guard-eval pair small" in ran.out
     again = run("measure", "small", "--metrics", "diversity")
@@ -124,3 +127,20 @@ def test_traces_are_drawn(run, study):
     names = {path.name for path in (study / "metrics" / "figures").iterdir()}
     assert {"trace-guard.svg", "traces-guard.png"} <= names
     assert "Entropy" in (study / "metrics" / "metrics.html").read_text()
+
+
+def test_metrics_of_texts_alone_need_neither_torch_nor_transformers(file):
+    program = (
+        "import sys; sys.modules.update(torch=None, transformers=None, faiss=None, bert_score=None);"
+        "from guard_eval.cli import main; sys.argv = ['guard-eval', *sys.argv[1:]]; main()"
+    )
+    asked = [sys.executable, "-c", program, "measure", str(file), "--metrics"]
+    done = subprocess.run(
+        [*asked, "diversity,repetition,distinct,self_bleu,length,speed"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "37.50" in done.stdout

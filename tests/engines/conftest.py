@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 from guard_eval.engines.loading import LoadedModel, load
 
@@ -21,27 +20,11 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def byte_level_tokenizer() -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE tokenizer with an end-of-text token, no padding and no beginning."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(
-        ["the cat sat on the mat and the dog ran to the old red house"] * 3, trainer
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>")
-
-
 def save_random(kind: str, folder: Path) -> Path:
     """Write a random model and its tokenizer."""
     tiny(kind).save_pretrained(folder)
-    byte_level_tokenizer().save_pretrained(folder)
+    text = "the cat sat on the mat and the dog ran to the old red house"
+    bytes_of([text] * 3, VOCABULARY).save_pretrained(folder)
     return folder
 
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from small_tokenizers import MARKS, marked_words_of
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
     AlbertConfig,
     AlbertModel,
@@ -20,7 +21,6 @@ from transformers import (
     DistilBertModel,
     GPT2Config,
     GPT2Model,
-    PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
     RobertaTokenizer,
@@ -36,7 +36,6 @@ from guard_eval.metrics.bertscore import (
     token_limit,
 )
 
-MARKS = ["<s>", "<pad>", "</s>", "<unk>"]
 WORDS = [
     *MARKS,
     "the",
@@ -69,14 +68,7 @@ def _one_thread():
 
 
 def word_level(limit=None):
-    tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
-    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokens.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
-    names = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
-    length = {} if limit is None else {"model_max_length": limit}
-    return PreTrainedTokenizerFast(tokenizer_object=tokens, **names, **length)
+    return marked_words_of(WORDS[len(MARKS) :], **({} if limit is None else {"model_max_length": limit}))
 
 
 def byte_level(**options):

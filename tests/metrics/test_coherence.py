@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from small_tokenizers import words_of
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.metrics.coherence import log_likelihoods
 
@@ -17,9 +17,7 @@ SHARED = Path(__file__).parents[2].parent / "shared"
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<s>"))
-    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=tokens, bos_token="<s>", eos_token="<s>")
+    return words_of(WORDS)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from guard_eval.errors import StudyError
@@ -28,17 +29,7 @@ def _one_thread():
 
 
 def byte_level(**more):
-    tokens = Tokenizer(models.BPE())
-    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokens.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokens.train_from_iterator(TEXTS * 3, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<|endoftext|>", **more)
+    return bytes_of(TEXTS * 3, VOCABULARY, **more)
 
 
 @pytest.fixture(scope="module")

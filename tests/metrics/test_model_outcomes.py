@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from small_tokenizers import MARKS, marked_words_of
+from transformers import BertConfig, BertModel
 
 from guard_eval.demo import PROMPTS
 from guard_eval.engines.lazy import LazyModel
@@ -45,17 +45,11 @@ def bundled():
 @pytest.fixture(scope="module")
 def encoder_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")
-    words = ["<s>", "<pad>", "</s>", "<unk>", *sorted({word for line in LINES for word in line.split()})]
-    tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
-    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokens.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
-    names = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
-    PreTrainedTokenizerFast(tokenizer_object=tokens, **names).save_pretrained(folder)
+    words = sorted({word for line in LINES for word in line.split()})
+    marked_words_of(words).save_pretrained(folder)
     torch.manual_seed(1)
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "num_hidden_layers": 2}
-    BertModel(BertConfig(vocab_size=len(words), pad_token_id=1, **sizes)).save_pretrained(folder)
+    BertModel(BertConfig(vocab_size=len(MARKS) + len(words), pad_token_id=1, **sizes)).save_pretrained(folder)
     return folder
 
 

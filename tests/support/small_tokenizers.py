@@ -1,0 +1,45 @@
+"""Tokenizers for tests, made on the spot: of whole words, and of bytes with a few merges."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+MARKS = ["<s>", "<pad>", "</s>", "<unk>"]
+"""The first words of an encoder's vocabulary."""
+
+
+def words_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+    """Return a tokenizer for a model that writes: a token a word; the first one begins and ends texts."""
+    first = vocabulary[0]
+    tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token=first))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokens, bos_token=first, eos_token=first)
+
+
+def marked_words_of(words: Iterable[str], **options: Any) -> PreTrainedTokenizerFast:
+    """Return a tokenizer for an encoder, after `MARKS` a token a word; texts stand between <s> and </s>."""
+    vocabulary = {word: i for i, word in enumerate([*MARKS, *words])}
+    tokens = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokens.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokens, **names, **options)
+
+
+def bytes_of(texts: Iterable[str], vocabulary: int, **options: Any) -> PreTrainedTokenizerFast:
+    """Return a byte-level BPE tokenizer with an end-of-text token, no padding and no beginning."""
+    tokens = Tokenizer(models.BPE())
+    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokens.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokens.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<|endoftext|>", **options)
