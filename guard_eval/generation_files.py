@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
-from guard_eval.generation_formats import TEXT, Record, read_records
+from guard_eval.generation_formats import FURTHER, TEXT, Record, read_records
 from guard_eval.generations import Generation
 from guard_eval.records import Prompt
 
@@ -34,6 +34,8 @@ UNNAMED = "unnamed"
 
 _N = TypeVar("_N")
 
+_WHOLE = ("gen_text", "gold_ref")
+"""Keys under which contrastive decoding's authors publish prompt and continuation in one."""
 _SEVERAL = ("generated_text", "generated_result")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
@@ -90,7 +92,7 @@ def read_generations(
             first = _completed(first, known, reader.flaws)
         reader.flaws += _flaws_of(first, seen, made_up=name is None)
         if len(texts) > 1 and not all_texts:
-            reader.flaws.append("further texts of the prompt not read")
+            reader.flaws.append(FURTHER)
         flaws = tuple(dict.fromkeys(reader.flaws))
         found += [replace(first, text=text, flaws=flaws) for text in (texts if all_texts else texts[:1])]
     return found
@@ -139,12 +141,14 @@ class _Reader:
         if first is None:
             self.flaws.append("no text")
             first = ""
-        return [self._text(key, text) for text in (first, *others) if text is not None]
+        return [
+            self._less_prompt(key, self._text(key, text)) for text in (first, *others) if text is not None
+        ]
 
     def string(self, keys: tuple[str, ...]) -> str | None:
         """Return the string under the first of `keys` that has one."""
         found = self._first(keys)
-        return None if found is None else self._text(*found)
+        return None if found is None else self._less_prompt(found[0], self._text(*found))
 
     def prompt_id(self) -> str | None:
         """Return the prompt's id; whole numbers will do."""
@@ -163,6 +167,11 @@ class _Reader:
         if value is None:
             self.flaws.append(f"{keys[-1]} not a number")
         return value
+
+    def _less_prompt(self, key: str, text: str) -> str:
+        """Return what follows the prompt, where a key holds the whole text."""
+        prompt = self._first(PROMPT)
+        return text.removeprefix(str(prompt[1])) if prompt and key in _WHOLE else text
 
     def _first(self, keys: tuple[str, ...]) -> tuple[str, Any] | None:
         return next(((key, self._row[key]) for key in keys if self._row.get(key) is not None), None)
@@ -212,5 +221,7 @@ def _number(value: object) -> float | None:
 
 
 def _whole(value: object) -> int | None:
+    if isinstance(value, list):  # the tokens themselves
+        return len(value)
     number = _number(value)
     return int(number) if number is not None and number.is_integer() else None

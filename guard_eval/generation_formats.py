@@ -17,8 +17,11 @@ from typing import Any
 
 from guard_eval.errors import MissingExtraError, StudyError
 
-TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion")
+TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")
 """Keys of the text, the first that holds one."""
+
+FURTHER = "further texts of the prompt not read"
+"""The flaw of a record that holds several texts, of which the first is measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,6 +93,9 @@ def _json_lines(path: Path, text: str) -> list[Record]:
 
 
 def _record(path: Path, where: str, row: object) -> Record:
+    if isinstance(row, list) and row and all(isinstance(one, dict) for one in row):
+        # Contrastive decoding's authors publish a list of a prompt's texts a line; the first is measured.
+        return Record(where=where, row=row[0], flaws=(FURTHER,) if len(row) > 1 else ())
     if not isinstance(row, dict):
         raise StudyError(f'{path}, {where}: {str(row)[:40]!r} is no JSON object; write {{"text": "…"}}')
     return Record(where=where, row=row)
@@ -102,7 +108,7 @@ def _whole_json(path: Path, data: bytes) -> list[Record]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and text.lstrip().startswith("{"):  # JSONL under another name
+        if error.msg == "Extra data":  # JSONL under another name, or whose lines are lists
             return _json_lines(path, text)
         raise StudyError(f"{path}: not valid JSON ({error}); write a list of objects") from error
     except (ValueError, RecursionError) as error:

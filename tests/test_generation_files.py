@@ -386,3 +386,24 @@ def test_published_generations_in_every_format(tmp_path, name, published, strate
         ("parquet", flat),
     ]:
         assert read_generations(_write(tmp_path, kind, table)) == read
+
+
+def test_contrastive_decodings_files(tmp_path):
+    """A list of one prompt's texts a line, each with the prompt in front, as their reference."""
+    path = tmp_path / "cd.jsonl"
+    rows = [
+        [{"prompt": "Once", "gen_text": "Once upon a time", "gold_ref": "Once there was", "tokens": [1, 2]}],
+        [
+            {"prompt": "Then", "gen_text": "Then it ended", "gold_ref": "Then"},
+            {"prompt": "Then", "gen_text": "x"},
+        ],
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, second = read_generations(path)
+    assert (first.prompt, first.text, first.reference) == ("Once", " upon a time", " there was")
+    assert (first.tokens, first.flaws) == (2, ())
+    assert (second.text, second.reference) == (" it ended", "")
+    assert "further texts of the prompt not read" in second.flaws
+    path.write_text("[]\n[1]\n")
+    with pytest.raises(StudyError, match="is no JSON object"):
+        read_generations(path)
