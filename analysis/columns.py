@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.agreement import AgreementRow
 from analysis.bias import PositionRow
 from analysis.render import Table
+from analysis.sensitivity import SensitivityRow
 from analysis.shares import ShareRow
 from analysis.words import ALL
 from guard_eval.escaping import Cell
@@ -67,6 +68,22 @@ AGREEMENT: dict[str, Callable[[AgreementRow], Cell]] = {
     "method": lambda row: row.agreement.method,
     "undefined_because": lambda row: row.agreement.reason,
     "warnings": lambda row: "; ".join(row.agreement.warnings),
+}
+
+SENSITIVITY: dict[str, Callable[[SensitivityRow], Cell]] = {
+    "simulated": lambda row: row.rater_kind == "simulated",
+    "rater_kind": lambda row: row.rater_kind,
+    "method_a": lambda row: row.method_a,
+    "method_b": lambda row: row.method_b,
+    "criterion": lambda row: row.criterion,
+    "analysis": lambda row: row.analysis,
+    "win_share": lambda row: row.share,
+    "p": lambda row: row.test.p_value,
+    "statistic": lambda row: row.test.statistic,
+    "n": lambda row: row.test.n,
+    "test": lambda row: row.test.method,
+    "note": lambda row: row.note,
+    "warnings": lambda row: "; ".join(row.test.warnings),
 }
 
 POSITION: dict[str, Callable[[PositionRow], Cell]] = {

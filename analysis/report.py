@@ -13,11 +13,12 @@ from analysis import tables
 from analysis.agreement import AgreementRow, agreement_rows
 from analysis.answer import answer
 from analysis.bias import PositionRow, position_rows
-from analysis.columns import AGREEMENT, POSITION, SHARES, frame_table, full_table
+from analysis.columns import AGREEMENT, POSITION, SENSITIVITY, SHARES, frame_table, full_table
 from analysis.context import Context, Example
 from analysis.figures import Drawing, bars, forest, standalone
 from analysis.method_notes import limitations, methods
 from analysis.render import Table, to_csv, to_html, to_latex, to_markdown
+from analysis.sensitivity import SensitivityRow, sensitivity_rows
 from analysis.shares import ShareRow, share_rows
 from analysis.tidy import orient, validate
 from analysis.words import KIND_PLACE, RATERS, title
@@ -52,6 +53,16 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Found:
+    """The result rows that everything in a report is made of."""
+
+    shares: tuple[ShareRow, ...]
+    agreement: tuple[AgreementRow, ...]
+    sensitivity: tuple[SensitivityRow, ...]
+    position: tuple[PositionRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """Everything the templates print."""
 
@@ -62,6 +73,7 @@ class Page:
     shares: tuple[Table, ...]
     drawings: tuple[Drawing, ...]
     agreement: Table
+    sensitivity: Table
     position: Table | None
     metrics: Table | None
     examples: tuple[Shown, ...]
@@ -81,10 +93,13 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
         StudyError: The verdicts are not a valid table.
     """
     frame = orient(validate(verdicts), context.planned)
-    rows = share_rows(frame, planned=context.planned, alpha=context.alpha)
-    agreement = agreement_rows(frame, alpha=context.alpha)
-    position = position_rows(frame, alpha=context.alpha)
-    page = _page(frame, rows, agreement, position, context)
+    found = Found(
+        shares=share_rows(frame, planned=context.planned, alpha=context.alpha),
+        agreement=agreement_rows(frame, alpha=context.alpha),
+        sensitivity=sensitivity_rows(frame, alpha=context.alpha),
+        position=position_rows(frame, alpha=context.alpha),
+    )
+    page = _page(frame, found, context)
     files: dict[str, str | bytes] = {
         name: _environment(name).get_template(f"{name}.j2").render(page=page)
         for name in ("index.html", "report.md", "report.tex")
@@ -92,20 +107,13 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
     for drawing in page.drawings:
         files[f"figures/{drawing.name}.svg"] = standalone(drawing)
         files[f"figures/{drawing.name}.pdf"] = drawing.pdf
-    for name, table in _csv_tables(
-        frame, rows, agreement, position, context, simulated=page.simulated
-    ).items():
+    for name, table in _csv_tables(frame, found, context, simulated=page.simulated).items():
         files[f"csv/{name}.csv"] = to_csv(table)
     return Report(paths=_write(folder, files), summary=page.summary)
 
 
-def _page(
-    frame: pd.DataFrame,
-    rows: tuple[ShareRow, ...],
-    agreement: tuple[AgreementRow, ...],
-    position: tuple[PositionRow, ...],
-    context: Context,
-) -> Page:
+def _page(frame: pd.DataFrame, found: Found, context: Context) -> Page:
+    rows = found.shares
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
     several = len({(row.method_a, row.method_b) for row in rows}) > 1
     shares = (
@@ -119,14 +127,15 @@ def _page(
         share_note=tables.TESTS_NOTE,
         shares=tuple(shares),
         drawings=_drawings(rows),
-        agreement=tables.agreement_table(agreement, name_methods=several),
-        position=tables.position_table(position) if position else None,
+        agreement=tables.agreement_table(found.agreement, name_methods=several),
+        sensitivity=tables.sensitivity_table(found.sensitivity, name_methods=several),
+        position=tables.position_table(found.position) if found.position else None,
         metrics=None
         if context.metrics is None
         else tables.metrics_table(context.metrics, context.metrics_notes),
         examples=tuple(Shown(example=one, verdicts=_said_of(one, frame)) for one in context.examples),
         methods=methods(rows, context),
-        limits=limitations(rows, agreement, position, context),
+        limits=limitations(rows, found.agreement, found.position, context),
     )
 
 
@@ -163,22 +172,15 @@ def _said_of(example: Example, frame: pd.DataFrame) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _csv_tables(
-    frame: pd.DataFrame,
-    rows: tuple[ShareRow, ...],
-    agreement: tuple[AgreementRow, ...],
-    position: tuple[PositionRow, ...],
-    context: Context,
-    *,
-    simulated: bool,
-) -> dict[str, Table]:
+def _csv_tables(frame: pd.DataFrame, found: Found, context: Context, *, simulated: bool) -> dict[str, Table]:
     out = {
-        "win_shares": full_table(SHARES, rows),
-        "agreement": full_table(AGREEMENT, agreement),
+        "win_shares": full_table(SHARES, found.shares),
+        "agreement": full_table(AGREEMENT, found.agreement),
+        "sensitivity": full_table(SENSITIVITY, found.sensitivity),
         "verdicts": frame_table(frame, simulated=frame["rater_kind"] == "simulated"),
     }
-    if position:
-        out["position"] = full_table(POSITION, position)
+    if found.position:
+        out["position"] = full_table(POSITION, found.position)
     if context.metrics is not None:
         out["metrics"] = frame_table(context.metrics, simulated=simulated)
     return out

@@ -7,6 +7,7 @@ import pandas as pd
 from analysis.agreement import AgreementRow
 from analysis.bias import PositionRow
 from analysis.render import Table
+from analysis.sensitivity import DEFAULT, SensitivityRow
 from analysis.shares import ShareRow
 from analysis.words import ALL, RATERS, limits, number, p_value, percent, plural, title
 from guard_eval.escaping import NOTHING, Cell
@@ -21,6 +22,11 @@ AGREEMENT_NOTE = (
     "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
     "where one verdict dominates it is low even if raters mostly agree, so read both. The interval is "
     "Gwet's, over pairs."
+)
+SENSITIVITY_NOTE = (
+    "Each comparison over all datasets, analysed in other ways. None is corrected for the number of tests: "
+    "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
+    "conclusions. Pooling takes ratings of a pair for independent, which they are not."
 )
 POSITION_NOTE = (
     "Of non-tied verdicts; 50 % is no preference. Wilson's interval takes verdicts as independent. Same "
@@ -97,6 +103,24 @@ def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True
         caption="Agreement between raters of one kind",
         note=" ".join((AGREEMENT_NOTE, *remarks)),
         text_columns=len(names),
+    )
+
+
+def sensitivity_table(rows: tuple[SensitivityRow, ...], *, name_methods: bool = True) -> Table:
+    """Return each comparison in each way, the default in bold."""
+    names = (*(("Comparison",) if name_methods else ()), "Criterion", "Judged by", "Analysis", "Remark")
+    cells = []
+    for row in rows:
+        methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
+        left = (*methods, title(row.criterion), RATERS[row.rater_kind], row.analysis, row.note)
+        cells.append((*left, percent(row.share), p_value(row.test.p_value), row.test.n))
+    return Table(
+        columns=(*names, "Win share", "p", "n"),
+        rows=tuple(cells),
+        caption="The same verdicts, analysed in other ways",
+        note=SENSITIVITY_NOTE,
+        text_columns=len(names),
+        strong=frozenset(number for number, row in enumerate(rows) if row.analysis == DEFAULT),
     )
 
 
