@@ -8,6 +8,7 @@ from typing import TypeVar
 import pandas as pd
 
 from analysis.agreement import AgreementRow
+from analysis.audits import Finding
 from analysis.bias import PositionRow
 from analysis.render import Table
 from analysis.sensitivity import SensitivityRow
@@ -84,6 +85,13 @@ SENSITIVITY: dict[str, Callable[[SensitivityRow], Cell]] = {
     "test": lambda row: row.test.method,
     "note": lambda row: row.note,
     "warnings": lambda row: "; ".join(row.test.warnings),
+}
+
+AUDITS: dict[str, Callable[[Finding], Cell]] = {
+    "severity": lambda row: row.severity,
+    "kind": lambda row: row.kind,
+    "where": lambda row: row.where,
+    "what": lambda row: row.what,
 }
 
 POSITION: dict[str, Callable[[PositionRow], Cell]] = {

@@ -12,8 +12,9 @@ import pandas as pd
 from analysis import tables
 from analysis.agreement import AgreementRow, agreement_rows
 from analysis.answer import answer
+from analysis.audits import Finding, audit
 from analysis.bias import PositionRow, position_rows
-from analysis.columns import AGREEMENT, POSITION, SENSITIVITY, SHARES, frame_table, full_table
+from analysis.columns import AGREEMENT, AUDITS, POSITION, SENSITIVITY, SHARES, frame_table, full_table
 from analysis.context import Context, Example
 from analysis.figures import Drawing, bars, forest, standalone
 from analysis.method_notes import limitations, methods
@@ -27,7 +28,7 @@ from guard_eval.escaping import Raw, clean, escape_html, escape_latex, escape_ma
 
 __all__ = ["Context", "Example", "Report", "write_report"]
 
-OPTIONAL_CSV = ("position", "metrics")
+OPTIONAL_CSV = ("position", "audits", "metrics")
 """Tables that not every report has."""
 
 
@@ -60,6 +61,7 @@ class Found:
     agreement: tuple[AgreementRow, ...]
     sensitivity: tuple[SensitivityRow, ...]
     position: tuple[PositionRow, ...]
+    audits: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,7 @@ class Page:
     agreement: Table
     sensitivity: Table
     position: Table | None
+    audits: Table | None
     metrics: Table | None
     examples: tuple[Shown, ...]
     methods: tuple[str, ...]
@@ -98,6 +101,7 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
         agreement=agreement_rows(frame, alpha=context.alpha),
         sensitivity=sensitivity_rows(frame, alpha=context.alpha),
         position=position_rows(frame, alpha=context.alpha),
+        audits=audit(frame),
     )
     page = _page(frame, found, context)
     files: dict[str, str | bytes] = {
@@ -130,6 +134,7 @@ def _page(frame: pd.DataFrame, found: Found, context: Context) -> Page:
         agreement=tables.agreement_table(found.agreement, name_methods=several),
         sensitivity=tables.sensitivity_table(found.sensitivity, name_methods=several),
         position=tables.position_table(found.position) if found.position else None,
+        audits=tables.audit_table(found.audits) if found.audits else None,
         metrics=None
         if context.metrics is None
         else tables.metrics_table(context.metrics, context.metrics_notes),
@@ -181,6 +186,8 @@ def _csv_tables(frame: pd.DataFrame, found: Found, context: Context, *, simulate
     }
     if found.position:
         out["position"] = full_table(POSITION, found.position)
+    if found.audits:
+        out["audits"] = full_table({"simulated": lambda _: simulated, **AUDITS}, found.audits)
     if context.metrics is not None:
         out["metrics"] = frame_table(context.metrics, simulated=simulated)
     return out

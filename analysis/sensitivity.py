@@ -13,7 +13,7 @@ from analysis.scores import CELL, item_scores, rater_scores
 from analysis.words import KIND_PLACE
 
 MOST_RATERS = 30
-"""Above so many raters none is left out: one of them hardly matters, and each takes an analysis of its own."""
+"""Above so many raters none is left out: one of them hardly matters, and each takes an analysis."""
 
 DEFAULT = "item means, sign-flip test (the default)"
 

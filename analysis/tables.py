@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis.agreement import AgreementRow
+from analysis.audits import Finding
 from analysis.bias import PositionRow
 from analysis.render import Table
 from analysis.sensitivity import DEFAULT, SensitivityRow
@@ -28,6 +29,7 @@ SENSITIVITY_NOTE = (
     "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
     "conclusions. Pooling takes ratings of a pair for independent, which they are not."
 )
+AUDIT_NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
 POSITION_NOTE = (
     "Of non-tied verdicts; 50 % is no preference. Wilson's interval takes verdicts as independent. Same "
     "method first: how often the comparison's first method had the first place; away from 50 % place and "
@@ -121,6 +123,18 @@ def sensitivity_table(rows: tuple[SensitivityRow, ...], *, name_methods: bool = 
         note=SENSITIVITY_NOTE,
         text_columns=len(names),
         strong=frozenset(number for number, row in enumerate(rows) if row.analysis == DEFAULT),
+    )
+
+
+def audit_table(findings: tuple[Finding, ...]) -> Table:
+    """Return what the audits found, warnings first."""
+    return Table(
+        columns=("Found", "Where", "What"),
+        rows=tuple((title(one.kind), one.where, one.what) for one in findings),
+        caption="What the audits found",
+        note=AUDIT_NOTE,
+        text_columns=3,
+        strong=frozenset(number for number, one in enumerate(findings) if one.severity == "warning"),
     )
 
 

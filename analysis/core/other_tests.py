@@ -46,7 +46,7 @@ def signed_rank(scores: ArrayLike) -> TestResult:
     if informative == 0:
         why = ("every item is balanced between the methods",)
         return TestResult(p_value=None, statistic=0.0, n=0, method=method, warnings=why)
-    result = stats.wilcoxon(values, zero_method="pratt", correction=True, method="asymptotic")
+    result = stats.wilcoxon(values, zero_method="pratt", correction=True, method="approx")
     few = ("fewer than 20 items off balance: the approximation is rough",) if informative < 20 else ()
     return TestResult(
         p_value=float(result.pvalue),

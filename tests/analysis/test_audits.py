@@ -1,0 +1,260 @@
+"""Each audit finds what was put into a table on purpose, with figures worked out by hand, and no more."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.audits import (
+    Finding,
+    audit,
+    identical_verdicts,
+    redundant_criteria,
+    repeated_verdicts,
+    unbalanced_sides,
+    uneven_overlap,
+    unvarying_raters,
+)
+from analysis.tidy import read, validate
+from guard_eval.errors import StudyError
+
+GPT4 = Path(__file__).parents[2].parent / "shared" / "data" / "judgments" / "guard_llm_gpt4.csv"
+
+
+def row(pair, rater="anna", criterion="coherence", verdict="x", **more):
+    given = {"pair_id": str(pair), "dataset": "d", "method_a": "x", "method_b": "y", "rater": rater}
+    return given | {"criterion": criterion, "verdict": verdict} | more
+
+
+def table(rows):
+    return validate(pd.DataFrame(rows))
+
+
+def only(findings: tuple[Finding, ...]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def mixed(pairs=24, raters=("anna", "ben"), criteria=("coherence", "fluency")):
+    """A table with nothing to tell of: every rater and criterion varies, both sides come first equally."""
+    answers = ("x", "y", "tie")
+    rows = []
+    for pair in range(pairs):
+        for r, rater in enumerate(raters):
+            for c, criterion in enumerate(criteria):
+                verdict = answers[(pair + r + pair // 3 * c) % 3]
+                rows.append(row(pair, rater, criterion, verdict, shown_first=("x", "y")[pair // 3 % 2]))
+    return rows
+
+
+def test_nothing_to_tell_of():
+    assert audit(table(mixed())) == ()
+
+
+def test_gpt_4_has_one_criterion_in_five_names():
+    if not GPT4.is_file():
+        pytest.skip(f"{GPT4.name} is not beside the repository")
+    finding = only(redundant_criteria(read(GPT4)))
+    assert "factuality" not in finding.what
+    for name in ("coherence", "fluency", "informativeness", "interestingness", "story_development"):
+        assert name in finding.what
+    assert "on 140 of 150 showings (93.3 %)" in plain(finding.what)
+    # fluency and interestingness are the two farthest apart: 141 of 150
+    assert "any two on at least 94.0 %" in plain(finding.what)
+    assert finding.severity == "warning"
+
+
+def test_redundancy_by_hand():
+    # 20 showings, 18 equal. Margins 10/10 and 10/10: chance ½, κ = (.9 − .5) / .5 = .8
+    left = ["x"] * 10 + ["y"] * 10
+    right = ["y", *["x"] * 9, "x", *["y"] * 9]
+    rows = [row(i, criterion="coherence", verdict=v) for i, v in enumerate(left)]
+    rows += [row(i, criterion="fluency", verdict=v) for i, v in enumerate(right)]
+    what = plain(only(redundant_criteria(table(rows), threshold=0.79)).what)
+    assert "coherence and fluency carry the same verdict on 18 of 20 showings (90.0 %)" in what
+    assert "κ ≥ 0.80" in what
+    assert redundant_criteria(table(rows), threshold=0.81) == ()
+
+
+def test_much_raw_agreement_by_chance_is_no_redundancy():
+    # 18 of 20 equal, all ties; chance .95² + 0 = .9025, so κ = (.9 − .9025) / .0975 < 0
+    left = ["tie"] * 19 + ["x"]
+    right = ["y", *["tie"] * 19]
+    rows = [row(i, criterion="coherence", verdict=v) for i, v in enumerate(left)]
+    rows += [row(i, criterion="fluency", verdict=v) for i, v in enumerate(right)]
+    assert redundant_criteria(table(rows)) == ()
+
+
+def test_redundancy_needs_showings_and_variation():
+    def of(n, verdicts):
+        return table([row(i, criterion=c, verdict=verdicts[i % 2]) for i in range(n) for c in ("c", "f")])
+
+    assert redundant_criteria(of(9, "xy")) == ()
+    assert len(redundant_criteria(of(10, "xy"))) == 1
+    assert redundant_criteria(of(10, "xx")) == ()
+
+
+def test_people_and_models_are_told_of_apart():
+    rows = mixed()
+    rows += [
+        row(i, "judge", c, ("x", "y")[i % 2], rater_kind="model", shown_first=("x", "y")[i // 2 % 2])
+        for i in range(20)
+        for c in ("coherence", "fluency")
+    ]
+    assert only(redundant_criteria(table(rows))).where == "x against y, model judges"
+
+
+def test_sides_by_hand():
+    # 9 of 10: p = 2 · 11/1024 = .021; 10 of 10: 2/1024 = .0020
+    nine = [row(i, shown_first="x" if i else "y") for i in range(10)]
+    assert unbalanced_sides(table(nine)) == ()
+    assert "x was shown first in 9 of 10 showings (90.0 %; exact binomial, p = .021)" in plain(
+        only(unbalanced_sides(table(nine), alpha=0.05)).what
+    )
+    ten = [row(i, shown_first="b") for i in range(10)]
+    assert "y was shown first in 10 of 10" in plain(only(unbalanced_sides(table(ten))).what)
+
+
+def test_criteria_do_not_multiply_the_showings():
+    # 7 of 7 is p = .016; counted per verdict it would be 14 of 14
+    rows = [row(i, criterion=c, shown_first="x") for i in range(7) for c in ("coherence", "fluency")]
+    assert unbalanced_sides(table(rows)) == ()
+
+
+def test_sides_without_the_column():
+    assert unbalanced_sides(table([row(i) for i in range(20)])) == ()
+
+
+def test_comparisons_written_either_way_round_are_one():
+    rows = [row(i, shown_first="x", method_a="y", method_b="x") for i in range(10)]
+    rows += [row(i + 10, shown_first="y") for i in range(10)]
+    assert unbalanced_sides(table(rows)) == ()
+
+
+def test_conflicts_and_duplicates():
+    rows = [row(1), row(1), row(2), row(2, verdict="tie"), row(2, verdict="y", criterion="fluency"), row(3)]
+    conflict, duplicate = repeated_verdicts(pd.DataFrame(rows))[::-1]
+    assert (conflict.kind, conflict.severity) == ("conflicting verdicts", "warning")
+    assert plain(conflict.what) == (
+        "2 verdicts where there should be 1, and they contradict each other: pair 2"
+    )
+    assert (duplicate.kind, duplicate.severity) == ("duplicate verdicts", "note")
+    assert duplicate.where == "rater anna, x against y, people"
+    assert plain(duplicate.what).endswith("they repeat each other: pair 1")
+
+
+def test_a_conflict_the_other_way_round_is_one():
+    turned = row(1, method_a="y", method_b="x", verdict="y")
+    assert only(repeated_verdicts(pd.DataFrame([row(1), turned]))).kind == "conflicting verdicts"
+    turned["verdict"] = "x"
+    assert only(repeated_verdicts(pd.DataFrame([row(1), turned]))).kind == "duplicate verdicts"
+
+
+@pytest.mark.parametrize("column", ["presentation", "shown_first"])
+def test_two_orders_are_no_repetition(column):
+    rows = [row(1, verdict=v, **{column: v}) for v in ("x", "y")]
+    assert repeated_verdicts(pd.DataFrame(rows)) == ()
+    assert len(repeated_verdicts(pd.DataFrame([*rows, rows[0]]))) == 1
+
+
+def test_overlap_by_hand():
+    rows = [row(i, rater) for i in range(8) for rater in ("anna", "ben", "carl")]
+    rows += [row(8, "anna"), row(9, "anna", "fluency")]
+    fluency = only(tuple(f for f in uneven_overlap(table(rows)) if f.where.startswith("fluency")))
+    coherence = only(tuple(f for f in uneven_overlap(table(rows)) if f.where.startswith("coherence")))
+    assert (
+        plain(coherence.what) == "2 of 10 items with fewer than 3 raters, 1 of them with none: pairs 8 and 9"
+    )
+    assert "9 of 10 items with fewer than 1 rater" in plain(fluency.what)
+    assert "pairs 0, 1, 2, 3, 4 and 4 more" in plain(fluency.what)
+    assert uneven_overlap(table(rows[:24])) == ()
+
+
+def test_two_orders_are_one_rater():
+    rows = [row(i, verdict=v, presentation=f"{i}{v}") for i in range(4) for v in ("x", "y")]
+    rows.append(row(4, presentation="z"))
+    assert uneven_overlap(table(rows)) == ()
+
+
+def kinds(rows):
+    return [(f.kind, f.severity) for f in unvarying_raters(table(rows))]
+
+
+def test_a_rater_who_always_answers_the_same():
+    for verdict in ("tie", "x", "y"):
+        rows = [row(i, "ben", verdict=verdict) for i in range(10)]
+        assert kinds(rows[:9]) == []
+        finding = only(unvarying_raters(table(rows)))
+        assert (finding.kind, plain(finding.what)) == ("unvarying rater", f"all 10 verdicts are {verdict}")
+        assert finding.where == "rater ben, x against y, people"
+
+
+def test_straight_lining():
+    rows = [row(i, criterion=c, verdict=("x", "y")[i % 2]) for i in range(10) for c in ("c", "f")]
+    assert kinds(rows) == [("straight-lining", "warning")]
+    rows[0] = row(0, criterion="c", verdict="tie")
+    assert kinds(rows) == []
+    # one criterion is no line
+    assert kinds([row(i, verdict=("x", "y")[i % 2]) for i in range(10)]) == []
+
+
+def test_always_the_place():
+    first = [row(i, verdict=("x", "y")[i % 2], shown_first=("x", "y")[i % 2]) for i in range(10)]
+    finding = only(unvarying_raters(table(first)))
+    assert (finding.kind, finding.severity) == ("one place", "warning")
+    assert plain(finding.what) == "10 of 10 non-tied verdicts are for the text shown first (100.0 %)"
+    second = [row(i, verdict=("x", "y")[i % 2], shown_first=("y", "x")[i % 2]) for i in range(10)]
+    assert "the text shown second" in only(unvarying_raters(table(second))).what
+    assert kinds([*first[:9], row(9, verdict="tie", shown_first="x")]) == []
+
+
+def test_mostly_one_method_is_a_note():
+    rows = [row(i, verdict="y" if i < 9 else "x") for i in range(10)]
+    assert kinds(rows) == [("one method", "note")]
+    assert "9 of 10 non-tied verdicts are for y (90.0 %)" in plain(only(unvarying_raters(table(rows))).what)
+    rows[0] = row(0, verdict="x")
+    assert kinds(rows) == []
+
+
+def test_identical_verdicts():
+    rows = [row(i, criterion="factuality", verdict="tie") for i in range(3)]
+    finding = only(identical_verdicts(table(rows)))
+    assert finding.where == "factuality, x against y, people"
+    assert (
+        plain(finding.what)
+        == "all 3 verdicts are tie: agreement beyond chance is undefined, and there is no test"
+    )
+    assert "no test" not in only(identical_verdicts(table([row(1), row(2)]))).what
+    assert identical_verdicts(table(rows[:1])) == ()
+    # written the other way round, the same method is the same answer, and the other is not
+    assert len(identical_verdicts(table([row(1), row(2, method_a="y", method_b="x")]))) == 1
+    assert identical_verdicts(table([row(1), row(2, method_a="y", method_b="x", verdict="y")])) == ()
+
+
+def test_warnings_come_first_and_the_table_stays_as_it_is():
+    frame = table([*mixed(), *[row(i, "carl", verdict="x", shown_first="x") for i in range(12)]])
+    before = frame.copy()
+    severities = [finding.severity for finding in audit(frame)]
+    assert set(severities) == {"warning", "note"}
+    assert severities == sorted(severities, reverse=True)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_the_order_of_rows_does_not_matter():
+    frame = table([*mixed(), *[row(i, "carl", verdict="x", shown_first="x") for i in range(12)]])
+    shuffled = frame.iloc[np.random.default_rng(1).permutation(len(frame))]
+    assert audit(shuffled) == audit(frame)
+
+
+def test_a_missing_column():
+    with pytest.raises(StudyError, match=r"lack the column\(s\) verdict"):
+        audit(pd.DataFrame([row(1)]).drop(columns="verdict"))
+
+
+def test_an_empty_table_has_no_findings():
+    assert audit(pd.DataFrame([row(1)]).iloc[:0]) == ()
