@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.core.agreement import Agreement, fleiss
+from analysis.core.agreement_alpha import krippendorff
+from analysis.core.agreement_coefficients import Coefficient, gwet
+from analysis.core.patterns import from_counts
 from analysis.scores import CELL, rater_scores
 from analysis.words import KIND_PLACE
 
@@ -26,16 +29,28 @@ class AgreementRow:
     items: int
     raters: int
     agreement: Agreement
+    alpha: Coefficient
+    ac1: Coefficient
+
+    @property
+    def paradox(self) -> bool:
+        """Return whether raters mostly agree and κ is low because one verdict dominates (Feinstein 1990)."""
+        kappa, ac1, raw = self.agreement.kappa, self.ac1.value, self.agreement.raw
+        return kappa is not None and ac1 is not None and raw is not None and raw >= 0.7 and ac1 - kappa > 0.3
 
 
 def agreement_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[AgreementRow, ...]:
-    """Return raw agreement and Fleiss' κ of an oriented table; a rater has one score per pair."""
+    """Return raw agreement, Fleiss' κ, Krippendorff's ordinal α and Gwet's AC1 of an oriented table.
+
+    A rater has one score per pair.
+    """
     scores = rater_scores(frame)
     scores["category"] = np.sign(scores["net"])
     rows = []
     for key, cell in scores.groupby(CELL, sort=True):
         method_a, method_b, kind, criterion = (str(part) for part in key)
         counts = pd.crosstab(cell["pair_id"], cell["category"]).reindex(columns=[1, 0, -1], fill_value=0)
+        patterns = from_counts(counts.to_numpy())
         rows.append(
             AgreementRow(
                 method_a=method_a,
@@ -45,6 +60,8 @@ def agreement_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Agreeme
                 items=len(counts),
                 raters=int(cell["rater"].nunique()),
                 agreement=fleiss(counts.to_numpy(), level=1 - alpha),
+                alpha=krippendorff(patterns, metric="ordinal", level=1 - alpha),
+                ac1=gwet(patterns, level=1 - alpha),
             )
         )
     return tuple(

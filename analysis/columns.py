@@ -67,6 +67,13 @@ AGREEMENT: dict[str, Callable[[AgreementRow], Cell]] = {
     "level": lambda row: row.agreement.level,
     "standard_error": lambda row: row.agreement.standard_error,
     "method": lambda row: row.agreement.method,
+    "krippendorff_alpha_ordinal": lambda row: row.alpha.value,
+    "alpha_low": lambda row: row.alpha.low,
+    "alpha_high": lambda row: row.alpha.high,
+    "gwet_ac1": lambda row: row.ac1.value,
+    "ac1_low": lambda row: row.ac1.low,
+    "ac1_high": lambda row: row.ac1.high,
+    "prevalence_paradox": lambda row: row.paradox,
     "undefined_because": lambda row: row.agreement.reason,
     "warnings": lambda row: "; ".join(row.agreement.warnings),
 }

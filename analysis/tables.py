@@ -7,6 +7,7 @@ import pandas as pd
 from analysis.agreement import AgreementRow
 from analysis.audits import Finding
 from analysis.bias import PositionRow
+from analysis.core.agreement_coefficients import Coefficient
 from analysis.render import Table
 from analysis.sensitivity import DEFAULT, SensitivityRow
 from analysis.shares import ShareRow
@@ -21,14 +22,16 @@ TESTS_NOTE = (
 )
 AGREEMENT_NOTE = (
     "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
-    "where one verdict dominates it is low even if raters mostly agree, so read both. The interval is "
-    "Gwet's, over pairs."
+    "where one verdict dominates it is low even if raters mostly agree, so read both. α counts a tie as "
+    "half-way between the methods; AC1 suffers less where one verdict dominates. Intervals are linearised, "
+    "over pairs."
 )
 SENSITIVITY_NOTE = (
     "Each comparison over all datasets, analysed in other ways. None is corrected for the number of tests: "
     "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
     "conclusions. Pooling takes ratings of a pair for independent, which they are not."
 )
+PARADOX = "raters mostly agree, and κ is low because one verdict dominates."
 AUDIT_NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
 POSITION_NOTE = (
     "Of non-tied verdicts; 50 % is no preference. Wilson's interval takes verdicts as independent. Same "
@@ -90,7 +93,8 @@ def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True
         )
         methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
         left = (*methods, title(row.criterion), RATERS[row.rater_kind])
-        cells.append((*left, row.raters, result.n, percent(result.raw), kappa, interval))
+        others = tuple(_with_limits(one) for one in (row.alpha, row.ac1))
+        cells.append((*left, row.raters, result.n, percent(result.raw), kappa, interval, *others))
     names = (*(("Comparison",) if name_methods else ()), "Criterion", "Judged by")
     interval = f"{percent(rows[0].agreement.level, 0)} interval"
     reasons = sorted({row.agreement.reason for row in rows if row.agreement.reason})
@@ -99,13 +103,35 @@ def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True
         f"{text[0].upper()}{text[1:]}."
         for text in sorted({text for row in rows for text in row.agreement.warnings})
     ]
+    remarks += [
+        f"{title(row.criterion).capitalize()}, {RATERS[row.rater_kind]}: {PARADOX}"
+        for row in rows
+        if row.paradox
+    ]
     return Table(
-        columns=(*names, "Raters", "Pairs rated twice", "Raw agreement", "Fleiss' κ", interval),
+        columns=(
+            *names,
+            "Raters",
+            "Pairs rated twice",
+            "Raw agreement",
+            "Fleiss' κ",
+            interval,
+            "Krippendorff's α, ordinal",
+            "Gwet's AC1",
+        ),
         rows=tuple(cells),
         caption="Agreement between raters of one kind",
         note=" ".join((AGREEMENT_NOTE, *remarks)),
         text_columns=len(names),
     )
+
+
+def _with_limits(result: Coefficient) -> str:
+    if result.value is None:
+        return "undefined"
+    if result.low is None or result.high is None:
+        return number(result.value)
+    return f"{number(result.value)} ({number(result.low)} to {number(result.high)})"
 
 
 def sensitivity_table(rows: tuple[SensitivityRow, ...], *, name_methods: bool = True) -> Table:

@@ -12,6 +12,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 
 from analysis.agreement import agreement_rows
 from analysis.core.agreement import fleiss
+from analysis.tables import agreement_table
 from analysis.tidy import validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -115,3 +116,24 @@ def test_counts_that_are_none_are_refused():
         fleiss([[-1, 2]])
     with pytest.raises(ValueError, match="non-negative integers"):
         fleiss([[0.5, 1.5]])
+
+
+def test_the_paradox_of_kappa_is_pointed_out():
+    # Eight pairs both for x, one x y, one y x: raw .8; κ = (.8 − .82)/(1 − .82) = −.11;
+    # AC1: chance ½(.9·.1 + .1·.9) = .09 over three categories, (.8 − .09)/.91 = .78.
+    said = ["xx"] * 8 + ["xy", "yx"]
+    rows = [
+        {"pair_id": f"p{i}", "dataset": "d", "method_a": "x", "method_b": "y", "rater": f"r{j}"}
+        | {"criterion": "fluency", "verdict": verdict}
+        for i, both in enumerate(said)
+        for j, verdict in enumerate(both)
+    ]
+    (row,) = agreement_rows(validate(pd.DataFrame(rows)))
+    assert row.agreement.kappa == pytest.approx(-0.02 / 0.18)
+    assert row.ac1.value == pytest.approx(0.71 / 0.91)
+    # α = 1 − D_o/D_e = 1 − (4/20)/(2·18·2/(20·19)): its chance is without replacement.
+    assert row.alpha.value == pytest.approx(1 - (4 / 20) / (2 * 18 * 2 / (20 * 19)))
+    assert row.paradox
+    table = agreement_table((row,))
+    assert "Fluency, people: raters mostly agree, and κ is low because one verdict dominates." in table.note
+    assert table.columns[-2:] == ("Krippendorff's α, ordinal", "Gwet's AC1")
