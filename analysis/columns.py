@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.agreement import AgreementRow
 from analysis.audits import Finding
 from analysis.bias import PositionRow
+from analysis.raters import RaterRow
 from analysis.render import Table
 from analysis.sensitivity import SensitivityRow
 from analysis.shares import ShareRow
@@ -92,6 +93,21 @@ SENSITIVITY: dict[str, Callable[[SensitivityRow], Cell]] = {
     "test": lambda row: row.test.method,
     "note": lambda row: row.note,
     "warnings": lambda row: "; ".join(row.test.warnings),
+}
+
+RATER: dict[str, Callable[[RaterRow], Cell]] = {
+    "simulated": lambda row: row.rater_kind == "simulated",
+    "rater_kind": lambda row: row.rater_kind,
+    "rater": lambda row: row.rater,
+    "pairs": lambda row: row.pairs,
+    "verdicts": lambda row: row.verdicts,
+    "tie_rate": lambda row: row.ties,
+    "agreement_with_others": lambda row: row.agreement,
+    "compared": lambda row: row.compared,
+    "share_first": lambda row: None if row.first is None else row.first.estimate,
+    "first_low": lambda row: None if row.first is None else row.first.low,
+    "first_high": lambda row: None if row.first is None else row.first.high,
+    "median_seconds": lambda row: row.seconds,
 }
 
 AUDITS: dict[str, Callable[[Finding], Cell]] = {

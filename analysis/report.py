@@ -14,10 +14,11 @@ from analysis.agreement import AgreementRow, agreement_rows
 from analysis.answer import answer
 from analysis.audits import Finding, audit
 from analysis.bias import PositionRow, position_rows
-from analysis.columns import AGREEMENT, AUDITS, POSITION, SENSITIVITY, SHARES, frame_table, full_table
+from analysis.columns import AGREEMENT, AUDITS, POSITION, RATER, SENSITIVITY, SHARES, frame_table, full_table
 from analysis.context import Context, Example
 from analysis.figures import Drawing, bars, forest, standalone
 from analysis.method_notes import limitations, methods
+from analysis.raters import RaterRow, rater_rows
 from analysis.render import Table, to_csv, to_html, to_latex, to_markdown
 from analysis.sensitivity import SensitivityRow, sensitivity_rows
 from analysis.shares import ShareRow, share_rows
@@ -59,6 +60,7 @@ class Found:
 
     shares: tuple[ShareRow, ...]
     agreement: tuple[AgreementRow, ...]
+    raters: tuple[RaterRow, ...]
     sensitivity: tuple[SensitivityRow, ...]
     position: tuple[PositionRow, ...]
     audits: tuple[Finding, ...]
@@ -75,6 +77,7 @@ class Page:
     shares: tuple[Table, ...]
     drawings: tuple[Drawing, ...]
     agreement: Table
+    raters: Table
     sensitivity: Table
     position: Table | None
     audits: Table | None
@@ -99,6 +102,7 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
     found = Found(
         shares=share_rows(frame, planned=context.planned, alpha=context.alpha),
         agreement=agreement_rows(frame, alpha=context.alpha),
+        raters=rater_rows(frame, alpha=context.alpha),
         sensitivity=sensitivity_rows(frame, alpha=context.alpha),
         position=position_rows(frame, alpha=context.alpha),
         audits=audit(frame),
@@ -132,6 +136,7 @@ def _page(frame: pd.DataFrame, found: Found, context: Context) -> Page:
         shares=tuple(shares),
         drawings=_drawings(rows),
         agreement=tables.agreement_table(found.agreement, name_methods=several),
+        raters=tables.rater_table(found.raters),
         sensitivity=tables.sensitivity_table(found.sensitivity, name_methods=several),
         position=tables.position_table(found.position) if found.position else None,
         audits=tables.audit_table(found.audits) if found.audits else None,
@@ -181,6 +186,7 @@ def _csv_tables(frame: pd.DataFrame, found: Found, context: Context, *, simulate
     out = {
         "win_shares": full_table(SHARES, found.shares),
         "agreement": full_table(AGREEMENT, found.agreement),
+        "raters": full_table(RATER, found.raters),
         "sensitivity": full_table(SENSITIVITY, found.sensitivity),
         "verdicts": frame_table(frame, simulated=frame["rater_kind"] == "simulated"),
     }

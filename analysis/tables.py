@@ -8,6 +8,7 @@ from analysis.agreement import AgreementRow
 from analysis.audits import Finding
 from analysis.bias import PositionRow
 from analysis.core.agreement_coefficients import Coefficient
+from analysis.raters import RaterRow
 from analysis.render import Table
 from analysis.sensitivity import DEFAULT, SensitivityRow
 from analysis.shares import ShareRow
@@ -30,6 +31,13 @@ SENSITIVITY_NOTE = (
     "Each comparison over all datasets, analysed in other ways. None is corrected for the number of tests: "
     "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
     "conclusions. Pooling takes ratings of a pair for independent, which they are not."
+)
+RATERS_SHOWN = 40
+"""Raters in the report's table; all of them are in raters.csv."""
+RATERS_NOTE = (
+    "Others say the same: of all other raters of the same pairs and criteria, how many gave the same "
+    "verdict; chance alone makes some of them. For the first: share of non-tied verdicts for the text shown "
+    "first. Seconds: median. A rater apart from the rest is a reason to look, not to leave out."
 )
 PARADOX = "raters mostly agree, and κ is low because one verdict dominates."
 AUDIT_NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
@@ -123,6 +131,40 @@ def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True
         caption="Agreement between raters of one kind",
         note=" ".join((AGREEMENT_NOTE, *remarks)),
         text_columns=len(names),
+    )
+
+
+def rater_table(rows: tuple[RaterRow, ...]) -> Table:
+    """Return one row for each rater, up to `RATERS_SHOWN` of them."""
+    shown = rows[:RATERS_SHOWN]
+    left_out = f" {len(rows) - len(shown)} more stand in raters.csv." if len(rows) > len(shown) else ""
+    return Table(
+        columns=(
+            "Rater",
+            "Judged by",
+            "Pairs",
+            "Verdicts",
+            "Ties",
+            "Others say the same",
+            "For the first",
+            "Seconds",
+        ),
+        rows=tuple(
+            (
+                row.rater,
+                RATERS[row.rater_kind],
+                row.pairs,
+                row.verdicts,
+                percent(row.ties),
+                percent(row.agreement),
+                NOTHING if row.first is None else f"{percent(row.first.estimate)} ({limits(row.first)})",
+                NOTHING if row.seconds is None else number(row.seconds, 1),
+            )
+            for row in shown
+        ),
+        caption="Raters one by one",
+        note=RATERS_NOTE + left_out,
+        text_columns=2,
     )
 
 

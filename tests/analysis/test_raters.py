@@ -1,0 +1,69 @@
+"""Raters one by one, by hand."""
+
+import pandas as pd
+import pytest
+
+from analysis.core.intervals import wilson
+from analysis.raters import rater_rows
+from analysis.tables import rater_table
+from analysis.tidy import orient, validate
+
+
+def table(said, **columns):
+    """Verdicts as {pair: {rater: verdict}} on methods x and y."""
+    rows = [
+        {"pair_id": pair, "dataset": "d", "method_a": "x", "method_b": "y", "rater": rater}
+        | {"criterion": "c", "verdict": verdict}
+        | {name: value(pair, rater) for name, value in columns.items()}
+        for pair, by in said.items()
+        for rater, verdict in by.items()
+    ]
+    return orient(validate(pd.DataFrame(rows)))
+
+
+SAID = {
+    "p1": {"ada": "x", "bob": "x", "cy": "y"},
+    "p2": {"ada": "x", "bob": "tie", "cy": "x"},
+    "p3": {"ada": "tie"},
+}
+
+
+def test_agreement_with_the_rest_by_hand():
+    ada, bob, cy = rater_rows(table(SAID))
+    # p1: ada and bob agree, cy with neither; p2: ada and cy agree, bob with neither; p3: ada alone.
+    assert [(row.agreement, row.compared) for row in (ada, bob, cy)] == [(0.5, 4), (0.25, 4), (0.25, 4)]
+    assert (ada.pairs, ada.verdicts, ada.ties) == (3, 3, pytest.approx(1 / 3))
+    assert (bob.ties, cy.ties) == (0.5, 0.0)
+    assert ada.first is None
+    assert ada.seconds is None
+
+
+def test_places_and_pace():
+    frame = table(
+        SAID,
+        shown_first=lambda pair, _: "x" if pair == "p1" else "y",
+        seconds=lambda pair, _: {"p1": 4.0, "p2": 10.0, "p3": 5.0}[pair],
+    )
+    ada, _, cy = rater_rows(frame)
+    assert ada.first == wilson(1, 2)  # x first in p1 and said x; y first in p2 and said x
+    assert cy.first == wilson(0, 2)
+    assert ada.seconds == 5.0
+
+
+def test_a_rater_alone_agrees_with_nobody():
+    (row,) = rater_rows(table({"p1": {"ada": "x"}, "p2": {"ada": "tie"}}))
+    assert (row.agreement, row.compared) == (None, 0)
+
+
+def test_kinds_are_compared_with_their_own():
+    frame = table(SAID, rater_kind=lambda _, rater: "model" if rater == "cy" else "person")
+    ada, bob, cy = rater_rows(frame)
+    assert (cy.rater_kind, cy.agreement) == ("model", None)
+    assert (ada.agreement, bob.agreement) == (0.5, 0.5)
+
+
+def test_many_raters_are_cut_in_the_report_and_counted():
+    said = {"p1": {f"r{number:02}": "x" for number in range(45)}}
+    shown = rater_table(rater_rows(table(said)))
+    assert len(shown.rows) == 40
+    assert "5 more stand in raters.csv" in shown.note
