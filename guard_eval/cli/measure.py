@@ -68,7 +68,7 @@ def command(
 
     A file of published texts: guard-eval measure texts.jsonl --metrics diversity
     """
-    from guard_eval.cli import measuring
+    from guard_eval.cli import measure_job
     from guard_eval.study import Study
 
     options = {
@@ -78,18 +78,18 @@ def command(
         "bertscore_model": bertscore_model,
         "baseline": baseline,
     }
-    chosen = measuring.Chosen(
+    chosen = measure_job.Chosen(
         settings={key: value for key, value in options.items() if value}, device=device, dtype=dtype
     )
     if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
         for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}
-        measuring.refuse_options_of_files(for_files)
+        measure_job.refuse_options_of_files(for_files)
         study = Study.open(targets[0])
-        measuring.measure_study(study, chosen, dry_run=dry_run)
+        measure_job.measure_study(study, chosen, dry_run=dry_run)
         if not dry_run:
             say_next(f"guard-eval pair {targets[0]}", f"guard-eval report {targets[0]}")
         return
-    measuring.measure_files(
+    measure_job.measure_files(
         targets,
         chosen,
         settings_file=settings,
@@ -102,6 +102,6 @@ def command(
 
 def run(study: Study) -> None:
     """Measure a study as its study.toml has it."""
-    from guard_eval.cli import measuring
+    from guard_eval.cli import measure_job
 
-    measuring.measure_study(study, measuring.Chosen())
+    measure_job.measure_study(study, measure_job.Chosen())

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from guard_eval.cli.console import progress, say
-from guard_eval.cli.measured import show, write
+from guard_eval.cli.measure_output import show, write
 from guard_eval.errors import StudyError
 from guard_eval.generations import Generation, generation_of
 from guard_eval.study import Metrics, Study, explain, locate_model
