@@ -18,8 +18,8 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
+from guard_eval.settings import Settings
 from guard_eval.shards import Shard
-from guard_eval.study import Settings
 
 _ALWAYS = tuple(field.name for field in fields(Recipe) if field.default is MISSING)
 _RARE = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.endpoint import api_key, server
 from judge.parsing import Problem, excerpt, read_error
 from judge.prompt import OUTPUTS, Output

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.records import BlindPair
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.parsing import ASK_AGAIN
 from judge.prompt import canonical, keys, request
 

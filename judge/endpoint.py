@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from guard_eval.errors import StudyError
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 
 OPENAI = "https://api.openai.com/v1"
 """The server that is asked unless study.toml or OPENAI_BASE_URL names another."""

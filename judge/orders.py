@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from guard_eval.settings import Judge
 from guard_eval.store import Plan
-from guard_eval.study import Judge
 
 
 def judge_plan(judge: Judge, *, seed: int, lease: timedelta) -> Plan:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from guard_eval.records import BlindPair
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.cost import Estimate, estimate, warnings
 from judge.endpoint import server
 from judge.parsing import visible

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from guard_eval.records import CHOICES, BlindPair
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion, criteria
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 
 Output = Literal["json_schema", "json_object", "text"]
 """How the answer's form is asked for: by schema, by JSON mode, or by the prompt alone."""

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
+from guard_eval.settings import Judge
 from guard_eval.store import Answer, Plan, Store
-from guard_eval.study import Judge
 from judge.client import Client, Reply, Retry, Stopped
 from judge.cost import SAMPLES, Price, price
 from judge.ledger import Ledger, Progress, Tally

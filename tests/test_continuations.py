@@ -23,8 +23,8 @@ from guard_eval.continuations import (
 )
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Trace
+from guard_eval.settings import Settings
 from guard_eval.shards import Shard
-from guard_eval.study import Settings
 
 RECIPE = recipe(model="bundled", revision="sha256:00", seed=3)
 SETTINGS = Settings.model_validate(

@@ -11,8 +11,9 @@ import typer
 from guard_eval.cli.console import StudyFolder, progress, say, say_next
 
 if TYPE_CHECKING:
+    from guard_eval.settings import Judge
     from guard_eval.store import Store
-    from guard_eval.study import Judge, Study
+    from guard_eval.study import Study
     from judge.ledger import Ledger
     from judge.preview import DryRun
 

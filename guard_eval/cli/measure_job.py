@@ -15,7 +15,8 @@ from guard_eval.cli.console import progress, say
 from guard_eval.cli.measure_output import show, write
 from guard_eval.errors import StudyError
 from guard_eval.generations import Generation, generation_of
-from guard_eval.study import Metrics, Study, explain, locate_model
+from guard_eval.settings import Metrics, explain
+from guard_eval.study import Study, locate_model
 
 _NEEDS = {"coherence": "coherence_model", "perplexity": "coherence_model", "mauve": "mauve_model"}
 _NEEDS |= {"bertscore": "bertscore_model"}

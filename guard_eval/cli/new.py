@@ -109,7 +109,7 @@ def command(
     """
     from guard_eval.corpora import read_dataset, read_prompts
     from guard_eval.errors import StudyError
-    from guard_eval.study import Metrics
+    from guard_eval.settings import Metrics
 
     if (folder / "study.toml").exists():
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")

@@ -14,7 +14,7 @@ from guard_eval.metrics.groups import Group, nonzero
 from guard_eval.metrics.models import KEPT_AT_ONCE, Found, Models, Progress
 from guard_eval.metrics.outcomes import Outcome, ratio_of
 from guard_eval.records import content_id
-from guard_eval.study import Metrics
+from guard_eval.settings import Metrics
 
 
 def bertscore_outcomes(

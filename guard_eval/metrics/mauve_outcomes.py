@@ -16,7 +16,7 @@ from guard_eval.metrics.mauve import SEEDS, deviations, mauve
 from guard_eval.metrics.models import KEPT_AT_ONCE, Found, Models, Progress
 from guard_eval.metrics.outcomes import Bare, Outcome, Spread
 from guard_eval.records import content_id
-from guard_eval.study import Metrics
+from guard_eval.settings import Metrics
 
 
 def mauve_outcomes(

@@ -19,7 +19,7 @@ from guard_eval.metrics.outcomes import Bare, Outcome, Spread
 from guard_eval.metrics.resampled import Resampling, scores
 from guard_eval.metrics.scores import METRICS, Results
 from guard_eval.metrics.text_outcomes import made_on, text_outcomes
-from guard_eval.study import Metrics
+from guard_eval.settings import Metrics
 
 ENOUGH_FOR_MAUVE = 1000
 """Texts below which MAUVE is warned of: its authors advise a few thousand."""

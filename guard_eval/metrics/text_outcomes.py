@@ -18,7 +18,7 @@ from guard_eval.metrics.diversity import (
 from guard_eval.metrics.groups import Group, nonzero
 from guard_eval.metrics.outcomes import Bare, Outcome, ratio_of, sum_of
 from guard_eval.metrics.self_bleu import self_bleu
-from guard_eval.study import Metrics
+from guard_eval.settings import Metrics
 
 _ONE_BATCH = "texts of one batch share its time, so there is no interval over prompts"
 

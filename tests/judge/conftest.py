@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from guard_eval.records import BlindPair, Pair
+from guard_eval.settings import Judge
 from guard_eval.store import Store
-from guard_eval.study import Judge
 
 KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
 

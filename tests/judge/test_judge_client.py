@@ -11,7 +11,7 @@ from email.utils import format_datetime
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.client import Client, Reply, Retry, Stopped
 from judge.endpoint import api_key, server
 from judge.parsing import Problem

@@ -8,7 +8,7 @@ import pytest
 from openai.types.shared import chat_model
 
 from guard_eval.errors import StudyError
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.cost import Price, estimate, price, shutdown, warnings
 from judge.preview import dry_run
 from judge.prompt import PROMPT_VERSION, canonical, keys, request

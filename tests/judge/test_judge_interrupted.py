@@ -17,7 +17,7 @@ PROGRAM = """
 import json, sys
 from datetime import timedelta
 from guard_eval.store import Store
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.run import run_judge
 database, settings = sys.argv[1], json.loads(sys.argv[2])
 with Store.open(database) as store:

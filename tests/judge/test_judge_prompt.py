@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
-from guard_eval.study import Judge
+from guard_eval.settings import Judge
 from judge.prompt import (
     OUTPUTS,
     PROMPT_VERSION,

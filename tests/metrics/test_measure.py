@@ -11,7 +11,7 @@ from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import group, human
 from guard_eval.metrics.measure import measure
 from guard_eval.metrics.scores import OVERALL
-from guard_eval.study import Metrics
+from guard_eval.settings import Metrics
 
 TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "speed"]
 

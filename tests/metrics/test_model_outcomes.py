@@ -20,7 +20,8 @@ from guard_eval.metrics.coherence import log_likelihoods
 from guard_eval.metrics.features import first_tokens, hidden_features
 from guard_eval.metrics.mauve import mauve
 from guard_eval.metrics.measure import measure
-from guard_eval.study import BUNDLED, Metrics, locate_model
+from guard_eval.settings import Metrics
+from guard_eval.study import BUNDLED, locate_model
 
 pytest.importorskip("faiss", reason="MAUVE needs faiss: pip install 'guard-eval[metrics]'")
 
