@@ -129,7 +129,7 @@ def measure_study(study: Study, chosen: Chosen, *, dry_run: bool = False) -> Non
     ]
     if not found:
         raise StudyError(f"{study.folder} has no continuations yet; run: guard-eval generate {study.folder}")
-    wanted = _merged(settings.metrics, chosen.settings, study.folder / "study.toml")
+    wanted = _merged(settings.metrics, chosen.settings)
     models = _Models(
         locate=study.locate_model,
         device=chosen.device or settings.model.device,
@@ -188,7 +188,7 @@ def measure_files(
     generations = [one for path in paths for one in read_generations(path, prompts=prompts)]
     asked = dict(chosen.settings)
     baseline = asked.pop("baseline", None)  # in a file a strategy may have any name
-    wanted = _merged(_settings(settings_file), asked, settings_file)
+    wanted = _merged(_settings(settings_file), asked)
     _run(
         _Job(
             generations=generations,
@@ -221,11 +221,11 @@ def _settings(path: Path | None) -> Metrics:
         raise StudyError(explain(path, error)) from error
 
 
-def _merged(settings: Metrics, asked: Mapping[str, Any], path: Path | None) -> Metrics:
+def _merged(settings: Metrics, asked: Mapping[str, Any]) -> Metrics:
     try:
         return Metrics.model_validate({**settings.model_dump(), **asked})
     except ValidationError as error:
-        raise StudyError(explain(path or Path("the command line"), error)) from error
+        raise StudyError(explain(Path("the command line"), error)) from error
 
 
 def _run(job: _Job, *, dry_run: bool) -> None:

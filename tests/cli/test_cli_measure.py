@@ -94,7 +94,7 @@ def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, f
     ("arguments", "says"),
     [
         (["nowhere.jsonl"], "nowhere.jsonl"),
-        (["texts.jsonl", "--metrics", "divrsity"], "compute[1]"),
+        (["texts.jsonl", "--metrics", "divrsity"], "the command line has 1 problem:\n  compute[1]"),
         (["texts.jsonl", "--metrics", "diversity", "--baseline", "two"], "choose from: one"),
         (["texts.jsonl", "--settings", "none.toml"], "cannot read none.toml"),
         (["texts.jsonl", "--prompts", "none.jsonl"], "none.jsonl"),
