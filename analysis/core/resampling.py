@@ -55,6 +55,8 @@ def percentile(
         problem = "one prompt says nothing of the spread over prompts"
     elif len(defined) < (1 - _UNDEFINED) * len(replicates):
         problem = "too few prompts have what the metric needs: many resamples have no value"
+    elif np.ptp(defined) <= 1e-12 * max(1.0, abs(estimate)):
+        problem = "every prompt says the same: an interval would have no width, so none is given"
     if problem:
         return Interval(
             estimate=estimate, low=None, high=None, level=level, n=n, method=method, warnings=(problem,)

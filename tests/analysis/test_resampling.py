@@ -61,7 +61,11 @@ def test_the_interval_of_a_ratio_holds_what_it_promises():
 
 @pytest.mark.parametrize(
     ("replicates", "n", "why"),
-    [(np.array([1.0, 2.0]), 1, "one prompt"), (np.array([np.nan, 1.0, 2.0, 3.0]), 9, "no value")],
+    [
+        (np.array([1.0, 2.0]), 1, "one prompt"),
+        (np.array([np.nan, 1.0, 2.0, 3.0]), 9, "no value"),
+        (np.full(50, 1.5), 9, "no width"),
+    ],
 )
 def test_no_interval_where_there_can_be_none(replicates, n, why):
     found = percentile(1.5, replicates, level=0.95, n=n, seed=1)
