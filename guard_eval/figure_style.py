@@ -83,6 +83,14 @@ def as_pdf(figure: Figure) -> bytes:
     return data.getvalue()
 
 
+def as_png(figure: Figure, about: dict[str, str] | None = None, *, ground: str = "auto") -> bytes:
+    """Return the figure as a PNG file on `ground`, within `style`, with `about` in its metadata."""
+    data = io.BytesIO()
+    metadata = {"Software": None, **(about or {})}
+    figure.savefig(data, format="png", dpi=DPI, facecolor=ground, metadata=metadata)
+    return data.getvalue()
+
+
 def described(svg: str, title: str, description: str, *, name: str = "figure") -> str:
     """Return an SVG as an image with a text alternative; the ids of that begin with `name`."""
     end = svg.index(">", svg.index("<svg"))
@@ -102,10 +110,7 @@ def save(figure: Figure, path: Path, title: str, description: str) -> None:
         case ".svg":
             data = described(as_svg(figure), title, description).encode()
         case ".png":
-            about = {"Software": None, "Title": one_line(title), "Description": one_line(description)}
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format="png", dpi=DPI, metadata=about)
-            data = buffer.getvalue()
+            data = as_png(figure, {"Title": one_line(title), "Description": one_line(description)})
         case other:
             raise StudyError(f"{path}: a figure ends in .svg or .png, not in {other!r}")
     write_whole(path, data, make_folder=True)

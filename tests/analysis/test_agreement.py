@@ -12,7 +12,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 
 from analysis.agreement import agreement_rows
 from analysis.core.agreement import fleiss
-from analysis.tables import agreement_table
+from analysis.sections.agreement import agreement_table
 from analysis.tidy import validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"

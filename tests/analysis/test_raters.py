@@ -5,7 +5,7 @@ import pytest
 
 from analysis.core.intervals import wilson
 from analysis.raters import rater_rows
-from analysis.tables import rater_table
+from analysis.sections.raters import rater_table
 from analysis.tidy import orient, validate
 
 

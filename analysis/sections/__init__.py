@@ -1,0 +1,1 @@
+"""The report's sections: what each says, shows and exports."""
