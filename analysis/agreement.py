@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.core.agreement import Agreement, fleiss
 from analysis.core.agreement_alpha import krippendorff
 from analysis.core.agreement_coefficients import Coefficient, gwet
 from analysis.core.patterns import from_counts
-from analysis.scores import CELL, rater_scores
+from analysis.scores import CELL, item_numbers, rater_scores
 from analysis.words import KIND_PLACE
 
 
@@ -45,12 +46,11 @@ def agreement_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Agreeme
     A rater has one score per pair.
     """
     scores = rater_scores(frame)
-    scores["category"] = np.sign(scores["net"])
     rows = []
     for key, cell in scores.groupby(CELL, sort=True):
         method_a, method_b, kind, criterion = (str(part) for part in key)
-        counts = pd.crosstab(cell["pair_id"], cell["category"]).reindex(columns=[1, 0, -1], fill_value=0)
-        patterns = from_counts(counts.to_numpy())
+        counts = _counts(cell)
+        patterns = from_counts(counts)
         rows.append(
             AgreementRow(
                 method_a=method_a,
@@ -59,7 +59,7 @@ def agreement_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Agreeme
                 rater_kind=kind,
                 items=len(counts),
                 raters=int(cell["rater"].nunique()),
-                agreement=fleiss(counts.to_numpy(), level=1 - alpha),
+                agreement=fleiss(patterns, level=1 - alpha),
                 alpha=krippendorff(patterns, metric="ordinal", level=1 - alpha),
                 ac1=gwet(patterns, level=1 - alpha),
             )
@@ -67,3 +67,10 @@ def agreement_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Agreeme
     return tuple(
         sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.method_a, row.method_b, row.criterion))
     )
+
+
+def _counts(cell: pd.DataFrame) -> NDArray[np.int64]:
+    """Return how many raters of each item are for method_a, for neither and for method_b, [items, 3]."""
+    item, first = item_numbers(cell)
+    category = 1 - np.sign(cell["net"].to_numpy())
+    return np.bincount(3 * item + category, minlength=3 * len(first)).reshape(-1, 3)

@@ -11,15 +11,26 @@ SPELT_OUT = 6
 """Up to this many results are given with their figures; more would no longer be one paragraph."""
 
 
-def answer(rows: Sequence[ShareRow], *, alpha: float, exploratory: bool) -> str:
+def answer(
+    rows: Sequence[ShareRow], *, alpha: float, exploratory: bool, redundant: Sequence[str] = ()
+) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
 
     "No evidence of a difference" is what a test that does not reject says; it never says "equal".
+
+    Args:
+        rows: `share_rows` of the verdicts.
+        alpha: The error rate.
+        exploratory: Whether anything makes these results exploratory.
+        redundant: What an audit said of criteria that measure the same thing.
     """
     totals = [row for row in rows if row.dataset is None]
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in totals)]
     parts = [_kind([row for row in totals if row.rater_kind == kind], alpha) for kind in kinds]
     parts.append(_closing(totals))
+    if redundant:
+        several = "Some criteria hardly count as separate evidence; the audits name them."
+        parts.append(f"Of the criteria, {redundant[0]}." if len(redundant) == 1 else several)
     if "simulated" in kinds:
         which = "These verdicts are" if kinds == ["simulated"] else "Some of these verdicts are"
         parts.insert(
@@ -31,7 +42,7 @@ def answer(rows: Sequence[ShareRow], *, alpha: float, exploratory: bool) -> str:
 
 
 def differs(row: ShareRow, alpha: float) -> bool:
-    """Return whether the item-level test rejects "no difference", after Holm in the family."""
+    """Return whether the item-level test rejects "no difference", after correction in the family."""
     p = _deciding(row)
     return p is not None and p <= alpha
 
@@ -108,13 +119,17 @@ def _figures(row: ShareRow, method: str) -> str:
 def _closing(rows: list[ShareRow]) -> str:
     sizes = sorted({row.family for row in rows if row.family})
     outside = sum(not row.family for row in rows)
-    text = "The p-values are of sign-flip tests on item means"
+    test, interval = "sign-flip tests on item means", ""
+    if any(row.anytime for row in rows):
+        test, interval = "tests that hold whenever one looks", "; the intervals hold at all times together"
+    text = f"The p-values are of {test}"
     if sizes and sizes != [1]:
         kinds = " by each kind of rater" if len({row.rater_kind for row in rows}) > 1 else ""
-        text += f", after Holm's correction for {and_list([str(size) for size in sizes])} results{kinds}"
+        name = next(row.correction for row in rows if row.family)
+        text += f", after {name}'s correction for {and_list([str(size) for size in sizes])} results{kinds}"
     if outside:
         text += f"; the table also gives {plural(outside, 'result')} outside the declared family, uncorrected"
-    return f"{text}."
+    return f"{text}{interval}."
 
 
 def _rank(row: ShareRow) -> float:

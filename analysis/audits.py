@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from analysis.coded import Coded, coded
 from analysis.core.significance import binomial
-from analysis.words import and_list, equals, number, percent, plural
+from analysis.words import and_list, equals, number, percent, plural, title
 from guard_eval.records import TIE
 
+REDUNDANT = "redundant criteria"
+"""The kind of finding that bears on how many results there are."""
 REDUNDANT_KAPPA = 0.8
 """Two criteria are said to measure the same from this κ on ("almost perfect", Landis and Koch 1977)."""
 SIDE_ALPHA = 0.01
@@ -140,14 +142,15 @@ def _redundant_criteria(table: Coded, threshold: float) -> Iterator[Finding]:
             whole = own[:, group][(own[:, group] != _MISSING).all(axis=1)]
             same = int((whole == whole[:, :1]).all(axis=1).sum())
             share = f" ({percent(same / len(whole))})" if len(whole) else ""
+            names = and_list([title(table.criteria[code]) for code in group])
             what = (
-                f"{and_list([table.criteria[code] for code in group])} carry the same verdict on {same} of "
+                f"{names} carry the same verdict on {same} of "
                 f"{plural(len(whole), 'showing')}{share}; any two on at least "
                 f"{percent(min(raw for raw, _ in within))}, "
                 f"κ\u00a0≥\u00a0{number(min(kappa for _, kappa in within))}: "
                 "they hardly count as separate evidence"
             )
-            yield Finding(kind="redundant criteria", where=table.where(place), what=what, severity="warning")
+            yield Finding(kind=REDUNDANT, where=table.where(place), what=what, severity="warning")
 
 
 def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, float] | None:
@@ -216,19 +219,21 @@ def _uneven_overlap(table: Coded) -> Iterator[Finding]:
     once = table.rows[["cell", "criterion", "pair", "rater"]].drop_duplicates()
     for place in range(len(table.cells)):
         rows = once[once["cell"] == place]
-        counts = pd.crosstab(rows["pair"], rows["criterion"])
+        pairs, pair = np.unique(rows["pair"].to_numpy(), return_inverse=True)
+        many = len(table.criteria)
+        counts = np.bincount(pair * many + rows["criterion"].to_numpy(), minlength=len(pairs) * many)
         for code, name in enumerate(table.criteria):
-            if code not in counts.columns:
+            raters = counts.reshape(-1, many)[:, code]
+            often = np.bincount(raters)
+            often[0] = 0
+            usual = len(often) - 1 - int(np.argmax(often[::-1]))
+            fewer = raters < usual
+            if not often.any() or not fewer.any():
                 continue
-            raters = counts[code]
-            usual = int(raters[raters > 0].mode().max())
-            fewer = raters[raters < usual]
-            if fewer.empty:
-                continue
-            none = int((fewer == 0).sum())
+            none = int((raters == 0).sum())
             what = (
-                f"{len(fewer)} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
-                f"{f', {none} of them with none' if none else ''}: {table.some(fewer.index)}"
+                f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
+                f"{f', {none} of them with none' if none else ''}: {table.some(pairs[fewer])}"
             )
             where = table.where(place, name)
             yield Finding(kind="uneven overlap", where=where, what=what, severity="note")

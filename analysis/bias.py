@@ -1,12 +1,18 @@
-"""Position: how often the text shown first was preferred, and how often turning the order flips a verdict."""
+"""Position: how often the text shown first was preferred, and how often turning the order flips a verdict.
+
+And what a win share is with each order weighing the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from analysis.core.intervals import Interval, wilson
+from analysis.core.order import OrderAdjusted, order_adjusted
+from analysis.scores import CELL
 from analysis.words import KIND_PLACE
 from guard_eval.records import TIE
 
@@ -25,6 +31,8 @@ class PositionRow:
         a_first: Share of verdicts with the comparison's first method shown first; one half is balance.
         both_orders: Pairs that one rater judged in both orders.
         flipped: Those where the verdict went to the other method when the order was turned.
+        changed: Those where it did, or came to be a tie or ceased to be one.
+        flips: flipped / both_orders with Wilson's interval.
         warnings: What a reader must know before using it.
     """
 
@@ -37,7 +45,28 @@ class PositionRow:
     a_first: float
     both_orders: int
     flipped: int
+    changed: int
+    flips: Interval
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OrderRow:
+    """A comparison on one criterion, judged by one kind of rater, with each order weighing the same.
+
+    Attributes:
+        method_a: The method whose share is given.
+        method_b: The other.
+        rater_kind: Who judged.
+        criterion: The quality judged.
+        result: The share when shown first and when shown second, and their mean.
+    """
+
+    method_a: str
+    method_b: str
+    rater_kind: str
+    criterion: str
+    result: OrderAdjusted
 
 
 def position_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[PositionRow, ...]:
@@ -51,7 +80,7 @@ def position_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Position
         ties = int((cell["verdict"] == TIE).sum())
         first = int((cell["verdict"] == cell["shown_first"]).sum())
         a_first = float((cell["shown_first"] == cell["method_a"]).mean())
-        both, flipped = _flips(cell)
+        both, flipped, changed = _flips(cell)
         why = f"{a_first:.0%} of verdicts had the same method first: preferences for place and method mix"
         rows.append(
             PositionRow(
@@ -64,17 +93,63 @@ def position_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Position
                 a_first=a_first,
                 both_orders=both,
                 flipped=flipped,
+                changed=changed,
+                flips=wilson(flipped, both, level=1 - alpha),
                 warnings=(why,) if abs(a_first - 0.5) > 0.1 else (),
             )
         )
     return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.criterion)))
 
 
-def _flips(cell: pd.DataFrame) -> tuple[int, int]:
-    """Count the rater–pair combinations seen in both orders, and those whose verdict follows the place."""
-    keys = ["method_a", "method_b", "pair_id", "rater"]
-    both = cell[cell.groupby(keys)["shown_first"].transform("nunique") == 2]
-    if both.empty:
-        return 0, 0
-    methods = both[both["verdict"] != TIE].groupby(keys)["verdict"].nunique()
-    return int(both.groupby(keys).ngroups), int((methods == 2).sum())
+def _flips(cell: pd.DataFrame) -> tuple[int, int, int]:
+    """Count the rater–pair combinations seen in both orders; of these, the flipped and the changed ones."""
+    key = cell.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False).ngroup().to_numpy()
+    size = int(key.max()) + 1
+    a_first = (cell["shown_first"] == cell["method_a"]).to_numpy()
+    for_a = (cell["verdict"] == cell["method_a"]).to_numpy()
+    tie = (cell["verdict"] == TIE).to_numpy()
+    seen = [np.bincount(key[one], minlength=size) > 0 for one in (a_first, ~a_first)]
+    said_a, said_tie, said_b = (
+        np.bincount(key[one], minlength=size) > 0 for one in (for_a, tie, ~for_a & ~tie)
+    )
+    both = seen[0] & seen[1]
+    several = said_a.astype(int) + said_tie + said_b >= 2
+    return int(both.sum()), int((both & said_a & said_b).sum()), int((both & several).sum())
+
+
+def order_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[OrderRow, ...]:
+    """Return win shares with each order weighing the same, per comparison, rater kind and criterion.
+
+    An item's score in an order is the mean of the verdicts it got in that order, whoever gave them.
+
+    Args:
+        frame: An oriented table of verdicts; none of its rows counts that does not say what was shown first.
+        alpha: One minus the confidence level.
+    """
+    if "shown_first" not in frame.columns:
+        return ()
+    rows = []
+    for key, cell in frame[frame["shown_first"].notna()].groupby(CELL, sort=True):
+        method_a, method_b, kind, criterion = (str(part) for part in key)
+        item, pairs = pd.factorize(cell["pair_id"], sort=True)
+        score = (
+            1 + (cell["verdict"] == method_a).to_numpy(dtype=int) - (cell["verdict"] == method_b).to_numpy()
+        ) / 2
+        a_first = (cell["shown_first"] == method_a).to_numpy()
+        means = []
+        for order in (a_first, ~a_first):
+            count = np.bincount(item[order], minlength=len(pairs))
+            total = np.bincount(item[order], weights=score[order], minlength=len(pairs))
+            means.append(np.where(count > 0, total / np.maximum(1, count), np.nan))
+        rows.append(
+            OrderRow(
+                method_a=method_a,
+                method_b=method_b,
+                rater_kind=kind,
+                criterion=criterion,
+                result=order_adjusted(means[0], means[1], level=1 - alpha),
+            )
+        )
+    return tuple(
+        sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.method_a, row.method_b, row.criterion))
+    )

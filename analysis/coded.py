@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.text_codes import combined, text_codes
 from analysis.words import KIND_PLACE, RATERS, and_list
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
@@ -44,9 +45,10 @@ class Coded:
 
     def some(self, codes: Iterable[int]) -> str:
         """Return the first of some pairs by name, and how many there are besides."""
-        names = sorted({self.pairs[code] for code in codes})
-        more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-        return f"pair{'' if len(names) == 1 else 's'} {and_list([*names[:NAMED], *more])}"
+        found = sorted(set(codes))  # codes are in the order of the names
+        names = [self.pairs[code] for code in found[:NAMED]]
+        more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
+        return f"pair{'' if len(found) == 1 else 's'} {and_list([*names, *more])}"
 
 
 def coded(frame: pd.DataFrame) -> Coded:
@@ -60,32 +62,44 @@ def coded(frame: pd.DataFrame) -> Coded:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; an audit reads {', '.join(_COLUMNS)}"
         )
-    kind = frame["rater_kind"] if "rater_kind" in frame.columns else pd.Series("person", index=frame.index)
-    named = pd.MultiIndex.from_arrays([frame["method_a"], frame["method_b"], kind.fillna("person")])
-    as_given, triples = named.factorize()
-    one_way = [(min(a, b), max(a, b), str(of)) for a, b, of in triples]
-    cells = sorted(set(one_way), key=lambda cell: (KIND_PLACE.get(cell[2], len(KIND_PLACE)), cell))
-    place = {cell: code for code, cell in enumerate(cells)}
-    cell = np.array([place[own] for own in one_way], dtype=np.int64)[as_given]
-    turned = np.array([a > b for a, b, _ in triples], dtype=bool)[as_given]
+    cell, turned, cells = _cells(frame)
     rows = pd.DataFrame({"cell": cell})
     names = {}
     for column in ("pair_id", "rater", "criterion"):
-        codes, values = pd.factorize(frame[column], sort=True)
-        rows[column.removesuffix("_id")] = codes
-        names[column] = tuple(str(value) for value in values)
+        ranked = text_codes(frame[column]).ranked()
+        rows[column.removesuffix("_id")] = ranked.codes
+        names[column] = ranked.texts
     rows["side"] = _side(frame, "verdict", turned)
     rows["first"] = _side(frame, "shown_first", turned) if "shown_first" in frame.columns else 0
     rows["showing"] = (
-        pd.factorize(frame["presentation"])[0] if "presentation" in frame.columns else rows["first"]
+        text_codes(frame["presentation"]).codes if "presentation" in frame.columns else rows["first"]
     )
     return Coded(
         rows=rows,
-        cells=tuple(cells),
+        cells=cells,
         pairs=names["pair_id"],
         raters=names["rater"],
         criteria=names["criterion"],
     )
+
+
+def _cells(
+    frame: pd.DataFrame,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], tuple[tuple[str, str, str], ...]]:
+    """Return each row's cell, whether the row has its methods the other way round, and the cells in order."""
+    known = "rater_kind" in frame.columns
+    kind = frame["rater_kind"].fillna("person") if known else pd.Series("person", index=frame.index)
+    columns = [text_codes(one) for one in (frame["method_a"], frame["method_b"], kind)]
+    _, first, as_given = np.unique(
+        combined(*(one.codes for one in columns)), return_index=True, return_inverse=True
+    )
+    triples = [tuple(one.texts[one.codes[row]] for one in columns) for row in first]
+    one_way = [(min(a, b), max(a, b), of) for a, b, of in triples]
+    cells = sorted(set(one_way), key=lambda cell: (KIND_PLACE.get(cell[2], len(KIND_PLACE)), cell))
+    place = {cell: code for code, cell in enumerate(cells)}
+    cell = np.array([place[own] for own in one_way], dtype=np.int64)[as_given]
+    turned = np.array([a > b for a, b, _ in triples], dtype=bool)[as_given]
+    return cell, turned, tuple(cells)
 
 
 def _side(frame: pd.DataFrame, column: str, turned: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from analysis.shares import Correction
+
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
@@ -34,6 +36,9 @@ class Context:
             exploratory.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
+        correction: For the number of tests in the family: `holm` or `bh`.
+        sequential: Whether it was declared that verdicts are looked at while they come in.
+        raters_per_item: How many raters of each kind make an item complete, where that is planned.
         metrics: Automatic metrics: columns dataset, strategy, texts, then one column per metric.
         metrics_notes: What the metrics were measured with.
         examples: Pairs to show side by side.
@@ -50,6 +55,9 @@ class Context:
     stored_hash: str | None = None
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
+    correction: Correction = "holm"
+    sequential: bool = False
+    raters_per_item: Mapping[str, int] = field(default_factory=dict)
     metrics: pd.DataFrame | None = None
     metrics_notes: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()

@@ -46,11 +46,12 @@ def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
 def _family(totals: Sequence[ShareRow], context: Context) -> str:
     sizes = {row.rater_kind: row.family for row in totals if row.family}
     size = and_list([f"{count} for {RATERS[kind]}" for kind, count in sizes.items()]) if sizes else "none"
+    name = next((row.correction for row in totals if row.family), "none")
     if context.planned is None:
-        return f"Correction: Holm over all results in the table ({size}); none was declared beforehand."
+        return f"Correction: {name} over all results in the table ({size}); none was declared beforehand."
     silent = sum(all(row.cell != cell for row in totals) for cell in context.planned)
     unjudged = f" {plural(silent, 'declared comparison')} had no verdicts." if silent else ""
-    return f"Correction: Holm over the comparisons declared beforehand and judged ({size}).{unjudged}"
+    return f"Correction: {name} over the comparisons declared beforehand and judged ({size}).{unjudged}"
 
 
 def limitations(

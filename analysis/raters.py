@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.core.intervals import Interval, wilson
-from analysis.scores import CELL, rater_scores
+from analysis.scores import item_numbers, rater_scores
 from analysis.words import KIND_PLACE
 from guard_eval.records import TIE
 
@@ -46,48 +46,64 @@ def rater_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[RaterRow, .
     """Return a row for each rater of an oriented table, people first, by name."""
     agreeing = _agreement(frame)
     rows = []
-    for (kind, rater), mine in frame.groupby(["rater_kind", "rater"], sort=True):
-        same, others = agreeing.get((str(kind), str(rater)), (0, 0))
+    for kind, rater, pairs, verdicts, ties, placed, first, seconds in _counts(frame).itertuples(
+        index=False, name=None
+    ):
+        same, others = agreeing.get((kind, rater), (0, 0))
         rows.append(
             RaterRow(
-                rater=str(rater),
-                rater_kind=str(kind),
-                pairs=int(mine["pair_id"].nunique()),
-                verdicts=len(mine),
-                ties=float((mine["verdict"] == TIE).mean()),
+                rater=rater,
+                rater_kind=kind,
+                pairs=int(pairs),
+                verdicts=int(verdicts),
+                ties=int(ties) / int(verdicts),
                 agreement=same / others if others else None,
                 compared=others,
-                first=_first(mine, alpha),
-                seconds=_median(mine),
+                first=wilson(int(first), int(placed), level=1 - alpha) if placed else None,
+                seconds=None if pd.isna(seconds) else float(seconds),
             )
         )
     return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.rater)))
 
 
+def _counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what each rater did, in numbers, by kind and name."""
+    tie = frame["verdict"] == TIE
+    placed, first = pd.Series(False, index=frame.index), pd.Series(False, index=frame.index)
+    if "shown_first" in frame.columns:
+        placed = frame["shown_first"].notna() & ~tie
+        first = placed & (frame["verdict"] == frame["shown_first"])
+    each = pd.DataFrame(
+        {
+            "rater_kind": frame["rater_kind"],
+            "rater": frame["rater"],
+            "pair": pd.factorize(frame["pair_id"])[0],
+            "tie": tie,
+            "placed": placed,
+            "first": first,
+            "seconds": frame["seconds"] if "seconds" in frame.columns else np.nan,
+        }
+    )
+    counts = each.groupby(["rater_kind", "rater"], sort=True).agg(
+        pairs=("pair", "nunique"),
+        verdicts=("pair", "size"),
+        ties=("tie", "sum"),
+        placed=("placed", "sum"),
+        first=("first", "sum"),
+        seconds=("seconds", "median"),
+    )
+    return counts.reset_index()
+
+
 def _agreement(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
     """Return how often others say what a rater says, and how many others there are, summed over items."""
     scores = rater_scores(frame)
-    scores["side"] = np.sign(scores["net"])
-    item = [*CELL, "dataset", "pair_id"]
-    scores["others"] = scores.groupby(item)["side"].transform("size") - 1
-    scores["same"] = scores.groupby([*item, "side"])["side"].transform("size") - 1
+    item, _ = item_numbers(scores)
+    said = 3 * item + np.sign(scores["net"].to_numpy()) + 1
+    scores["others"] = np.bincount(item)[item] - 1
+    scores["same"] = np.bincount(said)[said] - 1
     sums = scores.groupby(["rater_kind", "rater"])[["same", "others"]].sum()
     return {
         (str(kind), str(rater)): (int(same), int(others))
         for (kind, rater), same, others in zip(sums.index, sums["same"], sums["others"], strict=True)
     }
-
-
-def _first(mine: pd.DataFrame, alpha: float) -> Interval | None:
-    if "shown_first" not in mine.columns:
-        return None
-    told = mine[mine["shown_first"].notna() & (mine["verdict"] != TIE)]
-    if told.empty:
-        return None
-    return wilson(int((told["verdict"] == told["shown_first"]).sum()), len(told), level=1 - alpha)
-
-
-def _median(mine: pd.DataFrame) -> float | None:
-    if "seconds" not in mine.columns or not mine["seconds"].notna().any():
-        return None
-    return float(mine["seconds"].median())

@@ -9,19 +9,36 @@ import pandas as pd
 
 from analysis.agreement import agreement_rows
 from analysis.answer import answer
-from analysis.audits import audit
-from analysis.bias import position_rows
+from analysis.audits import REDUNDANT, audit
+from analysis.bias import order_rows, position_rows
 from analysis.columns import frame_table
 from analysis.context import Context, Example
 from analysis.drawing import standalone
 from analysis.examples import Shown, examples
+from analysis.judges import beside_rows, judge_rows
+from analysis.length import length_rows
 from analysis.method_notes import limitations, methods
+from analysis.pairwise import fine_rows
+from analysis.ranking import ranking_rows
 from analysis.raters import rater_rows
 from analysis.render import Table, to_csv
 from analysis.report_files import numbers, write_files
 from analysis.section import Section
-from analysis.sections import agreement, audits, metrics, position, raters, sensitivity, shares
+from analysis.sections import (
+    agreement,
+    audits,
+    judges,
+    length,
+    metrics,
+    position,
+    ranking,
+    raters,
+    sensitivity,
+    sequential,
+    shares,
+)
 from analysis.sensitivity import sensitivity_rows
+from analysis.sequential import sequential_rows, told
 from analysis.shares import share_rows
 from analysis.templating import FORMATS, rendered
 from analysis.tidy import orient, validate
@@ -86,23 +103,39 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
 
 def _page(frame: pd.DataFrame, context: Context) -> Page:
     alpha = context.alpha
-    rows = share_rows(frame, planned=context.planned, alpha=alpha)
+    rows = share_rows(frame, planned=context.planned, alpha=alpha, correction=context.correction)
+    looks = (
+        sequential_rows(frame, planned=context.planned, alpha=alpha, raters=context.raters_per_item.get)
+        if context.sequential
+        else ()
+    )
     agreeing = agreement_rows(frame, alpha=alpha)
     places = position_rows(frame, alpha=alpha)
     several = len({(row.method_a, row.method_b) for row in rows}) > 1
     simulated = any(row.simulated for row in rows)
+    found = audit(frame)
+    redundant = tuple(one.what for one in found if one.kind == REDUNDANT)
     sections = (
         shares.section(rows, name_methods=several),
-        agreement.section(agreeing, name_methods=several),
+        sequential.section(looks, name_methods=several),
+        ranking.section(ranking_rows(frame, alpha=alpha, seed=context.seed or 0)),
+        sensitivity.section(sensitivity_rows(frame, alpha=alpha), name_methods=several, alpha=alpha),
+        agreement.section(agreeing, name_methods=several, fine=fine_rows(frame, alpha=alpha)),
+        judges.section(judge_rows(frame, alpha=alpha), beside_rows(frame), name_methods=several),
         raters.section(rater_rows(frame, alpha=alpha)),
-        sensitivity.section(sensitivity_rows(frame, alpha=alpha), name_methods=several),
-        position.section(places),
-        audits.section(audit(frame), simulated=simulated),
+        position.section(places, order_rows(frame, alpha=alpha), name_methods=several),
+        length.section(length_rows(frame, alpha=alpha), name_methods=several),
+        audits.section(found, simulated=simulated),
         metrics.section(context, simulated=simulated),
     )
     return Page(
         context=context,
-        summary=answer(rows, alpha=alpha, exploratory=bool(context.why_exploratory)),
+        summary=answer(
+            told(rows, looks) if looks else rows,
+            alpha=alpha,
+            exploratory=bool(context.why_exploratory),
+            redundant=redundant,
+        ),
         simulated=simulated,
         sections=tuple(section for section in sections if section is not None),
         examples=examples(frame, context),

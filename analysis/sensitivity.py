@@ -7,15 +7,32 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.core.intervals import Interval, clopper_pearson, item_mean, wilson
 from analysis.core.other_tests import majority_sign, signed_rank, tolerated_correlation
 from analysis.core.significance import TestResult, binomial, sign_flip
+from analysis.models import (
+    MOST_RATINGS,
+    Modelled,
+    linear_model,
+    logistic_model,
+    ordinal_model,
+    placed_model,
+)
 from analysis.scores import CELL, item_scores, rater_scores
-from analysis.words import KIND_PLACE
+from analysis.words import KIND_PLACE, limits
 
 MOST_RATERS = 30
 """Above so many raters none is left out: one of them hardly matters, and each takes an analysis."""
 
 DEFAULT = "item means, sign-flip test (the default)"
+PAPER = "ratings pooled as in the paper, binomial on non-ties"
+UNTIED = "rate of wins among non-tied ratings, binomial"
+
+
+MODELS = "GEE models"
+
+Way = tuple[str, float | None, Interval | None, TestResult, str]
+"""An analysis in words, the share it gives and its interval, its test, and what else there is to know."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +46,8 @@ class SensitivityRow:
         rater_kind: Who judged.
         analysis: What was done, in words.
         share: Win share of method_a; None where the analysis gives none.
+        interval: The share's interval, as the analysis has it; None where it has none.
+        exact: Clopper and Pearson's interval of a share of independent trials; None for any other share.
         test: Its test.
         note: What else there is to know.
     """
@@ -39,6 +58,8 @@ class SensitivityRow:
     rater_kind: str
     analysis: str
     share: float | None
+    interval: Interval | None = None
+    exact: Interval | None = None
     test: TestResult
     note: str = ""
 
@@ -48,8 +69,11 @@ def sensitivity_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Sensi
 
     Args:
         frame: An oriented table of verdicts.
-        alpha: Below which p counts as evidence, for the correlation that a pooled test tolerates.
+        alpha: One minus the intervals' level, and below which p counts as evidence, for the correlation that
+            a pooled test tolerates.
     """
+    small = len(frame) <= MOST_RATINGS
+    verdicts = dict(list(frame.groupby(CELL, sort=True))) if small else {}
     rows = []
     for key, scores in rater_scores(frame).groupby(CELL, sort=True):
         method_a, method_b, kind, criterion = (str(part) for part in key)
@@ -61,49 +85,87 @@ def sensitivity_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Sensi
                 rater_kind=kind,
                 analysis=analysis,
                 share=share,
+                interval=interval,
+                exact=_exact(scores, 1 - alpha) if analysis == UNTIED else None,
                 test=test,
                 note=note,
             )
-            for analysis, share, test, note in _ways(scores, alpha)
+            for analysis, share, interval, test, note in (
+                *_ways(scores, alpha),
+                *(_modelled(scores, verdicts[key], alpha) if small else _unmodelled(len(frame))),
+            )
         ]
     rows.sort(key=lambda row: (KIND_PLACE[row.rater_kind], row.method_a, row.method_b, row.criterion))
     return tuple(rows)
 
 
-def _ways(scores: pd.DataFrame, alpha: float) -> Iterator[tuple[str, float | None, TestResult, str]]:
+def _ways(scores: pd.DataFrame, alpha: float) -> Iterator[Way]:
     items = item_scores(scores)
     net = items["numerator"] / items["denominator"]
-    yield DEFAULT, float(items["share"].mean()), _flip(items), ""
-    wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
-    ties = len(scores) - wins - losses
-    per_item = len(scores) / len(items)
-    tolerated = tolerated_correlation(wins, ties, losses, raters=per_item, alpha=alpha)
-    pooled = (wins + ties / 2) / len(scores)
-    yield (
-        "ratings pooled as in the paper, binomial on non-ties",
-        pooled,
-        binomial(wins, losses),
-        _of(tolerated, alpha),
-    )
+    own = item_mean(items["share"].to_numpy(), items["dataset"].tolist(), level=1 - alpha)
+    yield DEFAULT, float(items["share"].mean()), own, _flip(items), ""
+    yield from _pooled(scores, per_item=len(scores) / len(items), alpha=alpha)
     majority = majority_sign(net)
     share = majority.statistic / majority.n if majority.n else None
-    yield (
-        "majority of raters, sign test",
-        share,
-        majority,
-        f"{len(items) - majority.n} items have no majority",
-    )
-    yield "item means, Wilcoxon signed-rank", None, signed_rank(net), ""
+    without = len(items) - majority.n
+    yield "majority of raters, sign test", share, None, majority, f"{without} items have no majority"
+    yield "item means, Wilcoxon signed-rank", None, None, signed_rank(net), ""
     untied = scores[scores["net"] != 0]
     if len(untied):
         rest = item_scores(untied)
         dropped = len(items) - len(rest)
         note = f"{dropped} items had ties alone" if dropped else ""
-        yield "ties dropped, sign-flip test", float(rest["share"].mean()), _flip(rest), note
+        kept = item_mean(rest["share"].to_numpy(), rest["dataset"].tolist(), level=1 - alpha)
+        yield "ties dropped, sign-flip test", float(rest["share"].mean()), kept, _flip(rest), note
     yield from _without_one(scores)
 
 
-def _without_one(scores: pd.DataFrame) -> Iterator[tuple[str, float | None, TestResult, str]]:
+def _pooled(scores: pd.DataFrame, *, per_item: float, alpha: float) -> Iterator[Way]:
+    """Take ratings for independent: the paper's share with its test, and the rate of non-tied ratings."""
+    wins, losses = _wins_losses(scores)
+    ties = len(scores) - wins - losses
+    test = binomial(wins, losses)
+    tolerated = tolerated_correlation(wins, ties, losses, raters=per_item, alpha=alpha)
+    yield PAPER, (wins + ties / 2) / len(scores), None, test, _of(tolerated, alpha)
+    rate = wilson(wins, wins + losses, level=1 - alpha)
+    if rate.estimate is not None:
+        note = f"Wilson's interval; Clopper–Pearson's {limits(_exact(scores, 1 - alpha))}"
+        yield UNTIED, rate.estimate, rate, test, note
+
+
+def _wins_losses(scores: pd.DataFrame) -> tuple[int, int]:
+    return int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
+
+
+def _exact(scores: pd.DataFrame, level: float) -> Interval:
+    wins, losses = _wins_losses(scores)
+    return clopper_pearson(wins, wins + losses, level=level)
+
+
+def _modelled(scores: pd.DataFrame, verdicts: pd.DataFrame, alpha: float) -> Iterator[Way]:
+    found: tuple[tuple[str, Modelled | None], ...] = (
+        ("linear GEE", linear_model(scores, level=1 - alpha)),
+        ("logistic GEE, non-ties", logistic_model(scores, level=1 - alpha)),
+        ("ordinal GEE", ordinal_model(scores, level=1 - alpha)),
+        ("linear GEE, adjusted for place", placed_model(verdicts, level=1 - alpha)),
+    )
+    for name, model in found:
+        if model is not None:
+            yield name, model.share.estimate, model.share, model.test, model.note
+
+
+def _unmodelled(verdicts: int) -> Iterator[Way]:
+    why = f"not fitted: the table has {verdicts} verdicts, more than {MOST_RATINGS}"
+    yield (
+        MODELS,
+        None,
+        None,
+        TestResult(p_value=None, statistic=0.0, n=0, method=MODELS, warnings=(why,)),
+        why,
+    )
+
+
+def _without_one(scores: pd.DataFrame) -> Iterator[Way]:
     """Leave each rater out in turn; give the one without whom p is largest, and how far the share moves."""
     raters = sorted(scores["rater"].unique())
     if not 2 <= len(raters) <= MOST_RATERS:
@@ -117,7 +179,7 @@ def _without_one(scores: pd.DataFrame) -> Iterator[tuple[str, float | None, Test
         left, key=lambda one: (one[1].p_value is None, one[1].p_value or 0.0, -abs(one[0] - 0.5))
     )
     note = f"without {rater}; the share lies between {min(shares):.3f} and {max(shares):.3f}"
-    yield f"one of {len(raters)} raters left out, the worst case", share, test, note
+    yield f"one of {len(raters)} raters left out, the worst case", share, None, test, note
 
 
 def _flip(items: pd.DataFrame) -> TestResult:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import pandas as pd
 
-from analysis.core.correction import holm
+from analysis.core.correction import benjamini_hochberg, holm
 from analysis.core.intervals import Interval, item_mean
 from analysis.core.significance import TestResult, binomial, sign_flip
 from analysis.scores import CELL, item_scores, rater_scores
@@ -15,6 +16,8 @@ from analysis.words import KIND_PLACE
 
 Planned = tuple[tuple[str, str, str], ...]
 """The comparisons declared beforehand: (method_a, method_b, criterion)."""
+Correction = Literal["holm", "bh"]
+CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,10 +40,12 @@ class ShareRow:
         share: Mean of item means with its item-cluster interval.
         paper_test: The binomial on pooled non-ties, as in the paper.
         test: The sign-flip test on item means, which holds.
-        adjusted: The p-value of `test` after Holm over the family; `None` outside the family or without a
-            test.
+        adjusted: The p-value of `test` after `correction` over the family; `None` outside the family or
+            without a test.
+        correction: The correction's name.
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
+        anytime: Whether test and interval are such as hold whenever one looks.
         level: The confidence level.
         warnings: What a reader must know before using it.
     """
@@ -61,8 +66,10 @@ class ShareRow:
     paper_test: TestResult
     test: TestResult
     adjusted: float | None = None
+    correction: str = "Holm"
     family: int = 0
     declared: bool = False
+    anytime: bool = False
     level: float = 0.95
     warnings: tuple[str, ...] = ()
 
@@ -102,17 +109,22 @@ class ShareRow:
 
 
 def share_rows(
-    frame: pd.DataFrame, *, planned: Planned | None = None, alpha: float = 0.05
+    frame: pd.DataFrame,
+    *,
+    planned: Planned | None = None,
+    alpha: float = 0.05,
+    correction: Correction = "holm",
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison, rater kind and criterion: all datasets first, then each.
 
-    Holm runs over the rows of all datasets, for each kind of rater by itself: over the planned cells that
-    this kind judged, or, without a plan, over all of its cells.
+    The correction runs over the rows of all datasets, for each kind of rater by itself: over the planned
+    cells that this kind judged, or, without a plan, over all of its cells.
 
     Args:
         frame: An oriented table of verdicts.
         planned: The family declared beforehand; `None` where nothing was declared.
         alpha: One minus the confidence level.
+        correction: Holm's, or Benjamini and Hochberg's.
     """
     scores = rater_scores(frame)
     items = item_scores(scores)
@@ -127,7 +139,7 @@ def share_rows(
             )
             for name in (datasets if len(datasets) > 1 else ())
         ]
-    return _adjust(rows, planned)
+    return _adjust(rows, planned, correction)
 
 
 def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[int, int, str, str, str]]:
@@ -184,17 +196,21 @@ def _row(
     )
 
 
-def _adjust(rows: list[ShareRow], planned: Planned | None) -> tuple[ShareRow, ...]:
-    """Put Holm's p-values into the rows of each kind's family."""
+def _adjust(rows: list[ShareRow], planned: Planned | None, correction: Correction) -> tuple[ShareRow, ...]:
+    """Put corrected p-values into the rows of each kind's family."""
     family_of: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         if row.dataset is None and (planned is None or row.cell in planned):
             family_of.setdefault(row.rater_kind, []).append(place)
     out = list(rows)
     for places in family_of.values():
-        corrected = holm([rows[place].test.p_value for place in places])
+        corrected = CORRECTIONS[correction]([rows[place].test.p_value for place in places])
         for place, value in zip(places, corrected.p_values, strict=True):
             out[place] = replace(
-                rows[place], adjusted=value, family=corrected.n, declared=planned is not None
+                rows[place],
+                adjusted=value,
+                correction=corrected.method,
+                family=corrected.n,
+                declared=planned is not None,
             )
     return tuple(out)

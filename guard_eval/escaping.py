@@ -80,6 +80,10 @@ _LATEX = {
     "-": "-{}",  # two of them would become a dash
     "κ": r"$\kappa$",
     "α": r"$\alpha$",
+    "ε": r"$\varepsilon$",
+    "ρ": r"$\rho$",
+    "τ": r"$\tau$",
+    "ω": r"$\omega$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
     "×": r"$\times$",

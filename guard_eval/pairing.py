@@ -51,7 +51,8 @@ def make_pairs(
     """Join the continuations of every compared couple of strategies on the drawn `prompts`.
 
     Positions alternate within each comparison and dataset, and the position's parity says which text is shown
-    first to begin with, so that sides are balanced there within one. Pairs that exist keep their positions.
+    first to begin with, so that sides are balanced there within one. Pairs that exist keep their positions;
+    one whose text has changed since is made with the new one, for the store to refuse.
 
     Args:
         prompts: Those of `draw_prompts`.
@@ -74,9 +75,7 @@ def make_pairs(
         couples.sort(key=lambda couple: (couple[0].dataset, content_id(seed, "position", couple[0].id)))
         for prompt, a, b in couples:
             identifier = Pair.make_id(method_a, method_b, a.id, b.id)
-            if identifier in known:
-                made.append(known[identifier])
-                continue
+            before = known.get(identifier)
             pair = Pair(
                 id=identifier,
                 dataset=prompt.dataset,
@@ -88,9 +87,9 @@ def make_pairs(
                 continuation_b=b.id,
                 text_a=a.text,
                 text_b=b.text,
-                position=position,
+                position=position if before is None else before.position,
             )
-            position += 1
+            position += before is None
             made.append(pair)
     _complain_of_strays(made, known)
     return made

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
@@ -23,6 +24,28 @@ RaterKind = Literal["person", "model", "simulated"]
 
 TIE = "tie"
 """The verdict that names neither method, in tidy tables."""
+
+NoteKind = Literal[
+    "arrival",
+    "consent",
+    "background",
+    "practice",
+    "check",
+    "comment",
+    "problem",
+    "break",
+    "finished",
+    "exclude",
+    "include",
+]
+"""What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment` and
+`problem` belong to a pair; `exclude` and `include` are decisions of the study's owner."""
+
+NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+
+Role = Literal["study", "gold", "repeat"]
+"""Why a pair is shown: for the study, to see whether a clear case is seen, or whether the rater agrees with
+itself. Raters see no difference, and only the study's count as verdicts."""
 
 
 def content_id(*parts: object) -> str:
@@ -185,6 +208,19 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Gold:
+    """A pair with a clear answer, mixed in to see who reads; it is no part of the study.
+
+    Attributes:
+        pair: Of any two methods, such as a human's text and the same with its words shuffled.
+        expected: The better text by criterion; criteria that are not clear are left out.
+    """
+
+    pair: Pair
+    expected: Mapping[str, Literal["a", "b"]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BlindPair:
     """What a rater receives: two texts and no names. The app and the judge never get anything else.
 
@@ -220,6 +256,7 @@ class Presentation:
         first: Which of the pair's texts is shown as A.
         handed_out: When, in UTC.
         leased_until: After this moment, and unrated, its slot may go to somebody else.
+        role: Why it is shown.
     """
 
     id: int
@@ -229,6 +266,7 @@ class Presentation:
     first: Literal["a", "b"]
     handed_out: datetime
     leased_until: datetime
+    role: Role = "study"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,23 +9,19 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     PlainValidator,
     ValidationError,
     model_validator,
 )
 
-from guard_eval.rubric import CRITERIA, HUMAN_CRITERIA, criteria
+from guard_eval.annotation_settings import Annotation, CriterionName, Table
+from guard_eval.rubric import CRITERIA
 from guard_eval.strategies import ContrastiveDecoding, parse, signature
 
 
 def _canonical(text: str) -> str:
     return signature(parse(text))
-
-
-def _known_criterion(name: str) -> str:
-    return criteria((name,))[0].name
 
 
 def _no_password(url: str) -> str:
@@ -53,21 +49,16 @@ def _placement(value: object) -> object:
 StrategyName = Annotated[str, AfterValidator(_canonical)]
 BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
 DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placement)]
-CriterionName = Annotated[str, AfterValidator(_known_criterion)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Prompts(_Table):
+class Prompts(Table):
     """What is to be continued."""
 
     file: str = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
-class Model(_Table):
+class Model(Table):
     """Which language model continues it; `name` is a Hugging Face id, a folder, or `bundled`.
 
     `amateur` is the smaller model of contrastive decoding. `device_map` spreads a model over several devices,
@@ -92,7 +83,7 @@ class Model(_Table):
         return self
 
 
-class Generation(_Table):
+class Generation(Table):
     """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
 
     strategies: list[StrategyName] = Field(min_length=1)
@@ -124,7 +115,7 @@ MetricName = Literal[
 ]
 
 
-class Metrics(_Table):
+class Metrics(Table):
     """How continuations are scored; the defaults are those of the published scripts.
 
     Attributes:
@@ -160,7 +151,7 @@ class Metrics(_Table):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
-class Pairs(_Table):
+class Pairs(Table):
     """Which strategies are compared, on how many prompts of each dataset."""
 
     compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
@@ -174,15 +165,7 @@ class Pairs(_Table):
         return self
 
 
-class Annotation(_Table):
-    """What people are asked."""
-
-    criteria: list[CriterionName] = Field(default=list(HUMAN_CRITERIA), min_length=1)
-    raters_per_pair: int = Field(default=4, ge=1)
-    lease_minutes: float = Field(default=30, gt=0)
-
-
-class Judge(_Table):
+class Judge(Table):
     """A language model as a rater, at any server that speaks OpenAI's chat completions."""
 
     model: str = Field(min_length=1)
@@ -195,14 +178,30 @@ class Judge(_Table):
     usd_per_million_output_tokens: float | None = Field(default=None, ge=0)
 
 
-class Analysis(_Table):
-    """How the verdicts will be tested, declared before there are any."""
+class Analysis(Table):
+    """How the verdicts will be tested, declared before there are any.
+
+    Attributes:
+        alpha: The error rate.
+        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
+            (Benjamini–Hochberg) the expected share of errors among the findings.
+        sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
+    """
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
-    correction: Literal["holm"] = "holm"
+    correction: Literal["holm", "bh"] = "holm"
+    sequential: bool = False
+
+    @model_validator(mode="after")
+    def _one_guarantee(self) -> Self:
+        if self.sequential and self.correction != "holm":
+            raise ValueError(
+                f"sequential = true holds with correction = 'holm' only, not {self.correction!r}; remove one"
+            )
+        return self
 
 
-class Settings(_Table):
+class Settings(Table):
     """All of study.toml."""
 
     name: str = Field(min_length=1)
@@ -215,7 +214,7 @@ class Settings(_Table):
     metrics: Metrics = Metrics()
     pairs: Pairs
     annotation: Annotation = Annotation()
-    judge: list[Judge] = []
+    judge: list[Judge] = Field(default=[])
     analysis: Analysis = Analysis()
 
     def amateur_of(self, strategy: str) -> str | None:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.settings import Settings, explain
@@ -30,13 +30,22 @@ _YOUNGER = (
     ("model", "amateur_revision"),
     ("generation", "chat"),
     ("generation", "compile"),
+    ("analysis", "sequential"),
+    ("annotation", "pairs_per_rater"),
+    ("annotation", "gold_every"),
+    ("annotation", "repeats"),
+    ("annotation", "language"),
+    ("annotation", "wording"),
+    ("annotation", "pages"),
+    ("annotation", "recruitment"),
 )
 _BATCH_SIZE_ONCE = 16  # the default before there was `auto`; neither changes a text
 
 
 def _default(table: str, key: str) -> object:
     kind: Any = Settings.model_fields[table].annotation
-    return kind.model_fields[key].get_default(call_default_factory=True)
+    default = kind.model_fields[key].get_default(call_default_factory=True)
+    return default.model_dump(mode="json") if isinstance(default, BaseModel) else default
 
 
 @dataclass(frozen=True)
@@ -116,10 +125,14 @@ class Study:
     @property
     def plan(self) -> Plan:
         """Return how pairs are handed to people, and to simulated raters in their place."""
+        asked = self.settings.annotation
         return Plan(
             seed=self.settings.seed,
-            slots=self.settings.annotation.raters_per_pair,
-            lease=timedelta(minutes=self.settings.annotation.lease_minutes),
+            slots=asked.raters_per_pair,
+            lease=timedelta(minutes=asked.lease_minutes),
+            quota=asked.pairs_per_rater,
+            gold_every=asked.gold_every,
+            repeats=asked.repeats,
         )
 
     @property

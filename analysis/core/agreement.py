@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from analysis.core.patterns import Patterns, from_counts
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
@@ -43,42 +45,39 @@ class Agreement:
     warnings: tuple[str, ...] = ()
 
 
-def fleiss(counts: ArrayLike, *, level: float = 0.95) -> Agreement:
+def fleiss(counts: ArrayLike | Patterns, *, level: float = 0.95) -> Agreement:
     """Return raw agreement and Fleiss' κ (Fleiss 1971) of `counts` with shape [items, categories].
 
     Items may have different numbers of ratings (Gwet 2014, ch. 2): an item rated once counts towards the
     categories' shares and not towards agreement. The interval is Gwet's linearisation for the sampling of
     items, never the standard error under "no agreement". κ is undefined, not 1, when all verdicts are the
-    same.
+    same. The patterns of counts, where there are some already, spare counting the items again.
     """
-    table = np.asarray(counts)
-    if table.ndim != 2 or (table.size and (table.dtype.kind not in "iu" or table.min() < 0)):
-        raise ValueError(f"counts are non-negative integers, [items, categories]; got shape {table.shape}")
-    table = table[table.sum(axis=1) > 0].astype(float) if table.size else np.zeros((0, 1))
-    per_item = table.sum(axis=1)
-    twice = per_item >= 2
-    paired, ratings = int(twice.sum()), int(per_item.sum())
+    patterns = counts if isinstance(counts, Patterns) else from_counts(counts)
+    table, sizes, items = patterns.counts.astype(float), patterns.sizes, patterns.items
+    twice = sizes >= 2
+    paired, n = int(items[twice].sum()), patterns.n
     if paired == 0:
-        return _undefined("no item was rated twice", level=level, n=0, ratings=ratings)
-    agreeing = np.zeros(len(table))
-    rated = table[twice]
-    agreeing[twice] = (rated * (rated - 1)).sum(axis=1) / (per_item[twice] * (per_item[twice] - 1))
-    raw = float(agreeing[twice].mean())
-    shares = (table / per_item[:, None]).mean(axis=0)
+        return _undefined("no item was rated twice", level=level, n=0, ratings=patterns.ratings)
+    agreeing = np.where(twice, (table * (table - 1)).sum(axis=1) / np.maximum(1, sizes * (sizes - 1)), 0.0)
+    raw = float(agreeing @ items) / paired
+    each = table / sizes[:, None]
+    shares = items @ each / n
     expected = float((shares**2).sum())
     if (shares > 0).sum() == 1:
         reason = "all verdicts are the same, so chance agreement is complete"
-        return _undefined(reason, level=level, n=paired, ratings=ratings, raw=raw, expected=1.0)
+        return _undefined(reason, level=level, n=paired, ratings=patterns.ratings, raw=raw, expected=1.0)
     kappa = (raw - expected) / (1 - expected)
-    warnings = _remarks(per_item, paired)
-    error = _standard_error(
-        table / per_item[:, None] @ shares, agreeing, twice, expected=expected, kappa=kappa
-    )
+    # What an item adds to κ (Gwet 2014, ch. 5): its own agreement, and the chance agreement it brings about.
+    own = n / paired * np.where(twice, agreeing - expected, 0.0) / (1 - expected)
+    linear = own - 2 * (1 - kappa) * (each @ shares - expected) / (1 - expected)
+    error = _standard_error(linear - kappa, items)
+    warnings = _remarks(patterns)
     if error is None:
         low = high = None
         warnings = (*warnings, "every item says the same about agreement, so no interval can be given")
     else:
-        half = float(special.stdtrit(len(table) - 1, 0.5 + level / 2)) * error
+        half = float(special.stdtrit(n - 1, 0.5 + level / 2)) * error
         low, high = max(-1.0, kappa - half), min(1.0, kappa + half)
     return Agreement(
         raw=raw,
@@ -89,7 +88,7 @@ def fleiss(counts: ArrayLike, *, level: float = 0.95) -> Agreement:
         level=level,
         standard_error=error,
         n=paired,
-        ratings=ratings,
+        ratings=patterns.ratings,
         warnings=warnings,
     )
 
@@ -117,28 +116,21 @@ def _undefined(
     )
 
 
-def _remarks(per_item: NDArray[np.float64], paired: int) -> tuple[str, ...]:
-    single = len(per_item) - paired
+def _remarks(patterns: Patterns) -> tuple[str, ...]:
+    single = int(patterns.items[patterns.sizes == 1].sum())
     remarks = [f"{single} item(s) rated once count only towards the categories' shares"] if single else []
-    if len(set(per_item[per_item >= 2])) > 1:
-        low, high = int(per_item[per_item >= 2].min()), int(per_item.max())
-        remarks.append(f"items have between {low} and {high} ratings; each item weighs the same")
+    sizes = patterns.sizes[patterns.sizes >= 2]
+    if sizes.min() != sizes.max():
+        remarks.append(
+            f"items have between {sizes.min()} and {sizes.max()} ratings; each item weighs the same"
+        )
     return tuple(remarks)
 
 
-def _standard_error(
-    by_chance: NDArray[np.float64],
-    agreeing: NDArray[np.float64],
-    twice: NDArray[np.bool_],
-    *,
-    expected: float,
-    kappa: float,
-) -> float | None:
-    """Return the linearised standard error (Gwet 2014, ch. 5): the spread of each item's part in κ."""
-    n = len(agreeing)
+def _standard_error(spread: NDArray[np.float64], items: NDArray[np.int64]) -> float | None:
+    """Return the standard error of a mean over items from the distances to it, one for each pattern."""
+    n = int(items.sum())
     if n < 2:
         return None
-    own = n / twice.sum() * np.where(twice, agreeing - expected, 0.0) / (1 - expected)
-    linear = own - 2 * (1 - kappa) * (by_chance - expected) / (1 - expected)
-    error = math.sqrt(float(((linear - kappa) ** 2).sum()) / (n * (n - 1)))
+    error = math.sqrt(float(spread**2 @ items) / (n * (n - 1)))
     return error if error > 1e-12 else None

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from analysis.agreement import AgreementRow
+from analysis.agreement_figure import dots
 from analysis.columns import full_table
 from analysis.core.agreement_coefficients import Coefficient
+from analysis.drawing import Drawing
+from analysis.pairwise import FineRow
 from analysis.render import Table
 from analysis.section import Section
+from analysis.sections import agreement_fine
 from analysis.words import RATERS, number, percent, title
 from guard_eval.escaping import NOTHING, Cell
 
@@ -51,14 +55,28 @@ COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
 }
 
 
-def section(rows: Sequence[AgreementRow], *, name_methods: bool) -> Section:
-    """Return raw agreement and its coefficients."""
-    return Section(
-        anchor="agreement",
-        title="Agreement",
-        parts=(agreement_table(tuple(rows), name_methods=name_methods),),
-        exports={"agreement": full_table(COLUMNS, rows)},
+def section(
+    rows: Sequence[AgreementRow], *, name_methods: bool, fine: Sequence[FineRow] = ()
+) -> Section | None:
+    """Return raw agreement and its coefficients; None where there is no row.
+
+    Args:
+        rows: What `agreement_rows` returns.
+        name_methods: Whether there is more than one comparison, so that each must be named.
+        fine: What `fine_rows` returns of the same verdicts.
+    """
+    if not rows:
+        return None
+    fine = tuple(fine)
+    parts: tuple[Table | Drawing, ...] = (
+        agreement_table(tuple(rows), name_methods=name_methods),
+        *dots(rows, name_methods=name_methods),
+        *agreement_fine.parts(fine, name_methods=name_methods),
     )
+    exports = {"agreement": agreement_fine.beside(full_table(COLUMNS, rows), rows, fine)}
+    if any(row.pairs for row in fine):
+        exports["agreement_of_two"] = full_table(agreement_fine.PAIRS, agreement_fine.pairs_of(fine))
+    return Section(anchor="agreement", title="Agreement", parts=parts, exports=exports)
 
 
 def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True) -> Table:

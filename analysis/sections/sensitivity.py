@@ -1,20 +1,28 @@
-"""The same verdicts, analysed in other ways."""
+"""The same verdicts, analysed in other ways: whether the conclusions survive."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from analysis.columns import full_table
 from analysis.render import Table
 from analysis.section import Section
 from analysis.sensitivity import DEFAULT, SensitivityRow
-from analysis.words import RATERS, p_value, percent, title
-from guard_eval.escaping import Cell
+from analysis.words import RATERS, limits, p_value, percent, title
+from guard_eval.escaping import NOTHING, Cell
 
 NOTE = (
     "Each comparison over all datasets, analysed in other ways. None is corrected for the number of tests: "
     "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
-    "conclusions. Pooling takes ratings of a pair for independent, which they are not."
+    "conclusions. Pooling takes ratings of a pair for independent, which they are not. GEE: models of single "
+    "ratings with items as clusters and, where the data allow, a term for each rater, so that the share is "
+    "that of this panel of raters; their errors are those of large samples of items."
+)
+SURVIVAL_NOTE = (
+    "Below: analyses other than the default with p below {alpha}, of those that have a test. Their p-values "
+    "are not corrected; the default's is not either, here. Other side: analyses whose share is for the other "
+    "method than the default's."
 )
 
 COLUMNS: dict[str, Callable[[SensitivityRow], Cell]] = {
@@ -25,6 +33,12 @@ COLUMNS: dict[str, Callable[[SensitivityRow], Cell]] = {
     "criterion": lambda row: row.criterion,
     "analysis": lambda row: row.analysis,
     "win_share": lambda row: row.share,
+    "low": lambda row: None if row.interval is None else row.interval.low,
+    "high": lambda row: None if row.interval is None else row.interval.high,
+    "level": lambda row: None if row.interval is None else row.interval.level,
+    "interval": lambda row: None if row.interval is None else row.interval.method,
+    "clopper_pearson_low": lambda row: None if row.exact is None else row.exact.low,
+    "clopper_pearson_high": lambda row: None if row.exact is None else row.exact.high,
     "p": lambda row: row.test.p_value,
     "statistic": lambda row: row.test.statistic,
     "n": lambda row: row.test.n,
@@ -34,13 +48,54 @@ COLUMNS: dict[str, Callable[[SensitivityRow], Cell]] = {
 }
 
 
-def section(rows: Sequence[SensitivityRow], *, name_methods: bool) -> Section:
+def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float = 0.05) -> Section:
     """Return whether the conclusions survive other analyses."""
     return Section(
         anchor="sensitivity",
         title="Sensitivity",
-        parts=(sensitivity_table(tuple(rows), name_methods=name_methods),),
+        parts=(
+            survival_table(tuple(rows), name_methods=name_methods, alpha=alpha),
+            sensitivity_table(tuple(rows), name_methods=name_methods),
+        ),
         exports={"sensitivity": full_table(COLUMNS, rows)},
+    )
+
+
+def survival_table(
+    rows: tuple[SensitivityRow, ...], *, name_methods: bool = True, alpha: float = 0.05
+) -> Table:
+    """Return, for each comparison and criterion, the default beside the spread of all other analyses."""
+    names = (*(("Comparison",) if name_methods else ()), "Criterion", "Judged by", "Where p is largest")
+    cells = []
+    for _, group in groupby(rows, key=_cell):
+        members = tuple(group)
+        first = members[0]
+        methods = (f"{first.method_a} against {first.method_b}",) if name_methods else ()
+        others = [row for row in members if row.analysis != DEFAULT]
+        tested = [(row.test.p_value, row) for row in others if row.test.p_value is not None]
+        worst = max(tested, key=lambda one: one[0])[1].analysis if tested else NOTHING
+        below = sum(p < alpha for p, _ in tested)
+        own = next(row for row in members if row.analysis == DEFAULT)
+        crossing = sum(_crosses(own, row) for row in others)
+        cells.append(
+            (
+                *methods,
+                title(first.criterion),
+                RATERS[first.rater_kind],
+                worst,
+                percent(own.share),
+                p_value(own.test.p_value),
+                f"{below} of {len(tested)}",
+                p_value(max((p for p, _ in tested), default=None)),
+                crossing,
+            )
+        )
+    return Table(
+        columns=(*names, "Win share", "p by item (default)", "Below", "Largest p", "Other side"),
+        rows=tuple(cells),
+        caption="Does the conclusion survive other analyses?",
+        note=SURVIVAL_NOTE.format(alpha=f"{alpha:g}"),
+        text_columns=len(names),
     )
 
 
@@ -51,12 +106,25 @@ def sensitivity_table(rows: tuple[SensitivityRow, ...], *, name_methods: bool = 
     for row in rows:
         methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
         left = (*methods, title(row.criterion), RATERS[row.rater_kind], row.analysis, row.note)
-        cells.append((*left, percent(row.share), p_value(row.test.p_value), row.test.n))
+        interval = NOTHING if row.interval is None else limits(row.interval)
+        cells.append((*left, percent(row.share), interval, p_value(row.test.p_value), row.test.n))
+    level = next((row.interval.level for row in rows if row.interval is not None), 0.95)
     return Table(
-        columns=(*names, "Win share", "p", "n"),
+        columns=(*names, "Win share", f"{percent(level, 0)} interval", "p", "n"),
         rows=tuple(cells),
         caption="The same verdicts, analysed in other ways",
         note=NOTE,
         text_columns=len(names),
         strong=frozenset(number for number, row in enumerate(rows) if row.analysis == DEFAULT),
     )
+
+
+def _crosses(default: SensitivityRow, row: SensitivityRow) -> bool:
+    """Return whether an analysis puts the other method ahead; half-way is nobody's side."""
+    if default.share is None or row.share is None:
+        return False
+    return (default.share - 0.5) * (row.share - 0.5) < -1e-12
+
+
+def _cell(row: SensitivityRow) -> tuple[str, str, str, str]:
+    return (row.rater_kind, row.method_a, row.method_b, row.criterion)

@@ -43,7 +43,8 @@ COLUMNS: dict[str, Callable[[ShareRow], Cell]] = {
     "paper_test": lambda row: row.paper_test.method,
     "p_by_item": lambda row: row.test.p_value,
     "item_test": lambda row: row.test.method,
-    "p_holm": lambda row: row.adjusted,
+    "p_adjusted": lambda row: row.adjusted,
+    "correction": lambda row: row.correction,
     "family": lambda row: row.family,
     "declared_beforehand": lambda row: row.declared,
     "warnings": lambda row: "; ".join(
@@ -83,19 +84,19 @@ def share_table(rows: tuple[ShareRow, ...], *, name_methods: bool = True) -> Tab
     first = rows[0]
     declared = any(row.declared for row in rows)
     family = max(row.family for row in rows)
-    holm = (
-        f"Holm: p by item, adjusted over {plural(family, 'result')} on all datasets"
+    adjusted = (
+        f"{first.correction}: p by item, adjusted over {plural(family, 'result')} on all datasets"
         f"{', declared beforehand' if declared else ', which nobody declared beforehand'}; rows "
         "without it are exploratory."
     )
     left = ("Comparison", "Criterion", "Dataset") if name_methods else ("Criterion", "Dataset")
     figures = ("Wins", "Ties", "Losses", "Win share", f"{percent(first.level, 0)} interval")
     return Table(
-        columns=(*left, *figures, "p as in the paper", "p by item", "Holm"),
+        columns=(*left, *figures, "p as in the paper", "p by item", first.correction),
         rows=tuple(_share_cells(row, name_methods=name_methods) for row in rows),
         caption=f"Win shares, judged by {RATERS[first.rater_kind]}"
         + ("" if name_methods else f": {first.method_a} against {first.method_b}"),
-        note=holm,
+        note=adjusted,
         text_columns=len(left),
         strong=frozenset(number for number, row in enumerate(rows) if row.dataset is None),
     )

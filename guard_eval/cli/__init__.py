@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from guard_eval.cli import annotate, demo, export, generate, judge, measure, new, pair, raters, report
+from guard_eval.cli import (
+    annotate,
+    audit,
+    demo,
+    export,
+    generate,
+    judge,
+    measure,
+    new,
+    pair,
+    power,
+    raters,
+    report,
+)
 from guard_eval.errors import StudyError
 
 app = typer.Typer(
@@ -43,7 +56,7 @@ def about(
     """
 
 
-for _command in (new, generate, measure, pair, raters, annotate, judge, report, export, demo):
+for _command in (new, generate, measure, pair, raters, annotate, judge, report, audit, power, export, demo):
     app.command(_command.__name__.rpartition(".")[2])(_command.command)
 
 _USER_CAN_MEND = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from analysis.report import Context, Example
     from guard_eval.records import Pair, RaterKind
+    from guard_eval.settings import Settings
     from guard_eval.store import Store
     from guard_eval.study import Study
 
@@ -30,22 +31,33 @@ def command(
     output: Annotated[
         Path | None, typer.Option(help="The folder to write; default: report, beside the data.")
     ] = None,
+    rater_kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="person|model|simulated",
+            help="Who judged, where a table of verdicts does not say it in a column rater_kind; "
+            "default: person.",
+        ),
+    ] = None,
 ) -> None:
     """Write the significance report.
 
     index.html opens from disk; beside it are report.md, report.tex, the figures, and every number as CSV.
     """
+    from guard_eval.errors import StudyError
     from guard_eval.study import Study
 
-    if source.is_dir():
+    if not source.is_dir():
+        run_file(source, output=output, rater_kind=rater_kind)
+    elif rater_kind is None:
         run(Study.open(source), output=output)
     else:
-        run_file(source, output=output)
+        raise StudyError(f"{source} is a study, and knows who judged; leave --rater-kind out")
 
 
 def run(study: Study, *, output: Path | None = None) -> Path:
     """Report on a study; return the page to open."""
-    from dataclasses import asdict
+    from dataclasses import fields
 
     import pandas as pd
 
@@ -60,24 +72,40 @@ def run(study: Study, *, output: Path | None = None) -> Path:
                 f"{study.folder} has no verdicts yet; collect some: guard-eval annotate or guard-eval judge"
             )
         context = _context(study, store, {row.rater_kind for row in rows})
-    report = write_report(pd.DataFrame([asdict(row) for row in rows]), output or study.report, context)
+    # Column by column: a dict for each of a million verdicts takes a minute.
+    columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(rows[0])}
+    report = write_report(pd.DataFrame(columns), output or study.report, context)
     return _say_report(report.paths, report.summary)
 
 
-def run_file(path: Path, *, output: Path | None = None) -> Path:
+def run_file(path: Path, *, output: Path | None = None, rater_kind: str | None = None) -> Path:
     """Report on a table of verdicts that need not come from a study; return the page to open."""
     from analysis.report import Context, write_report
     from analysis.tidy import read
 
-    verdicts = read(path)
+    kind = _kind(rater_kind)
+    verdicts = read(path, rater_kind=kind)
     context = Context(
         name=path.stem,
         question="Which of the compared strategies writes better continuations?",
         versions=_versions(),
-        command=f"guard-eval report {path.name}",
+        command=f"guard-eval report {path.name}{f' --rater-kind {kind}' if kind else ''}",
     )
     report = write_report(verdicts, output or path.parent / f"{path.stem}-report", context)
     return _say_report(report.paths, report.summary)
+
+
+def _kind(given: str | None) -> RaterKind | None:
+    from typing import get_args
+
+    from guard_eval.errors import StudyError
+    from guard_eval.records import RaterKind
+
+    known: tuple[RaterKind, ...] = get_args(RaterKind)
+    found = next((kind for kind in known if kind == given), None)
+    if given is not None and found is None:
+        raise StudyError(f"--rater-kind {given!r} is unknown; write one of: {', '.join(known)}")
+    return found
 
 
 def _say_report(paths: Sequence[Path], summary: str) -> Path:
@@ -103,6 +131,9 @@ def _context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         stored_hash=store.study_hash(),
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
+        correction=settings.analysis.correction,
+        sequential=settings.analysis.sequential,
+        raters_per_item=_raters_per_item(settings),
         metrics=metrics,
         metrics_notes=metrics_notes,
         examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
@@ -111,6 +142,11 @@ def _context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
         command=f"guard-eval report {study.folder.name}",
     )
+
+
+def _raters_per_item(settings: Settings) -> dict[str, int]:
+    people = settings.annotation.raters_per_pair
+    return {"person": people, "simulated": people, "model": len(settings.judge)}
 
 
 def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
@@ -170,5 +206,5 @@ def _versions() -> dict[str, str]:
     import platform
     from importlib.metadata import version
 
-    packages = ("guard-eval", "numpy", "scipy", "pandas", "matplotlib")
+    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}

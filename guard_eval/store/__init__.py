@@ -9,7 +9,22 @@
 (True, None)
 """
 
+from guard_eval.store.rows import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
 from guard_eval.store.store import Store
-from guard_eval.store.values import Answer, Failure, Plan, RaterProgress, Saved, TidyRow
+from guard_eval.store.values import Answer, Failure, Note, Plan, RaterProgress, Saved
 
-__all__ = ["Answer", "Failure", "Plan", "RaterProgress", "Saved", "Store", "TidyRow"]
+__all__ = [
+    "Answer",
+    "Balance",
+    "CheckRow",
+    "Failure",
+    "HistoryRow",
+    "Note",
+    "PairBalance",
+    "Plan",
+    "RaterBalance",
+    "RaterProgress",
+    "Saved",
+    "Store",
+    "TidyRow",
+]

@@ -1,125 +1,58 @@
-"""Which pair a rater is shown next, on which side, and for how long it is theirs.
-
-A *slot* is a planned showing of a pair in a pool. Its holder is its one presentation that is not superseded;
-an index of the database allows no second. A slot is free when it has no holder, or when its holder is unrated
-and its lease is over; then the new presentation supersedes the old, whose verdict, if it comes, is surplus.
-"""
+"""Which pair a rater is shown next: its open ones, a check that is due, or one of the study's free slots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeVar
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    and_,
-    false,
-    func,
-    insert,
-    or_,
-    select,
-    true,
-    union,
-    update,
-)
+from sqlalchemy import Connection, bindparam, false, func, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Rater, content_id
-from guard_eval.store.raters import is_admitted, pool_of
-from guard_eval.store.schema import pair, presentation
+from guard_eval.records import BlindPair, Rater, Role, content_id
+from guard_eval.store import mixture, showing, slots
+from guard_eval.store.offers import Offers
+from guard_eval.store.orders import First, Orders
+from guard_eval.store.past import Past
+from guard_eval.store.raters import standing
+from guard_eval.store.schema import presentation
+from guard_eval.store.showing import batches
+from guard_eval.store.slots import Free, Turn
 from guard_eval.store.values import Plan
 
-_BATCH = 500
-"""How many ids one statement lists; both databases limit its parameters."""
+_Row = dict[str, object]
 
-_FIRST_LOOK = 16
-"""How many pairs are looked at first; until others have filled pairs, the first one is free."""
-
-
-_Item = TypeVar("_Item")
-_Holders = dict[tuple[str, int], Row[tuple[object, ...]]]
-
-
-class Orders:
-    """The pairs in the order a rater sees them, remembered because hashing the ids takes milliseconds."""
-
-    def __init__(self) -> None:
-        self._positions: dict[str, int] = {}
-        self._orders: dict[tuple[int, str], list[str]] = {}
-
-    def refresh(self, connection: Connection) -> None:
-        """Notice pairs that were added; pairs are never changed or removed, so their number tells."""
-        count = connection.execute(select(func.count()).select_from(pair)).scalar_one()
-        if count != len(self._positions):
-            rows = connection.execute(select(pair.c.id, pair.c.position))
-            self._positions = {row.id: row.position for row in rows}
-            self._orders = {}
-
-    def of(self, seed: int, rater: str) -> list[str]:
-        """Return the pairs' ids, shuffled for one rater by the study's seed."""
-        key = (seed, rater)
-        if key not in self._orders:
-            self._orders[key] = sorted(self._positions, key=lambda pair_id: content_id(seed, rater, pair_id))
-        return self._orders[key]
-
-    def first(self, pair_id: str, slot: int) -> Literal["a", "b"]:
-        """Return which text is shown as A: slots of a pair alternate, and so do pairs of a slot."""
-        return "b" if (slot + self._positions[pair_id]) % 2 else "a"
-
-
-class _Turn(NamedTuple):
-    """One rater asking, once."""
-
-    connection: Connection
-    orders: Orders
-    rater: Rater
-    plan: Plan
-    now: datetime
-
-    @property
-    def pool(self) -> str:
-        return pool_of(self.rater)
-
-    @property
-    def sees_once(self) -> bool:
-        return self.rater.kind != "model"
-
-    @property
-    def held(self) -> ColumnElement[bool]:
-        """True of presentations that keep their slot from this rater: rated, leased, or its own."""
-        return and_(
-            presentation.c.pool == self.pool,
-            presentation.c.superseded == false(),
-            or_(
-                presentation.c.rated_at.is_not(None),
-                presentation.c.leased_until > self.now,
-                presentation.c.rater_id == self.rater.id,
-            ),
-        )
+_MINE_OPEN = (
+    select(presentation.c.id)
+    .where(
+        presentation.c.rater_id == bindparam("asked_rater"),
+        presentation.c.rated_at.is_(None),
+        presentation.c.superseded == false(),
+    )
+    .order_by(presentation.c.id)
+)
+_MINE_OPEN_LOCKED = _MINE_OPEN.with_for_update()
 
 
 def hand_out(
     connection: Connection, orders: Orders, rater: Rater, plan: Plan, *, now: datetime, limit: int
 ) -> list[BlindPair]:
-    """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then free slots.
+    """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then others.
 
-    Must run alone in the rater's pool. A revoked rater gets none.
+    Must run alone in the rater's pool. A rater that is revoked or excluded gets none.
 
     Raises:
-        StudyError: The plan has no slots, or the database does not know the rater.
+        StudyError: The plan makes no sense, or the database does not know the rater.
     """
-    _check(plan)
-    if limit < 1 or not is_admitted(connection, rater):
+    check(plan)
+    if limit < 1 or any(standing(connection, rater)):
         return []
-    turn = _Turn(connection, orders, rater, plan, now)
+    turn = Turn(connection, orders, rater, plan, now)
     numbers = _renew(turn, limit)
     orders.refresh(connection)
     if len(numbers) < limit:
-        numbers += _take(turn, limit - len(numbers))
-    return _blind(connection, numbers)
+        more = _next if turn.sees_once else _next_of_model
+        numbers += _insert(turn, list(more(turn, limit - len(numbers))))
+    return showing.blind(connection, numbers)
 
 
 def progress(
@@ -128,43 +61,41 @@ def progress(
     """Return how many presentations the rater has rated, and how many it can still get or has open.
 
     Raises:
-        StudyError: The plan has no slots, or the database does not know the rater.
+        StudyError: The plan makes no sense, or the database does not know the rater.
     """
-    _check(plan)
+    check(plan)
     orders.refresh(connection)
-    turn = _Turn(connection, orders, rater, plan, now)
+    turn = Turn(connection, orders, rater, plan, now)
     mine = presentation.c.rater_id == rater.id
     rated = connection.execute(select(func.count(presentation.c.rated_at)).where(mine)).scalar_one()
-    if not is_admitted(connection, rater):
+    if any(standing(connection, rater)):
         return rated, 0
-    opened = connection.execute(select(func.count()).where(*_open(rater))).scalar_one()
-    pairs = len(orders.of(plan.seed, rater.name))
-    if turn.sees_once:
-        return rated, opened + pairs - len(_unavailable(turn))
-    held = connection.execute(
-        select(func.count()).where(turn.held, presentation.c.slot < plan.slots)
-    ).scalar_one()
-    return rated, opened + pairs * plan.slots - held
+    opened = len(connection.execute(_MINE_OPEN, {"asked_rater": rater.id}).all())
+    return rated, opened + (_left(turn) if turn.sees_once else _left_for_model(turn))
 
 
-def _check(plan: Plan) -> None:
-    if plan.slots < 1:
-        raise StudyError(f"the plan has {plan.slots} slots per pair; it needs at least 1")
+def check(plan: Plan) -> None:
+    """See that a plan shows something.
+
+    Raises:
+        StudyError: One of its numbers is too small.
+    """
+    for what, number, least in (
+        ("slots per pair", plan.slots, 1),
+        ("pairs per rater (quota)", plan.quota, 1),
+        ("pairs to one gold pair (gold_every)", plan.gold_every, 1),
+        ("repeats", plan.repeats, 0),
+    ):
+        if number is not None and number < least:
+            raise StudyError(f"the plan has {number} {what}; it needs at least {least}")
 
 
-def _open(rater: Rater) -> tuple[ColumnElement[bool], ...]:
-    return (
-        presentation.c.rater_id == rater.id,
-        presentation.c.rated_at.is_(None),
-        presentation.c.superseded == false(),
-    )
-
-
-def _renew(turn: _Turn, limit: int) -> list[int]:
-    statement = select(presentation.c.id).where(*_open(turn.rater)).order_by(presentation.c.id).limit(limit)
+def _renew(turn: Turn, limit: int) -> list[int]:
     # locked, so that a verdict coming this moment is waited for and seen
-    numbers = list(turn.connection.execute(statement.with_for_update()).scalars())
-    for ids in _batches(numbers):
+    numbers = list(turn.connection.execute(_MINE_OPEN_LOCKED, {"asked_rater": turn.rater.id}).scalars())[
+        :limit
+    ]
+    for ids in batches(numbers):
         turn.connection.execute(
             update(presentation)
             .where(presentation.c.id.in_(ids))
@@ -173,114 +104,115 @@ def _renew(turn: _Turn, limit: int) -> list[int]:
     return numbers
 
 
-def _unavailable(turn: _Turn) -> set[str]:
-    """Return the pairs with no slot for this rater: all are held, or it may not see the pair again."""
-    full = (
-        select(presentation.c.pair_id)
-        .where(turn.held, presentation.c.slot < turn.plan.slots)
-        .group_by(presentation.c.pair_id)
-        .having(func.count() >= turn.plan.slots)
-    )
-    if not turn.sees_once:
-        return set(turn.connection.execute(full).scalars())
-    seen = select(presentation.c.pair_id).where(presentation.c.rater_id == turn.rater.id)
-    return set(turn.connection.execute(union(full, seen)).scalars())
-
-
-def _remaining(turn: _Turn) -> list[str]:
-    """Return the pairs of which this rater may have another showing, if a slot is free, in its order."""
-    most = 1 if turn.sees_once else turn.plan.slots
-    seen = (
-        select(presentation.c.pair_id)
-        .where(presentation.c.rater_id == turn.rater.id)
-        .group_by(presentation.c.pair_id)
-        .having(func.count() >= most)
-    )
-    done = set(turn.connection.execute(seen).scalars())
-    return [pair_id for pair_id in turn.orders.of(turn.plan.seed, turn.rater.name) if pair_id not in done]
-
-
-def _take(turn: _Turn, limit: int) -> list[int]:
-    rows: list[dict[str, object]] = []
-    remaining = _remaining(turn)
-    start, size = 0, _FIRST_LOOK
-    while start < len(remaining) and len(rows) < limit:
-        pair_ids = remaining[start : start + size]
-        rows += _fill(turn, pair_ids, limit - len(rows))
-        # pairs that others have filled are passed in ever longer steps
-        start, size = start + size, min(4 * size, _BATCH)
+def _insert(turn: Turn, rows: list[_Row]) -> list[int]:
     if not rows:
         return []
     statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
     return list(turn.connection.execute(statement, rows).scalars())
 
 
-def _fill(turn: _Turn, pair_ids: Sequence[str], limit: int) -> list[dict[str, object]]:
-    """Return rows for the lowest free slots of the pairs, one of each pair unless the rater is a model."""
-    rows: list[dict[str, object]] = []
-    holders = _holders(turn, pair_ids)
-    for pair_id in pair_ids:
-        for slot, holder in _free_slots(turn, pair_id, holders):
-            if len(rows) == limit:
-                return rows
-            if holder is None or _supersede(turn, holder):
-                rows.append(_row(turn, pair_id, slot, attempt=0 if holder is None else holder.attempt + 1))
-                if turn.sees_once:
-                    break
-    return rows
+def _next(turn: Turn, limit: int) -> Iterator[_Row]:
+    """Yield what a rater that sees a pair once is shown next."""
+    past = Past.of(turn)
+    offers = Offers(turn, past)
+    for _ in range(limit):
+        row = _due(turn, past)
+        if row is None and (turn.plan.quota is None or past.shown < turn.plan.quota):
+            taken = offers.take()
+            row = None if taken is None else _row(turn, *taken)
+        # when the study has nothing more for the rater, what is left of the repeats comes at the end
+        row = row or _repeat(turn, past)
+        if row is None:
+            return
+        yield row
 
 
-def _holders(turn: _Turn, pair_ids: Sequence[str]) -> _Holders:
-    columns = (presentation.c.id, presentation.c.pair_id, presentation.c.slot, presentation.c.attempt)
-    statement = select(*columns, turn.held.label("held")).where(
-        presentation.c.pool == turn.pool,
-        presentation.c.pair_id.in_(pair_ids),
-        presentation.c.superseded == false(),
+def _due(turn: Turn, past: Past) -> _Row | None:
+    """Return the check whose place has come, if there is one."""
+    plan, name = turn.plan, turn.rater.name
+    if plan.gold_every is not None:
+        waiting = [pair_id for pair_id in turn.orders.gold(plan.seed, name) if pair_id not in past.gold]
+        if waiting and mixture.gold_place(plan, name, len(past.gold)) <= past.shown:
+            # the side is drawn, so that a rater with a favourite side fails half of them
+            side: First = "a" if int(content_id(plan.seed, "gold side", name, waiting[0]), 16) % 2 else "b"
+            past.add(turn, waiting[0], side, "gold")
+            return _row(turn, waiting[0], Free(0, side, None, 0), role="gold")
+    number = len(past.repeated)
+    if number < plan.repeats:
+        place = mixture.repeat_place(plan, name, number, pairs=len(turn.orders.places))
+        if place <= past.shown:
+            return _repeat(turn, past)
+    return None
+
+
+def _repeat(turn: Turn, past: Past) -> _Row | None:
+    """Return one of the older half of the pairs the rater has rated, with its sides swapped."""
+    older = past.rated[: len(past.rated) // 2]
+    waiting = {pair_id: first for pair_id, first in older if pair_id not in past.repeated}
+    if not waiting or len(past.repeated) >= turn.plan.repeats:
+        return None
+    key = (turn.plan.seed, "repeat", turn.rater.name)
+    chosen = min(waiting, key=lambda pair_id: content_id(*key, pair_id))
+    side: First = "b" if waiting[chosen] == "a" else "a"
+    past.add(turn, chosen, side, "repeat")
+    return _row(turn, chosen, Free(0, side, None, 0), role="repeat")
+
+
+def _left(turn: Turn) -> int:
+    """Return how many showings are to come for a rater that sees a pair once, beside its open ones."""
+    plan, past = turn.plan, Past.of(turn)
+    free = len(turn.orders.places) - len(slots.unavailable(turn) | past.seen)
+    study = free if plan.quota is None else min(free, max(0, plan.quota - past.shown))
+    total = past.shown + study
+    gold = len(turn.orders.gold(plan.seed, turn.rater.name))
+    checks = (
+        mixture.gold_until(plan, turn.rater.name, total, pairs=gold) - len(past.gold),
+        mixture.most_repeats(plan, total) - len(past.repeated),
     )
-    return {(row.pair_id, row.slot): row for row in turn.connection.execute(statement)}
+    return study + sum(max(0, number) for number in checks)
 
 
-def _free_slots(
-    turn: _Turn, pair_id: str, holders: _Holders
-) -> Iterator[tuple[int, Row[tuple[object, ...]] | None]]:
-    for slot in range(turn.plan.slots):
-        holder = holders.get((pair_id, slot))
-        if holder is None or not holder.held:
-            yield slot, holder
+def _next_of_model(turn: Turn, limit: int) -> Iterator[_Row]:
+    """Yield what a model is shown next: every free slot of every pair, in its order."""
+    seen = (
+        select(presentation.c.pair_id)
+        .where(presentation.c.rater_id == turn.rater.id)
+        .group_by(presentation.c.pair_id)
+        .having(func.count() >= turn.plan.slots)
+    )
+    done = set(turn.connection.execute(seen).scalars())
+    remaining = [
+        pair_id for pair_id in turn.orders.of(turn.plan.seed, turn.rater.name) if pair_id not in done
+    ]
+    for pair_ids in batches(remaining):
+        for pair_id, free in slots.free(turn, pair_ids).items():
+            for slot in free:
+                if limit == 0:
+                    return
+                if slots.take(turn, slot):
+                    limit -= 1
+                    yield _row(turn, pair_id, slot)
 
 
-def _supersede(turn: _Turn, holder: Row[tuple[object, ...]]) -> bool:
-    """Take the slot from its holder, unless that has been rated this moment."""
-    unrated = (presentation.c.id == holder.id, presentation.c.rated_at.is_(None))
-    done = turn.connection.execute(update(presentation).where(*unrated).values(superseded=true()))
-    return done.rowcount == 1
+def _left_for_model(turn: Turn) -> int:
+    """Return how many slots are free for a model, beside its open ones."""
+    held = select(func.count()).where(slots.HELD, presentation.c.slot < turn.plan.slots)
+    count = turn.connection.execute(held, turn.asked).scalar_one()
+    return len(turn.orders.places) * turn.plan.slots - count
 
 
-def _row(turn: _Turn, pair_id: str, slot: int, *, attempt: int) -> dict[str, object]:
+def _row(turn: Turn, pair_id: str, slot: Free, *, role: Role = "study") -> _Row:
     return {
         "pair_id": pair_id,
         "rater_id": turn.rater.id,
-        "pool": turn.pool,
-        "slot": slot,
-        "attempt": attempt,
-        "first": turn.orders.first(pair_id, slot),
+        # a check has no slot that another rater could fill
+        "pool": turn.pool if role == "study" else f"checks:{turn.rater.id}",
+        "slot": slot.slot,
+        "attempt": slot.attempt,
+        "first": slot.first,
         "handed_out": turn.now,
         "leased_until": turn.now + turn.plan.lease,
         "superseded": False,
+        "withdrawn": False,
+        "role": role,
     }
-
-
-def _blind(connection: Connection, numbers: Sequence[int]) -> list[BlindPair]:
-    found: dict[int, BlindPair] = {}
-    for ids in _batches(numbers):
-        statement = select(
-            presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b
-        )
-        for row in connection.execute(statement.join(pair).where(presentation.c.id.in_(ids))):
-            left, right = (row.text_a, row.text_b) if row.first == "a" else (row.text_b, row.text_a)
-            found[row.id] = BlindPair(presentation=row.id, prompt=row.prompt, text_a=left, text_b=right)
-    return [found[number] for number in numbers]
-
-
-def _batches(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
-    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))

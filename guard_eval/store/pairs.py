@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields, replace
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Pair
@@ -26,9 +26,12 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
         StudyError: A pair is there with other content, or its methods cannot be told apart in a verdict.
     """
     stored = {pair.id: pair for pair in all_pairs(connection)}
+    gold = set(connection.execute(select(schema.gold.c.pair_id)).scalars())
     new: dict[str, Pair] = {}
     for pair in pairs:
-        _check(pair)
+        check(pair)
+        if pair.id in gold:
+            raise StudyError(f"the pair {pair.id!r} is a gold pair already; the study needs other texts")
         before = stored.get(pair.id) or new.get(pair.id)
         if before is None:
             new[pair.id] = pair
@@ -49,14 +52,24 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
 
 
 def all_pairs(connection: Connection) -> list[Pair]:
-    """Return all pairs in position order."""
-    statement = select(*(schema.pair.c[name] for name in _FIELDS)).order_by(schema.pair.c.position)
+    """Return the study's pairs in position order; gold pairs are none of them."""
+    return read(connection, schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
+
+
+def read(connection: Connection, *wanted: ColumnElement[bool]) -> list[Pair]:
+    """Return the stored pairs, gold ones among them, for which `wanted` holds, in position order."""
+    statement = select(*(schema.pair.c[name] for name in _FIELDS)).where(*wanted)
     pairs = [Pair(**row) for row in connection.execute(statement).mappings()]
-    # ids break ties here because databases disagree on how text sorts
+    # sorted here because databases disagree on how text sorts
     return sorted(pairs, key=lambda pair: (pair.position, pair.id))
 
 
-def _check(pair: Pair) -> None:
+def check(pair: Pair) -> None:
+    """See that a pair can be stored and its methods be told apart in a verdict.
+
+    Raises:
+        StudyError: One of these is not so.
+    """
     check_name("pair id", pair.id)
     if escape(pair.id) != pair.id:
         raise StudyError(f"the pair id {pair.id!r} has characters that no database stores; use Pair.make_id")

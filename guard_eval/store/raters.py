@@ -6,20 +6,23 @@ import hashlib
 import hmac
 import secrets
 from datetime import datetime
-from typing import get_args
+from typing import NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater, RaterKind
 from guard_eval.store.names import check_name
-from guard_eval.store.schema import presentation, rater
+from guard_eval.store.schema import presentation, rater, visit
 from guard_eval.store.values import RaterProgress
+
+PEOPLE = "people"
+"""The pool that all people share."""
 
 
 def pool_of(who: Rater) -> str:
     """Return the pool whose slots a rater fills: people share one, simulations too, models do not."""
-    return {"person": "people", "simulated": "simulated", "model": f"model:{who.name}"}[who.kind]
+    return {"person": PEOPLE, "simulated": "simulated", "model": f"model:{who.name}"}[who.kind]
 
 
 def invite(connection: Connection, name: str, now: datetime) -> tuple[Rater, str]:
@@ -28,19 +31,24 @@ def invite(connection: Connection, name: str, now: datetime) -> tuple[Rater, str
     Raises:
         StudyError: The name is taken, empty or too long.
     """
-    if _by_name(connection, name) is not None:
+    if by_name(connection, name) is not None:
         raise StudyError(f"a rater named {name!r} exists; choose another name")
     token = secrets.token_urlsafe()
-    return _add(connection, name, "person", now, token_hash=_hash(token)), token
+    return add(connection, name, "person", now, token_hash=hash_of(token)), token
 
 
 def sign_in(connection: Connection, token: str) -> Rater | None:
     """Return whose token it is; None for one that is unknown or revoked."""
-    wanted = _hash(token)
-    row = connection.execute(select(rater).where(rater.c.token_hash == wanted)).one_or_none()
-    if row is None or row.revoked_at is not None or not hmac.compare_digest(row.token_hash, wanted):
+    wanted = hash_of(token)
+    row = connection.execute(
+        select(rater, rater.c.token_hash.label("known")).where(rater.c.token_hash == wanted)
+    ).one_or_none()
+    if row is None:
+        given = select(rater, visit.c.token_hash.label("known")).join(visit, visit.c.rater_id == rater.c.id)
+        row = connection.execute(given.where(visit.c.token_hash == wanted)).one_or_none()
+    if row is None or row.revoked_at is not None or not hmac.compare_digest(row.known, wanted):
         return None
-    return _rater(row)
+    return to_rater(row)
 
 
 def find(connection: Connection, name: str) -> Rater:
@@ -49,10 +57,10 @@ def find(connection: Connection, name: str) -> Rater:
     Raises:
         StudyError: There is no such rater.
     """
-    row = _by_name(connection, name)
+    row = by_name(connection, name)
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters STUDY")
-    return _rater(row)
+    return to_rater(row)
 
 
 def revoke(connection: Connection, who: Rater, now: datetime) -> None:
@@ -77,40 +85,49 @@ def get_or_add(connection: Connection, name: str, kind: RaterKind, now: datetime
     """
     if kind not in get_args(RaterKind):
         raise StudyError(f"{kind!r} is no kind of rater; choose from: {', '.join(get_args(RaterKind))}")
-    row = _by_name(connection, name)
+    row = by_name(connection, name)
     if row is None:
-        return _add(connection, name, kind, now, token_hash=None)
+        return add(connection, name, kind, now)
     if row.kind != kind:
         raise StudyError(f"the rater {name!r} is a {row.kind}, not a {kind}; choose another name")
-    return _rater(row)
+    return to_rater(row)
 
 
-def is_admitted(connection: Connection, who: Rater) -> bool:
-    """Return whether a rater may rate, that is, is not revoked.
+_STANDING = select(rater.c.name, rater.c.kind, rater.c.revoked_at, rater.c.excluded_at).where(
+    rater.c.id == bindparam("asked_rater")
+)
+
+
+class Standing(NamedTuple):
+    """Whether a rater is let in, and whether its verdicts are left out."""
+
+    revoked: bool
+    excluded: bool
+
+
+def standing(connection: Connection, who: Rater) -> Standing:
+    """Return how a rater stands with the study.
 
     Raises:
         StudyError: The database does not know the rater.
     """
-    statement = select(rater.c.revoked_at).where(
-        rater.c.id == who.id, rater.c.name == who.name, rater.c.kind == who.kind
-    )
-    row = connection.execute(statement).one_or_none()
-    if row is None:
+    row = connection.execute(_STANDING, {"asked_rater": who.id}).one_or_none()
+    if row is None or (row.name, row.kind) != (who.name, who.kind):
         raise StudyError(
             f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters STUDY"
         )
-    return row.revoked_at is None
+    return Standing(revoked=row.revoked_at is not None, excluded=row.excluded_at is not None)
 
 
 def progress(connection: Connection) -> list[RaterProgress]:
-    """Return every rater with its counts, in the order they were added."""
+    """Return every rater with its counts of the study's pairs, in the order they were added."""
     statement = (
         select(
             rater,
             func.count(presentation.c.id).label("handed"),
             func.count(presentation.c.rated_at).label("rated"),
         )
-        .outerjoin(presentation, presentation.c.rater_id == rater.c.id)
+        .outerjoin(presentation, and_(presentation.c.rater_id == rater.c.id, presentation.c.role == "study"))
         .group_by(rater.c.id)
         .order_by(rater.c.id)
     )
@@ -121,27 +138,36 @@ def progress(connection: Connection) -> list[RaterProgress]:
             revoked=row.revoked_at is not None,
             handed_out=row.handed,
             rated=row.rated,
+            excluded=row.excluded_at is not None,
+            source=row.source,
+            external_id=row.external_id,
         )
         for row in connection.execute(statement)
     ]
 
 
-def _by_name(connection: Connection, name: str) -> Row[tuple[object, ...]] | None:
+def by_name(connection: Connection, name: str) -> Row[tuple[object, ...]] | None:
+    """Return the row of the rater of that name."""
     return connection.execute(select(rater).where(rater.c.name == name)).one_or_none()
 
 
-def _add(
-    connection: Connection, name: str, kind: RaterKind, now: datetime, *, token_hash: str | None
-) -> Rater:
+def add(connection: Connection, name: str, kind: RaterKind, now: datetime, **more: str) -> Rater:
+    """Add a rater, with `more` of its columns filled.
+
+    Raises:
+        StudyError: The name is empty or too long.
+    """
     check_name("rater's name", name)
-    values = {"name": name, "kind": kind, "token_hash": token_hash, "created_at": now}
+    values = {"name": name, "kind": kind, "created_at": now, **more}
     number = connection.execute(insert(rater).values(values).returning(rater.c.id)).scalar_one()
     return Rater(id=number, name=name, kind=kind)
 
 
-def _rater(row: Row[tuple[object, ...]]) -> Rater:
+def to_rater(row: Row[tuple[object, ...]]) -> Rater:
+    """Return the rater whose row it is."""
     return Rater(id=row.id, name=row.name, kind=row.kind)
 
 
-def _hash(token: str) -> str:
+def hash_of(token: str) -> str:
+    """Return what is stored of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

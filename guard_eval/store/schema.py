@@ -1,6 +1,7 @@
 """The tables. `migrations/` makes them; a test holds that both agree.
 
-`verdict` and `answer` are append-only: triggers of the migration refuse UPDATE and DELETE.
+`pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
+DELETE.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     false,
 )
 
@@ -58,7 +60,22 @@ rater = Table(
     ),
     Column("created_at", Moment, nullable=False),
     Column("revoked_at", Moment, comment="from then on the rater is let in no more"),
+    Column("excluded_at", Moment, comment="set while the rater's verdicts are left out"),
+    Column("source", ExactText, comment="where somebody nobody invited came from, such as prolific"),
+    Column("external_id", ExactText, comment="the source's own name for the rater, who is paid by it"),
     CheckConstraint("kind IN ('person', 'model', 'simulated')", name="kind"),
+)
+
+Index("uq_rater_source", rater.c.source, rater.c.external_id, unique=True)
+
+visit = Table(
+    "visit",
+    metadata,
+    Column(
+        "token_hash", String(64), primary_key=True, comment="SHA-256 of a token given to an enrolled rater"
+    ),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("created_at", Moment, nullable=False),
 )
 
 pair = Table(
@@ -77,13 +94,27 @@ pair = Table(
     Column("position", Integer, nullable=False, comment="its parity and the slot's decide the sides"),
 )
 
+gold = Table(
+    "gold",
+    metadata,
+    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True, comment="a pair outside the study"),
+    Column("criterion", ExactText, primary_key=True),
+    Column("expected", String(1), nullable=False, comment="which text is clearly better"),
+    CheckConstraint("expected IN ('a', 'b')", name="expected"),
+)
+
 presentation = Table(
     "presentation",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("pair_id", Text, ForeignKey("pair.id"), nullable=False),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False),
-    Column("pool", ExactText, nullable=False, comment="people, simulated, or model: and the model's name"),
+    Column(
+        "pool",
+        ExactText,
+        nullable=False,
+        comment="people, simulated, model: and the model's name, or checks: and the rater's id",
+    ),
     Column(
         "slot", Integer, nullable=False, comment="which of the pair's planned showings in its pool: 0, 1, …"
     ),
@@ -93,12 +124,32 @@ presentation = Table(
     Column("leased_until", Moment, nullable=False, comment="then, if unrated, the slot may go to another"),
     Column("rated_at", Moment, comment="when the first verdict came"),
     Column("superseded", Boolean, nullable=False, comment="the slot went to another while this was unrated"),
+    Column(
+        "withdrawn",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="the rater is excluded, and the slot free",
+    ),
+    Column("role", String(8), nullable=False, server_default="study", comment="study, gold or repeat"),
     UniqueConstraint("pair_id", "pool", "slot", "attempt"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
     CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
+    CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
 )
 
-_holds = presentation.c.superseded == false()
+assignment = Table(
+    "assignment",
+    metadata,
+    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, comment="for whom the slot is kept"),
+    Column("first", String(1), nullable=False, comment="which of the pair's texts is shown as A"),
+    UniqueConstraint("rater_id", "pair_id"),
+    CheckConstraint("first IN ('a', 'b')", name="first"),
+)
+
+_holds = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
 _once = presentation.c.pool.in_(("people", "simulated"))
 
 Index(
@@ -134,6 +185,17 @@ verdict = Table(
     Column("active_seconds", Float(53)),
     CheckConstraint("choice IN ('A', 'tie', 'B')", name="choice"),
     CheckConstraint("revision >= 0", name="revision"),
+)
+
+note = Table(
+    "note",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
+    Column("kind", String(16), nullable=False, comment="such as consent, comment or exclude"),
+    Column("detail", ExactText, nullable=False, comment="text, or JSON, as the kind has it"),
+    Column("at", Moment, nullable=False),
 )
 
 answer = Table(

@@ -2,73 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
+from collections.abc import Mapping, Sequence
 
-from guard_eval.records import BlindPair, Choice, Pair, Rater, RaterKind
-from guard_eval.store import handout, journal, meta, pairs, raters, unblind, upgrade, verdicts, waiting
-from guard_eval.store.connection import Database
-from guard_eval.store.values import Answer, Failure, Plan, RaterProgress, Saved, TidyRow
+from guard_eval.records import BlindPair, Choice, Gold, NoteKind, Pair, Rater, RaterKind
+from guard_eval.store import (
+    arrivals,
+    assignments,
+    balance,
+    checks,
+    exclusion,
+    gold,
+    handout,
+    journal,
+    meta,
+    notes,
+    pairs,
+    raters,
+    showing,
+    unblind,
+    verdicts,
+    waiting,
+)
+from guard_eval.store.opening import OpenDatabase
+from guard_eval.store.rows import Balance, CheckRow, HistoryRow, TidyRow
+from guard_eval.store.values import Answer, Failure, Note, Plan, RaterProgress, Saved
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-class Store:
+class Store(OpenDatabase):
     """A study's database; threads may share one, processes and machines each open their own.
 
     Every method is one transaction. Every method raises `StudyError` when the database cannot be used.
     """
-
-    def __init__(self, database: Database, *, study_hash: str | None, clock: Callable[[], datetime]) -> None:
-        self._database = database
-        self._study_hash = study_hash
-        self._clock = clock
-        self._orders = handout.Orders()
-
-    @classmethod
-    def open(
-        cls,
-        url: str,
-        *,
-        create: bool = False,
-        study_hash: str | None = None,
-        clock: Callable[[], datetime] = _now,
-    ) -> Self:
-        """Open the database at `url`.
-
-        Args:
-            url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
-            create: Make the file and the schema where they are missing, and bring an older schema up to date.
-            study_hash: `Study.hash`, to be kept with the first verdict.
-            clock: What says the time, with a time zone.
-
-        Raises:
-            StudyError: There is no such database, it is not a study's, its schema is newer than this package
-                knows, its folder is not writable or its server not reachable. No message holds a password.
-        """
-        database = Database(url)
-        try:
-            upgrade.prepare(database, create=create)
-        except BaseException:
-            database.close()
-            raise
-        return cls(database, study_hash=study_hash, clock=clock)
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def add_pairs(self, new: Sequence[Pair]) -> int:
         """Add the pairs that are not there yet; return how many that were.
@@ -78,6 +42,21 @@ class Store:
         """
         with self._database.write(lock="pairs") as connection:
             return pairs.add_pairs(connection, new)
+
+    def add_gold(self, new: Sequence[Gold]) -> int:
+        """Add the gold pairs that are not there yet; return how many that were.
+
+        Raises:
+            StudyError: A pair is there with other content or another answer, is one of the study's, or its
+                answer is empty or names neither text.
+        """
+        with self._database.write(lock="pairs") as connection:
+            return gold.add_gold(connection, new)
+
+    def gold(self) -> list[Gold]:
+        """Return the gold pairs with their answers, in position order."""
+        with self._database.read() as connection:
+            return gold.all_gold(connection)
 
     def pairs(self) -> list[Pair]:
         """Return all pairs, un-blinded, in position order: for the report and the export only."""
@@ -92,6 +71,27 @@ class Store:
         """
         with self._database.write(lock="raters") as connection:
             return raters.invite(connection, name, self._clock())
+
+    def link(self, name: str) -> str:
+        """Return a new token for a person; those given before let nobody in any more.
+
+        Raises:
+            StudyError: There is no such rater, it is no person, or it is revoked.
+        """
+        with self._database.write(lock="raters") as connection:
+            return arrivals.link(connection, name)
+
+    def enrol(self, external_id: str, source: str) -> tuple[Rater, str]:
+        """Return who comes under this id from a source such as `prolific`, and a token that lets it in.
+
+        The first time it is a new person, named P-1, P-2, …; later the same one, and its other tokens stay
+        good. A revoked rater's token lets nobody in.
+
+        Raises:
+            StudyError: The id or the source is empty or too long.
+        """
+        with self._database.write(lock="raters") as connection:
+            return arrivals.enrol(connection, external_id, source, self._clock())
 
     def sign_in(self, token: str) -> Rater | None:
         """Return whose token it is; None for one that is unknown or revoked."""
@@ -109,6 +109,28 @@ class Store:
         with self._database.write(lock=raters.pool_of(who)) as connection:
             raters.revoke(connection, who, self._clock())
 
+    def exclude(self, name: str, reason: str, by: str) -> None:
+        """Leave a rater's verdicts out and free its slots; nothing is deleted, and the decision is noted.
+
+        Raises:
+            StudyError: There is no such rater, it is excluded already, or nobody or no reason is given.
+        """
+        with self._database.read() as connection:
+            who = raters.find(connection, name)
+        with self._database.write(lock=raters.pool_of(who)) as connection:
+            exclusion.exclude(connection, who, reason, by, self._clock())
+
+    def include(self, name: str, reason: str, by: str) -> None:
+        """Take an excluded rater in again; what it rated counts where nobody else has the slot by now.
+
+        Raises:
+            StudyError: There is no such rater, it is not excluded, or nobody or no reason is given.
+        """
+        with self._database.read() as connection:
+            who = raters.find(connection, name)
+        with self._database.write(lock=raters.pool_of(who)) as connection:
+            exclusion.include(connection, who, reason, by, self._clock())
+
     def rater(self, name: str, kind: RaterKind) -> Rater:
         """Return the rater of that name, added if it is new: for models and simulations.
 
@@ -122,6 +144,20 @@ class Store:
         """Return every rater with its counts, in the order they were added."""
         with self._database.read() as connection:
             return raters.progress(connection)
+
+    def assign(self, names: Sequence[str], plan: Plan) -> int:
+        """Plan a roster: keep the slots of all pairs nobody was shown for these people; return how many.
+
+        Sides are then even within one per rater and method (`roster` says in which designs), and a kept slot
+        is nobody else's until its rater is revoked or excluded.
+
+        Raises:
+            StudyError: A name is unknown, revoked, excluded, no person's, or there twice; no pair is left; or
+                the quota is too small.
+        """
+        handout.check(plan)
+        with self._database.write(lock=raters.PEOPLE) as connection:
+            return assignments.assign(connection, self._orders, names, plan)
 
     def hand_out(self, rater: Rater, plan: Plan, *, limit: int = 1) -> list[BlindPair]:
         """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then free slots.
@@ -156,17 +192,20 @@ class Store:
         rater: Rater,
         seconds: float | None = None,
         active_seconds: float | None = None,
+        comment: str | None = None,
+        problem: str | None = None,
     ) -> Saved:
-        """Append a verdict on each criterion; it is on disk when this returns.
+        """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
 
-        A choice that repeats the current one adds nothing. A duration that is negative or not finite is
-        stored as unknown.
+        What repeats the current choice or the last remark adds nothing; an empty remark takes the last one
+        back, None leaves it. A duration that is negative or not finite is stored as unknown.
 
         Raises:
             StudyError: The presentation was not handed to this rater, the rater is revoked, there is no
-                choice, or one that is none of the three.
+                choice, or one that is none of the three, or a remark is too long.
         """
         verdicts.check_choices(choices)
+        remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         with self._database.write() as connection:
             return verdicts.save(
                 connection,
@@ -177,6 +216,7 @@ class Store:
                 seconds=seconds,
                 active_seconds=active_seconds,
                 study_hash=self._study_hash,
+                remarks={kind: text for kind, text in remarks.items() if text is not None},
             )
 
     def current(self, presentation: int, *, rater: Rater) -> dict[str, Choice]:
@@ -188,15 +228,74 @@ class Store:
         with self._database.read() as connection:
             return verdicts.current(connection, presentation, rater=rater)
 
+    def trail(self, rater: Rater) -> list[int]:
+        """Return the rater's rated presentations of all visits, oldest first, checks among the rest."""
+        with self._database.read() as connection:
+            return showing.trail(connection, rater)
+
+    def presented(self, presentation: int, *, rater: Rater) -> BlindPair:
+        """Return once more what the rater was shown, on the same sides.
+
+        Raises:
+            StudyError: The presentation was not handed to this rater.
+        """
+        with self._database.read() as connection:
+            showing.claim(connection, presentation, rater)
+            return showing.blind(connection, [presentation])[0]
+
+    def note(self, rater: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None) -> None:
+        """Append a note on a rater, or on what it was shown; it is on disk when this returns.
+
+        Raises:
+            StudyError: The database does not know the rater, the presentation was not handed to it, or the
+                note is too long.
+            ValueError: There is no such kind, or `exclude` and `include` are meant, which write it.
+        """
+        with self._database.write() as connection:
+            notes.write(connection, rater, kind, detail, now=self._clock(), presentation=presentation)
+
+    def notes(
+        self,
+        *,
+        rater: Rater | str | None = None,
+        kind: NoteKind | None = None,
+        presentation: int | None = None,
+    ) -> list[Note]:
+        """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
+        name = rater.name if isinstance(rater, Rater) else rater
+        with self._database.read() as connection:
+            return notes.read(connection, name=name, kind=kind, presentation=presentation)
+
     def study_hash(self) -> str | None:
         """Return the settings' hash as the first verdict found it; None before that."""
         with self._database.read() as connection:
             return meta.study_hash(connection)
 
-    def tidy(self, *, include_surplus: bool = False) -> list[TidyRow]:
-        """Return every current verdict, un-blinded, by pair's position, rater, presentation and criterion."""
+    def tidy(self, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
+        """Return the study's current verdicts, un-blinded, by position, rater, presentation, criterion.
+
+        Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out
+        unless asked for.
+        """
         with self._database.read() as connection:
-            return unblind.tidy(connection, include_surplus=include_surplus)
+            return unblind.tidy(
+                connection, include_surplus=include_surplus, include_excluded=include_excluded
+            )
+
+    def history(self) -> list[HistoryRow]:
+        """Return every revision of every verdict, un-blinded, by presentation, criterion and revision."""
+        with self._database.read() as connection:
+            return unblind.history(connection)
+
+    def checks(self) -> list[CheckRow]:
+        """Return how raters did on gold pairs and repeats, excluded ones among them, in the order shown."""
+        with self._database.read() as connection:
+            return checks.checks(connection)
+
+    def balance(self) -> Balance:
+        """Return on which side the methods stood in the verdicts that count, per rater and per pair."""
+        with self._database.read() as connection:
+            return balance.balance(connection)
 
     def journal(self, answer: Answer) -> None:
         """Append a judge's answer, on disk when this returns; a second one for the same key is kept too.

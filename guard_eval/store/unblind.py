@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, and_, false, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, false, func, select
 from sqlalchemy.engine import RowMapping
 
 from guard_eval.records import TIE, Choice, Pair
-from guard_eval.store.pairs import all_pairs
+from guard_eval.store.pairs import all_pairs, read
+from guard_eval.store.rows import HistoryRow, TidyRow
 from guard_eval.store.schema import presentation, rater, verdict
-from guard_eval.store.values import TidyRow
 
 
-def tidy(connection: Connection, *, include_surplus: bool) -> list[TidyRow]:
-    """Return every current verdict by pair's position, rater's name, presentation and criterion."""
+def tidy(connection: Connection, *, include_surplus: bool, include_excluded: bool) -> list[TidyRow]:
+    """Return the study's current verdicts by pair's position, rater's name, presentation and criterion."""
+    wanted = [presentation.c.role == "study"]
+    if not include_surplus:
+        wanted.append(presentation.c.superseded == false())
+    if not include_excluded:
+        wanted.append(rater.c.excluded_at.is_(None))
     pairs = {pair.id: pair for pair in all_pairs(connection)}
-    rows = [(pairs[row["pair_id"]], row) for row in _current(connection, include_surplus=include_surplus)]
+    rows = [(pairs[row["pair_id"]], row) for row in current(connection, *wanted)]
     rows.sort(key=lambda found: (found[0].position, found[0].id, found[1]["rater"], *_place(found[1])))
     return [_tidy(pair, row) for pair, row in rows]
+
+
+def history(connection: Connection) -> list[HistoryRow]:
+    """Return every revision of every verdict, by presentation, criterion and revision."""
+    pairs = {pair.id: pair for pair in read(connection)}
+    rows = connection.execute(_joined()).mappings()
+    ordered = sorted(rows, key=lambda row: (*_place(row), row["revision"]))
+    return [_history(pairs[row["pair_id"]], row) for row in ordered]
 
 
 def resolve(pair: Pair, first: Literal["a", "b"], choice: Choice) -> str:
@@ -28,21 +42,28 @@ def resolve(pair: Pair, first: Literal["a", "b"], choice: Choice) -> str:
     return pair.method_a if (choice == "A") == (first == "a") else pair.method_b
 
 
-def _current(connection: Connection, *, include_surplus: bool) -> list[RowMapping]:
+def current(connection: Connection, *wanted: ColumnElement[bool]) -> list[RowMapping]:
+    """Return the verdicts of the highest revisions for which `wanted` holds, with presentation and rater."""
     highest = (
         select(verdict.c.presentation_id, verdict.c.criterion, func.max(verdict.c.revision).label("revision"))
         .group_by(verdict.c.presentation_id, verdict.c.criterion)
         .subquery()
     )
-    statement = (
-        select(verdict, presentation, rater.c.name.label("rater"), rater.c.kind)
-        .join(highest, and_(*(verdict.c[column.name] == column for column in highest.c)))
+    latest = and_(*(verdict.c[column.name] == column for column in highest.c))
+    return list(connection.execute(_joined().join(highest, latest).where(*wanted)).mappings())
+
+
+def moment(when: datetime) -> str:
+    """Return a moment as rows have it: ISO 8601 to the millisecond."""
+    return when.isoformat(timespec="milliseconds")
+
+
+def _joined() -> Select[tuple[object, ...]]:
+    return (
+        select(verdict, presentation, rater.c.name.label("rater"), rater.c.kind, rater.c.excluded_at)
         .join(presentation, presentation.c.id == verdict.c.presentation_id)
         .join(rater, rater.c.id == presentation.c.rater_id)
     )
-    if not include_surplus:
-        statement = statement.where(presentation.c.superseded == false())
-    return list(connection.execute(statement).mappings())
 
 
 def _place(row: RowMapping) -> tuple[int, str]:
@@ -64,8 +85,35 @@ def _tidy(pair: Pair, row: RowMapping) -> TidyRow:
         shown_first=resolve(pair, row["first"], "A"),
         seconds=row["seconds"],
         active_seconds=row["active_seconds"],
-        at=row["at"].isoformat(timespec="milliseconds"),
+        at=moment(row["at"]),
         length_a=len(pair.text_a),
         length_b=len(pair.text_b),
         surplus=row["superseded"],
+        position=row["choice"],
+        excluded=row["excluded_at"] is not None,
+    )
+
+
+def _history(pair: Pair, row: RowMapping) -> HistoryRow:
+    return HistoryRow(
+        presentation=row["presentation_id"],
+        pair_id=pair.id,
+        dataset=pair.dataset,
+        method_a=pair.method_a,
+        method_b=pair.method_b,
+        rater=row["rater"],
+        rater_kind=row["kind"],
+        role=row["role"],
+        slot=row["slot"],
+        shown_first=resolve(pair, row["first"], "A"),
+        criterion=row["criterion"],
+        revision=row["revision"],
+        position=row["choice"],
+        verdict=resolve(pair, row["first"], row["choice"]),
+        seconds=row["seconds"],
+        active_seconds=row["active_seconds"],
+        handed_out=moment(row["handed_out"]),
+        at=moment(row["at"]),
+        surplus=row["superseded"],
+        excluded=row["excluded_at"] is not None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from guard_eval.records import RaterKind
+from guard_eval.records import NoteKind, RaterKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,11 +16,19 @@ class Plan:
         seed: The study's seed; a rater's order is the order of `content_id(seed, rater.name, pair.id)`.
         slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
         lease: After this long and unrated, a presentation's slot may go to somebody else.
+        quota: How many of the study's pairs one rater may rate; None for as many as there are.
+        gold_every: One gold pair is mixed into so many of the study's, at seeded places; None for none.
+        repeats: How many of a rater's own pairs it is shown again later with the sides swapped.
+
+    `quota`, `gold_every` and `repeats` are for people and simulations; a model sees every slot and no more.
     """
 
     seed: int
     slots: int
     lease: timedelta
+    quota: int | None = None
+    gold_every: int | None = None
+    repeats: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,53 +86,36 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaterProgress:
-    """How far a rater has come, in presentations."""
+    """How far a rater has come, in presentations of the study's pairs.
+
+    `source` and `external_id` are there for raters who enrolled by themselves: they are paid by that id, and
+    it is for the study's owner alone.
+    """
 
     name: str
     kind: RaterKind
     revoked: bool
     handed_out: int
     rated: int
+    excluded: bool = False
+    source: str | None = None
+    external_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TidyRow:
-    """One current verdict with the names restored.
+class Note:
+    """Something noted of a rater, as it was written.
 
     Attributes:
-        pair_id: `Pair.id`.
-        dataset: The pair's dataset.
-        method_a: The first method of the comparison, whichever side it was shown on.
-        method_b: The second method.
         rater: The rater's name.
-        criterion: A criterion of the rubric.
-        verdict: The better method's name, or `tie`.
-        rater_kind: person, model or simulated; no statistic pools kinds.
-        presentation: `Presentation.id`.
-        slot: Which of the pair's planned showings it was.
-        shown_first: The method whose text was shown as A.
-        seconds: From the pair's appearance to the submit, where known.
-        active_seconds: Those of them in focus and not idle, where known.
-        at: When it was saved, ISO 8601, UTC.
-        length_a: Length of `method_a`'s text in characters.
-        length_b: Length of `method_b`'s text in characters.
-        surplus: The slot was handed out again before this verdict came.
+        kind: What it is about.
+        detail: A text, or JSON, as the kind has it.
+        presentation: What was shown when it was written, where it belongs to a pair.
+        at: When it was written, in UTC.
     """
 
-    pair_id: str
-    dataset: str
-    method_a: str
-    method_b: str
     rater: str
-    criterion: str
-    verdict: str
-    rater_kind: RaterKind
-    presentation: int
-    slot: int
-    shown_first: str
-    seconds: float | None
-    active_seconds: float | None
-    at: str
-    length_a: int
-    length_b: int
-    surplus: bool
+    kind: NoteKind
+    detail: str
+    presentation: int | None
+    at: datetime

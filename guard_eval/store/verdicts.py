@@ -6,17 +6,21 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, Choice, Rater
-from guard_eval.store import meta
+from guard_eval.records import CHOICES, Choice, NoteKind, Rater
+from guard_eval.store import meta, notes, showing
 from guard_eval.store.names import check_name
-from guard_eval.store.raters import is_admitted
+from guard_eval.store.raters import standing
 from guard_eval.store.schema import presentation, verdict
 from guard_eval.store.values import Saved
 
-_LARGEST = 2**31 - 1
+_REVISIONS = (
+    select(verdict.c.criterion, verdict.c.revision, verdict.c.choice)
+    .where(verdict.c.presentation_id == bindparam("asked"))
+    .order_by(verdict.c.revision)
+)
 
 
 def check_choices(choices: Mapping[str, Choice]) -> None:
@@ -43,16 +47,17 @@ def save(
     seconds: float | None,
     active_seconds: float | None,
     study_hash: str | None,
+    remarks: Mapping[NoteKind, str],
 ) -> Saved:
-    """Append a verdict on each criterion; one that repeats the current choice adds nothing.
+    """Append a verdict on each criterion, and the remarks; what repeats the current choice adds nothing.
 
     A duration that is negative or not finite, as a clock set back yields, is stored as unknown.
 
     Raises:
         StudyError: The presentation was not handed to this rater, or the rater is revoked.
     """
-    superseded = _claim(connection, number, rater)
-    if not is_admitted(connection, rater):
+    superseded = showing.claim(connection, number, rater, lock=True)
+    if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
     if study_hash is not None:
         meta.set_with_first_verdict(connection, study_hash)
@@ -74,6 +79,8 @@ def save(
         connection.execute(insert(verdict), rows)
         unrated = (presentation.c.id == number, presentation.c.rated_at.is_(None))
         connection.execute(update(presentation).where(*unrated).values(rated_at=now))
+    for kind, remark in remarks.items():
+        notes.add_changed(connection, rater, kind, remark, now=now, presentation=number)
     revisions = [latest[name][0] + (name in changed) if name in latest else 0 for name in choices]
     return Saved(revision=max(revisions), surplus=superseded)
 
@@ -84,32 +91,13 @@ def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, C
     Raises:
         StudyError: The presentation was not handed to this rater.
     """
-    _claim(connection, number, rater, lock=False)
+    showing.claim(connection, number, rater)
     return {name: choice for name, (_, choice) in _latest(connection, number).items()}
 
 
-def _claim(connection: Connection, number: int, rater: Rater, *, lock: bool = True) -> bool:
-    """Return whether the presentation is superseded, and keep it as it is for the transaction."""
-    statement = select(presentation.c.rater_id, presentation.c.superseded).where(presentation.c.id == number)
-    row = None
-    if 0 < number <= _LARGEST:
-        row = connection.execute(statement.with_for_update() if lock else statement).one_or_none()
-    if row is None:
-        raise StudyError(f"there is no presentation {number}; ask for the next pair")
-    if row.rater_id != rater.id:
-        raise StudyError(
-            f"presentation {number} was not handed to the rater {rater.name!r}; ask for the next pair"
-        )
-    return bool(row.superseded)
-
-
 def _latest(connection: Connection, number: int) -> dict[str, tuple[int, Choice]]:
-    statement = (
-        select(verdict.c.criterion, verdict.c.revision, verdict.c.choice)
-        .where(verdict.c.presentation_id == number)
-        .order_by(verdict.c.revision)
-    )
-    return {row.criterion: (row.revision, row.choice) for row in connection.execute(statement)}
+    rows = connection.execute(_REVISIONS, {"asked": number})
+    return {row.criterion: (row.revision, row.choice) for row in rows}
 
 
 def _duration(seconds: float | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, false, select
 
 from guard_eval.records import BlindPair, Rater
-from guard_eval.store.handout import Orders
+from guard_eval.store.orders import Orders
 from guard_eval.store.raters import pool_of
 from guard_eval.store.schema import pair, presentation
 from guard_eval.store.values import Plan

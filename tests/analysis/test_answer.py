@@ -116,3 +116,10 @@ def test_never_equal(for_x, for_y, ties):
 def test_p_values_keep_two_digits(value, text):
     assert p_value(value) == text
     assert equals(None) == "no test"
+
+
+def test_criteria_that_are_one_are_said_to_be():
+    said = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("a and b carry the same verdict",))
+    assert "Of the criteria, a and b carry the same verdict." in said
+    said = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("one", "two"))
+    assert "the audits name them" in said

@@ -61,7 +61,7 @@ def test_gpt_4_has_one_criterion_in_five_names():
         pytest.skip(f"{GPT4.name} is not beside the repository")
     finding = only(redundant_criteria(read(GPT4)))
     assert "factuality" not in finding.what
-    for name in ("coherence", "fluency", "informativeness", "interestingness", "story_development"):
+    for name in ("coherence", "fluency", "informativeness", "interestingness", "story development"):
         assert name in finding.what
     assert "on 140 of 150 showings (93.3 %)" in plain(finding.what)
     # fluency and interestingness are the two farthest apart: 141 of 150

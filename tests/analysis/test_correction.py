@@ -1,11 +1,11 @@
-"""Holm's adjustment, by hand and against statsmodels."""
+"""Corrections for many tests, by hand and against statsmodels."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from analysis.core.correction import holm
+from analysis.core.correction import benjamini_hochberg, benjamini_yekutieli, holm
 
 
 def test_by_hand():
@@ -34,3 +34,28 @@ def test_what_is_no_probability_is_refused():
 def test_as_in_statsmodels(p_values):
     expected = multipletests(p_values, method="holm")[1]
     assert list(holm(p_values).p_values) == pytest.approx(list(expected))
+
+
+def test_the_false_discovery_rate_by_hand():
+    # sorted .01 .02 .03 .04, each · 4/rank: .04 throughout; Yekutieli's: times 1 + 1/2 + 1/3 + 1/4 = 25/12.
+    assert benjamini_hochberg([0.04, 0.01, 0.03, 0.02]).p_values == pytest.approx((0.04,) * 4)
+    assert benjamini_yekutieli([0.04, 0.01, 0.03, 0.02]).p_values == pytest.approx((1 / 12,) * 4)
+    # .2 · 3/2 = .3 for the test that was made second; the one that could not be made counts as the third.
+    assert benjamini_hochberg([0.01, None, 0.2]).p_values == pytest.approx((0.03, None, 0.3))
+
+
+@pytest.mark.parametrize("correct", [holm, benjamini_hochberg, benjamini_yekutieli])
+def test_edges_of_every_correction(correct):
+    assert correct([]).p_values == ()
+    assert correct([None]).p_values == (None,)
+    assert correct([1.0, 1.0]).p_values == (1.0, 1.0)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        correct([-0.1])
+
+
+@settings(max_examples=15)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_the_false_discovery_rate_as_in_statsmodels(p_values):
+    for correct, name in ((benjamini_hochberg, "fdr_bh"), (benjamini_yekutieli, "fdr_by")):
+        expected = multipletests(p_values, method=name)[1]
+        assert list(correct(p_values).p_values) == pytest.approx(list(expected))

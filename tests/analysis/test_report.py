@@ -140,7 +140,7 @@ def test_figures_have_a_text_alternative_and_follow_the_theme(written):
     html = (folder / "index.html").read_text(encoding="utf-8")
     page = Page(html)
     drawings = [attributes for tag, attributes in page.tags if tag == "svg"]
-    assert len(drawings) == 2
+    assert len(drawings) == 3
     for attributes in drawings:
         assert attributes["role"] == "img"
         for name in attributes["aria-labelledby"].split():

@@ -4,31 +4,16 @@ from fractions import Fraction
 
 import pandas as pd
 import pytest
+from statsmodels.stats.proportion import proportion_confint
+from verdicts_by_hand import table
 
-from analysis.sensitivity import DEFAULT, sensitivity_rows
+from analysis import sensitivity
+from analysis.sections.sensitivity import section, survival_table
+from analysis.sensitivity import DEFAULT, MODELS, UNTIED, sensitivity_rows
 from analysis.shares import share_rows
-from analysis.tidy import orient, validate
 
 # Four pairs, three raters: x x y | x x tie | y y y | x tie tie.
 SAID = {"p1": "xxy", "p2": "xx-", "p3": "yyy", "p4": "x--"}
-
-
-def table(said=SAID, kind="person"):
-    rows = [
-        {
-            "pair_id": pair,
-            "dataset": "d",
-            "method_a": "x",
-            "method_b": "y",
-            "rater": f"r{number}",
-            "rater_kind": kind,
-            "criterion": "coherence",
-            "verdict": {"-": "tie"}.get(verdict, verdict),
-        }
-        for pair, verdicts in said.items()
-        for number, verdict in enumerate(verdicts)
-    ]
-    return orient(validate(pd.DataFrame(rows)))
 
 
 def by_way(frame):
@@ -36,7 +21,7 @@ def by_way(frame):
 
 
 def test_shares_by_hand():
-    rows = by_way(table())
+    rows = by_way(table(SAID))
     # Item means 2/3, 5/6, 0, 2/3.
     assert rows[DEFAULT].share == pytest.approx(float(Fraction(2, 3) + Fraction(5, 6) + Fraction(2, 3)) / 4)
     pooled = rows["ratings pooled as in the paper, binomial on non-ties"]
@@ -49,7 +34,7 @@ def test_shares_by_hand():
 
 
 def test_the_worst_rater_to_lose_by_hand():
-    row = by_way(table())["one of 3 raters left out, the worst case"]
+    row = by_way(table(SAID))["one of 3 raters left out, the worst case"]
     # Without r0: 1/2, 3/4, 0, 1/2; without r1: 1/2, 3/4, 0, 3/4; without r2: 1, 1, 0, 3/4.
     assert row.note.endswith("the share lies between 0.438 and 0.688")
     assert row.note.startswith("without r1")  # whose absence leaves the methods level
@@ -57,10 +42,10 @@ def test_the_worst_rater_to_lose_by_hand():
 
 
 def test_the_default_is_that_of_the_shares():
-    frame = table()
+    frame = table(SAID)
     (share,) = share_rows(frame)
     row = by_way(frame)[DEFAULT]
-    assert (row.share, row.test) == (share.share.estimate, share.test)
+    assert (row.share, row.interval, row.test) == (share.share.estimate, share.share, share.test)
 
 
 def test_all_ties_have_no_test_in_any_way():
@@ -74,6 +59,59 @@ def test_one_rater_cannot_be_left_out():
 
 
 def test_kinds_are_never_pooled():
-    both = pd.concat([table(), table(kind="model")])
+    both = pd.concat([table(SAID), table(SAID, kind="model")])
     kinds = [row.rater_kind for row in sensitivity_rows(both)]
-    assert kinds == ["person"] * 6 + ["model"] * 6
+    assert kinds == ["person"] * 10 + ["model"] * 10
+
+
+def test_the_rate_among_non_ties_has_both_intervals():
+    row = by_way(table(SAID))[UNTIED]
+    assert (row.share, row.test.n) == (5 / 9, 9)
+    wilson, exact = (proportion_confint(5, 9, method=method) for method in ("wilson", "beta"))
+    assert (row.interval.low, row.interval.high) == pytest.approx(wilson)
+    assert (row.exact.low, row.exact.high) == pytest.approx(exact)
+    assert row.note == f"Wilson's interval; Clopper–Pearson's {100 * exact[0]:.1f} to {100 * exact[1]:.1f}"
+
+
+def test_models_of_a_large_table_are_left_out_and_it_says_so(monkeypatch):
+    monkeypatch.setattr(sensitivity, "MOST_RATINGS", 11)
+    rows = by_way(table(SAID))
+    assert rows[MODELS].note == "not fitted: the table has 12 verdicts, more than 11"
+    assert rows[MODELS].test.p_value is None
+    assert not any("GEE" in way for way in rows if way != MODELS)
+
+
+def test_the_place_is_adjusted_for_only_where_it_is_known():
+    said = {f"p{i}": letters for i, letters in enumerate(["xy", "xx", "-x", "yx", "xx", "x-", "yy", "xx"])}
+    first = dict.fromkeys(said, "xy")  # r0 always sees x first, r1 y: place and rater cannot be told apart
+    row = by_way(table(said, first=first))["linear GEE, adjusted for place"]
+    # Half-way between the places, which are the raters: (5 + 1/2) / 8 either way.
+    assert row.share == pytest.approx(11 / 16)
+    assert "no terms for raters: they cannot be told from the place" in row.note
+    assert not any("place" in way for way in by_way(table(said)))
+
+
+def test_what_survives_is_counted():
+    # 24 of 30 pairs for x by both raters: every analysis finds it.
+    said = {
+        f"p{i:02}": letters for i, letters in enumerate(["xx"] * 20 + ["xy", "x-"] * 3 + ["yy"] * 3 + ["--"])
+    }
+    rows = sensitivity_rows(table(said))
+    found = survival_table(rows, name_methods=False)
+    (cells,) = found.rows
+    tested = [row for row in rows if row.analysis != DEFAULT and row.test.p_value is not None]
+    assert cells[found.columns.index("Below")] == f"{len(tested)} of {len(tested)}"
+    assert cells[found.columns.index("Other side")] == 0
+    assert cells[2] == max(tested, key=lambda row: row.test.p_value).analysis
+    # At α = 0 nothing is below.
+    (none,) = survival_table(rows, alpha=1e-30, name_methods=False).rows
+    assert none[found.columns.index("Below")] == f"0 of {len(tested)}"
+
+
+def test_the_export_has_every_analysis_unrounded():
+    rows = sensitivity_rows(table(SAID))
+    export = section(rows, name_methods=False).exports["sensitivity"]
+    assert len(export.rows) == len(rows)
+    share = export.columns.index("win_share")
+    assert export.rows[0][share] == rows[0].share
+    assert export.columns[0] == "simulated"

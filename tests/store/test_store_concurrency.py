@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from guard_eval.store import Store, handout
+from guard_eval.store import Store, slots
 
 WORKER = r"""
 import sys
@@ -211,7 +211,7 @@ def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
 ):
     """On PostgreSQL a verdict can come when a hand-out has just found the slot free; it goes on."""
     one = replace(plan, slots=1)
-    look = handout._holders
+    look = slots._shown
     with Store.open(postgres_url, create=True, clock=clock) as store:
         store.add_pairs(make_pairs(2))
         late, new = (store.invite(name)[0] for name in ("late", "new"))
@@ -226,6 +226,6 @@ def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
             assert not store.save(held[chosen[0]].presentation, {"fluency": "A"}, rater=late).surplus
             return holders
 
-        monkeypatch.setattr(handout, "_holders", look_then_wait)
+        monkeypatch.setattr(slots, "_shown", look_then_wait)
         given = store.hand_out(new, one)
     assert {given[0].prompt, chosen[0]} == set(held)

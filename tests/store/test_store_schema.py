@@ -155,21 +155,21 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
     rows = filled.tidy()
     newer = tmp_path / "migrations"
     shutil.copytree(upgrade.MIGRATIONS, newer, ignore=shutil.ignore_patterns("__pycache__"))
-    (newer / "versions" / "v0002_second.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0002'\ndown_revision = '0001'\n\n\n"
+    (newer / "versions" / "v0003_third.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0003'\ndown_revision = '0002'\n\n\n"
         "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
     )
     with monkeypatch.context() as patch:
         patch.setattr(upgrade, "MIGRATIONS", newer)
         with pytest.raises(
-            StudyError, match=r"has schema version 0001, this package 0002; run: guard-eval pair STUDY"
+            StudyError, match=r"has schema version 0002, this package 0003; run: guard-eval pair STUDY"
         ):
             Store.open(store_url)
         with Store.open(store_url, create=True) as upgraded:
             assert upgraded.tidy() == rows
             assert execute(upgraded, "SELECT count(note) FROM meta") == 0
     for create in (False, True):
-        with pytest.raises(StudyError, match=r"schema version 0002, newer than 0001.*pip install --upgrade"):
+        with pytest.raises(StudyError, match=r"schema version 0003, newer than 0002.*pip install --upgrade"):
             Store.open(store_url, create=create)
 
 
@@ -177,8 +177,8 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url,
     rows = filled.tidy()
     broken = tmp_path / "migrations"
     shutil.copytree(upgrade.MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
-    (broken / "versions" / "v0002_second.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0002'\ndown_revision = '0001'\n\n\n"
+    (broken / "versions" / "v0003_third.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0003'\ndown_revision = '0002'\n\n\n"
         "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
         "    raise RuntimeError('half way')\n"
     )

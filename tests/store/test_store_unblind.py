@@ -54,6 +54,7 @@ def test_a_row_says_everything(store, make_pairs, plan, clock):
             length_a=4,
             length_b=6,
             surplus=False,
+            position="A",
         )
     ]
 

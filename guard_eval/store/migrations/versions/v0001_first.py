@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from guard_eval.store.migrations.triggers import append_only
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -17,10 +19,7 @@ def upgrade() -> None:
     _make_presentation()
     _make_collected()
     for table in APPEND_ONLY:
-        if op.get_bind().dialect.name == "sqlite":
-            _guard_sqlite(table)
-        else:
-            _guard_postgresql(table)
+        append_only(table)
 
 
 def _moment() -> sa.DateTime:
@@ -150,22 +149,3 @@ def _make_collected() -> None:
         sa.ForeignKeyConstraint(["presentation_id"], ["presentation.id"], name="fk_failure_presentation_id"),
     )
     op.create_index("ix_failure_presentation_id", "failure", ["presentation_id"])
-
-
-def _guard_sqlite(table: str) -> None:
-    for deed in ("UPDATE", "DELETE"):
-        op.execute(
-            f"CREATE TRIGGER {table}_no_{deed.lower()} BEFORE {deed} ON {table} "
-            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-        )
-
-
-def _guard_postgresql(table: str) -> None:
-    op.execute(
-        f"CREATE FUNCTION {table}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{table} is append-only'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_append_only()"
-    )

@@ -1,0 +1,124 @@
+"""Length: does the longer text win, and what is the win share at equal length?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.core.intervals import Interval, wilson
+from analysis.core.length import LengthFit, length_adjusted
+from analysis.scores import CELL, item_scores, rater_scores
+from analysis.words import KIND_PLACE, plural
+
+_ITEM = ["method_a", "method_b", "pair_id"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthRow:
+    """A comparison on one criterion, judged by one kind of rater, as it goes with length.
+
+    Attributes:
+        method_a: The method whose share is given.
+        method_b: The other.
+        rater_kind: Who judged.
+        criterion: The quality judged.
+        items: Pairs whose lengths are known.
+        ratio: Length of method_a's text over method_b's, the geometric mean over items; `None` without items.
+        longer: Scores (rater × pair) for the longer text, where one is longer.
+        shorter: Those for the shorter.
+        ties: Ties where one is longer.
+        longer_share: longer / (longer + shorter) with Wilson's interval, every score taken as independent. It
+            mixes length and method where one method writes longer; the slope of `fit` does not.
+        share: Win share of method_a over the same items, not adjusted; `None` without items.
+        fit: The share at equal length, and the slope.
+        warnings: What a reader must know before using it.
+    """
+
+    method_a: str
+    method_b: str
+    rater_kind: str
+    criterion: str
+    items: int
+    ratio: float | None
+    longer: int
+    shorter: int
+    ties: int
+    longer_share: Interval
+    share: float | None
+    fit: LengthFit
+    warnings: tuple[str, ...] = ()
+
+
+def length_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[LengthRow, ...]:
+    """Return a row per comparison, rater kind and criterion; none where no pair has both lengths.
+
+    Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
+
+    Args:
+        frame: An oriented table of verdicts, with length_a and length_b.
+        alpha: One minus the confidence level.
+    """
+    if not {"length_a", "length_b"} <= set(frame.columns):
+        return ()
+    lengths = _lengths(frame)
+    if not lengths["known"].any():
+        return ()
+    scores = rater_scores(frame)
+    items = item_scores(scores).merge(lengths, on=_ITEM, how="left")
+    scores = scores.merge(lengths[[*_ITEM, "ratio"]], on=_ITEM, how="left")
+    of_items = dict(iter(items.groupby(CELL, sort=True)))
+    rows = [
+        _row(tuple(str(part) for part in key), cell, of_items[key], alpha=alpha)
+        for key, cell in scores.groupby(CELL, sort=True)
+    ]
+    return tuple(
+        sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.method_a, row.method_b, row.criterion))
+    )
+
+
+def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pair: log₂ of its length ratio, whether it is known, and whether rows differ."""
+    lengths = ["length_a", "length_b"]
+    # Rows of a pair mostly say the same, so few are left to be compared.
+    grouped = frame[[*_ITEM, *lengths]].drop_duplicates().groupby(_ITEM, sort=True)[lengths]
+    least, most = grouped.min(), grouped.max()
+    middle = (least + most) / 2
+    known = (least > 0).all(axis=1)
+    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
+    differ = known & (least != most).any(axis=1)
+    return pd.DataFrame({"ratio": ratio, "known": known, "differ": differ}).reset_index()
+
+
+def _row(key: tuple[str, ...], scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float) -> LengthRow:
+    method_a, method_b, kind, criterion = key
+    known = items[items["known"]]
+    toward = np.sign(scores["net"]) * np.sign(scores["ratio"])  # 1 for the longer, −1 for the shorter text
+    unequal = scores["ratio"].notna() & (scores["ratio"] != 0)
+    longer, shorter = int((toward > 0).sum()), int((toward < 0).sum())
+    return LengthRow(
+        method_a=method_a,
+        method_b=method_b,
+        rater_kind=kind,
+        criterion=criterion,
+        items=len(known),
+        ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
+        longer=longer,
+        shorter=shorter,
+        ties=int(unequal.sum()) - longer - shorter,
+        longer_share=wilson(longer, longer + shorter, level=1 - alpha),
+        share=float(known["share"].mean()) if len(known) else None,
+        fit=length_adjusted(
+            known["share"].to_numpy(), known["ratio"].to_numpy(), known["dataset"].tolist(), level=1 - alpha
+        ),
+        warnings=_warnings(items),
+    )
+
+
+def _warnings(items: pd.DataFrame) -> tuple[str, ...]:
+    unknown, differ = int((~items["known"]).sum()), int(items["differ"].sum())
+    said = [f"{plural(unknown, 'pair')} without both lengths left out"] if unknown else []
+    if differ:
+        said.append(f"{plural(differ, 'pair')} with several lengths; the middle one is taken")
+    return tuple(said)

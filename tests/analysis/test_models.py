@@ -1,0 +1,195 @@
+"""Models of single ratings where they can be solved by hand, and where they must say nothing."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from verdicts_by_hand import table
+
+from analysis.models import linear_model, logistic_model, ordinal_model, placed_model
+from analysis.scores import rater_scores
+
+POINTS = {"x": 1, "-": 0, "y": -1}
+MODELS = (linear_model, logistic_model, ordinal_model)
+
+
+def scores(letters, **more):
+    return rater_scores(table({f"p{i:03}": said for i, said in enumerate(letters)}, **more))
+
+
+def drawn(seed, items=12, raters=3, chances=(0.5, 0.2, 0.3)):
+    rng = np.random.default_rng(seed)
+    return ["".join(rng.choice(["x", "-", "y"], size=raters, p=chances)) for _ in range(items)]
+
+
+def test_a_complete_table_gives_the_mean_of_item_means_and_their_spread():
+    letters = drawn(0)
+    found = linear_model(scores(letters))
+    means = np.array([np.mean([POINTS[letter] for letter in said]) for said in letters])
+    assert found.share.estimate == pytest.approx(0.5 + means.mean() / 2)
+    # Complete and balanced: every item has leverage 1/n, which the bias reduction takes out.
+    error = np.sqrt(((means - means.mean()) ** 2).sum()) / (len(means) - 1)
+    assert found.test.statistic == pytest.approx(means.mean() / error)
+    freedom = 12 - 3  # the panel's mean and two terms
+    assert found.test.p_value == pytest.approx(2 * stats.t.sf(abs(means.mean() / error), freedom))
+    assert found.share.high - found.share.low == pytest.approx(stats.t.ppf(0.975, freedom) * error)
+    assert "terms for 3\u00a0raters" in found.note
+    assert found.test.warnings == ("12 items are few for sandwich errors",)
+
+
+def test_one_rater_in_closed_form():
+    # 18 for x, 9 ties, 9 for y; items are independent, and each has leverage 1/n.
+    one = scores("x" * 18 + "-" * 9 + "y" * 9)
+    reduction = 36 / 35
+    mean, spread = 9 / 36, np.sqrt(27 / 36 - (9 / 36) ** 2)
+    linear = linear_model(one)
+    assert linear.share.estimate == pytest.approx(22.5 / 36)
+    assert linear.test.statistic == pytest.approx(mean / (reduction * spread / 6))
+    # Non-ties: logit 2/3, whose variance is 1/(n p (1 − p)) = 1/6.
+    logistic = logistic_model(one)
+    assert logistic.share.estimate == pytest.approx(2 / 3)
+    assert logistic.test.statistic == pytest.approx(np.log(2) / (27 / 26 * np.sqrt(1 / 6)))
+    assert logistic.test.n == 27
+    # Thresholds logit P(not y) = logit 3/4 and logit P(x) = 0; an item moves them by residual / (n p q).
+    ordinal = ordinal_model(one)
+    assert ordinal.share.estimate == pytest.approx((3 / 4 + 1 / 2) / 2)
+    moves = {
+        letter: ((letter != "y") - 3 / 4) / (3 / 16) / 2 + ((letter == "x") - 1 / 2) / (1 / 4) / 2
+        for letter in "x-y"
+    }
+    variance = (18 * moves["x"] ** 2 + 9 * moves["-"] ** 2 + 9 * moves["y"] ** 2) / 36**2
+    assert ordinal.test.statistic == pytest.approx(np.log(3) / 2 / (reduction * np.sqrt(variance)), rel=1e-5)
+    assert all(model.note.count("raters") == 0 for model in (linear, logistic, ordinal))
+
+
+def test_ratings_that_repeat_each_other_count_once():
+    # Four raters of one mind say what one rater says: pooled, n would be four times as large.
+    letters = drawn(3, items=60, raters=1)
+    one, four = linear_model(scores(letters)), linear_model(scores([4 * said for said in letters]))
+    assert four.share.estimate == pytest.approx(one.share.estimate)
+    assert four.test.statistic == pytest.approx(one.test.statistic)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_other_method_has_the_rest(model):
+    letters = drawn(5, items=30)
+    found = model(scores(letters))
+    turned = model(scores([said.translate(str.maketrans("xy", "yx")) for said in letters]))
+    assert turned.share.estimate == pytest.approx(1 - found.share.estimate)
+    assert turned.share.low == pytest.approx(1 - found.share.high)
+    assert turned.test.statistic == pytest.approx(-found.test.statistic)
+    assert turned.test.p_value == pytest.approx(found.test.p_value)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_order_of_rows_does_not_matter(model):
+    frame = scores(drawn(6, items=30))
+    found, shuffled = model(frame), model(frame.sample(frac=1, random_state=1))
+    assert shuffled.share.estimate == pytest.approx(found.share.estimate)
+    assert shuffled.test.p_value == pytest.approx(found.test.p_value)
+
+
+def test_the_panel_is_raters_alike_however_much_each_has_rated():
+    # r0 has rated 40 items and always says x but for 8; r1 rated the first 10 of them and is half and half.
+    letters = ["xx", "xy", "yx", "yy"] + ["xx"] * 3 + ["xy"] * 3 + ["x "] * 24 + ["y "] * 6
+    found = linear_model(scores(letters))
+    assert "terms for 2\u00a0raters" in found.note
+    # Without correlation the panel is the mean of 32/40 and 5/10: a share of .65, not .74 as pooled.
+    pooled = (32 + 5) / 50
+    assert found.share.estimate == pytest.approx(0.65, abs=0.02)
+    assert found.share.estimate < pooled - 0.05
+
+
+def test_the_place_is_taken_out():
+    # x is first in 30 of 40 and then wins 24; second in 10 and wins 2: the first place wins 80 % either way.
+    letters = "x" * 24 + "y" * 6 + "x" * 2 + "y" * 8
+    first = {f"p{i:03}": "x" if i < 30 else "y" for i in range(40)}
+    frame = table({f"p{i:03}": letter for i, letter in enumerate(letters)}, first=first)
+    found = placed_model(frame)
+    assert found.share.estimate == pytest.approx(0.5)
+    assert found.test.p_value == pytest.approx(1.0)
+    assert "to be shown first and not second is worth 60.0 points of share" in found.note
+    assert linear_model(rater_scores(frame)).share.estimate == pytest.approx(0.65)
+
+
+def test_a_place_that_never_changes_is_said():
+    letters = {f"p{i:03}": letter for i, letter in enumerate("xxyx-xyx")}
+    found = placed_model(table(letters, first=dict.fromkeys(letters, "x")))
+    assert found.test.p_value is None
+    assert found.note == "y was first in 0 of 8\u00a0verdicts: place and method cannot be told apart"
+    assert placed_model(table(letters)) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "letters", "why"),
+    [
+        (linear_model, ["xx"] * 9, "all verdicts are the same"),
+        (logistic_model, ["xx", "x-"] * 9, "all non-tied ratings are for one method"),
+        (logistic_model, ["--"] * 9, "every rating is a tie"),
+        (ordinal_model, ["xx", "x-"] * 9, "there is no loss"),
+        (ordinal_model, ["--"] * 9, "there is no win and no loss"),
+        (linear_model, ["xy"], "there are too few items"),
+        (logistic_model, ["xy", "yx"], "there are too few items"),
+        (linear_model, ["x", "-"], "there are too few items"),
+        (linear_model, ["xy", "yx"] * 20, "the ratings leave no error to reckon with"),
+    ],
+)
+def test_what_cannot_be_told_is_not(model, letters, why):
+    found = model(scores(letters))
+    assert (found.test.p_value, found.share.low, found.note) == (None, None, why)
+    assert found.share.estimate is None
+
+
+@pytest.mark.parametrize("model", [logistic_model, ordinal_model])
+def test_a_rater_always_for_one_method_costs_the_terms_and_not_the_model(model):
+    letters = [said + "x" for said in drawn(8, items=40, raters=2)]
+    found = model(scores(letters))
+    assert "no terms for raters: a rater is always for one method" in found.note
+    assert found.test.p_value is not None
+    assert "terms for 3\u00a0raters" in linear_model(scores(letters)).note
+
+
+def test_many_raters_have_no_terms():
+    letters = ["".join(said) for said in zip(*[drawn(9, items=80, raters=1)] * 33, strict=True)]
+    assert "no terms for raters: there are 33 raters" in linear_model(scores(letters)).note
+
+
+def test_a_rater_of_few_ratings_has_no_term_that_fits_him_exactly():
+    letters = [said + ("x" if i == 0 else " ") for i, said in enumerate(drawn(9, items=30, raters=2))]
+    found = linear_model(scores(letters))
+    assert "no terms for raters: a rater has fewer than 5 ratings" in found.note
+    assert found.test.p_value is not None
+
+
+def test_a_judge_in_both_orders_is_one_rating():
+    frame = scores(drawn(10, items=30, raters=1))
+    twice = frame.assign(net=frame["net"] * 2, showings=2)
+    for model in MODELS:
+        assert model(twice).test == model(frame).test
+
+
+def test_any_small_study_gives_figures_or_a_reason():
+    # Warnings are errors here: none may get out.
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        chances = rng.dirichlet([0.5, 0.5, 0.5])
+        frame = scores(
+            drawn(seed, items=int(rng.integers(1, 20)), raters=int(rng.integers(1, 5)), chances=chances)
+        )
+        for model in MODELS:
+            found = model(frame)
+            if found.test.p_value is None:
+                assert found.note
+                continue
+            assert 0 <= found.test.p_value <= 1
+            assert 0 <= found.share.low <= found.share.estimate <= found.share.high <= 1
+
+
+def test_the_ordinal_share_is_that_of_the_verdicts_without_terms_for_raters():
+    letters = [said + "x" for said in drawn(11, items=40, raters=2)]
+    counts = {letter: sum(said.count(letter) for said in letters) for letter in "x-y"}
+    assert ordinal_model(scores(letters)).share.estimate == pytest.approx(
+        (counts["x"] + counts["-"] / 2) / 120
+    )
+    logit = special.logit(counts["x"] / (counts["x"] + counts["y"]))
+    # With items as clusters of different sizes the logistic share is near the pooled one, not the same.
+    assert special.logit(logistic_model(scores(letters)).share.estimate) == pytest.approx(logit, abs=0.1)
