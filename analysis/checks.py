@@ -30,9 +30,9 @@ def check_filled(texts: Texts, names: Sequence[str], index: pd.Index) -> None:
 
 
 def check_spelling(texts: Texts, names: Sequence[str], index: pd.Index) -> None:
-    """Refuse names in one column that differ in case or white space alone: they would be counted apart."""
+    """Refuse names in these columns that differ in case or white space alone: they would be counted apart."""
+    known: dict[str, str] = {}
     for name in names:
-        known: dict[str, str] = {}
         for code, text in enumerate(texts[name].texts):
             other = known.setdefault(" ".join(text.casefold().split()), text)
             if other != text:

@@ -24,6 +24,21 @@ class Example:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """Automatic metrics of a study.
+
+    Attributes:
+        table: Columns dataset, strategy, texts, then one column per metric.
+        intervals: Low and high by dataset, strategy and metric, where there is an interval.
+        notes: What each was measured with.
+    """
+
+    table: pd.DataFrame
+    intervals: Mapping[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """A study's name, plan and circumstances.
 
@@ -39,8 +54,7 @@ class Context:
         correction: For the number of tests in the family: `holm` or `bh`.
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
-        metrics: Automatic metrics: columns dataset, strategy, texts, then one column per metric.
-        metrics_notes: What the metrics were measured with.
+        metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
         failures: (kind, count) of verdicts that could not be had.
         versions: Versions of what was used, by name.
@@ -58,8 +72,7 @@ class Context:
     correction: Correction = "holm"
     sequential: bool = False
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
-    metrics: pd.DataFrame | None = None
-    metrics_notes: tuple[str, ...] = ()
+    metrics: Metrics | None = None
     examples: tuple[Example, ...] = ()
     failures: tuple[tuple[str, int], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

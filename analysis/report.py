@@ -12,7 +12,7 @@ from analysis.answer import answer
 from analysis.audits import REDUNDANT, audit
 from analysis.bias import order_rows, position_rows
 from analysis.columns import frame_table
-from analysis.context import Context, Example
+from analysis.context import Context
 from analysis.drawing import standalone
 from analysis.examples import Shown, examples
 from analysis.judges import beside_rows, judge_rows
@@ -42,8 +42,6 @@ from analysis.sequential import sequential_rows, told
 from analysis.shares import share_rows
 from analysis.templating import FORMATS, rendered
 from analysis.tidy import orient, validate
-
-__all__ = ["Context", "Example", "Report", "write_report"]
 
 
 @dataclass(frozen=True, kw_only=True)

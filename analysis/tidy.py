@@ -56,7 +56,8 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     texts = {name: text_codes(frame[name]) for name in TEXTS if name in frame.columns}
     numbers = {name: _as_number(frame[name], index) for name in NUMBERS if name in frame.columns}
     checks.check_filled(texts, REQUIRED, index)
-    checks.check_spelling(texts, ("dataset", "method_a", "method_b", "criterion"), index)
+    for names in (("dataset",), ("method_a", "method_b"), ("criterion",)):
+        checks.check_spelling(texts, names, index)
     checks.check_methods(texts, index)
     texts["rater_kind"] = checks.kinds(texts, index, rater_kind)
     checks.check_consistent(texts, index)

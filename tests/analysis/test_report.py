@@ -10,7 +10,8 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from analysis.report import Context, Example, write_report
+from analysis.context import Context, Example, Metrics
+from analysis.report import write_report
 from analysis.tidy import read
 from guard_eval.errors import StudyError
 
@@ -58,8 +59,11 @@ def context(**changes):
         "study_hash": "ab" * 32,
         "stored_hash": "ab" * 32,
         "planned": ((A, B, "coherence"),),
-        "metrics": metrics,
-        "metrics_notes": ("Measured with care.",),
+        "metrics": Metrics(
+            table=metrics,
+            intervals={("book", A, "diversity"): (90.0, 95.5)},
+            notes=("Measured with care.",),
+        ),
         "examples": (example,),
         "failures": (("unparsable", 3),),
         "versions": {"python": "3.11"},
@@ -194,8 +198,6 @@ def test_metrics_are_data_to_a_spreadsheet(written):
     with (written[0] / "csv" / "metrics.csv").open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert (row["note"], row["diversity"], row["simulated"]) == ("'=x", "-0.5", "false")
-    page = Page((written[0] / "index.html").read_text(encoding="utf-8"))
-    assert "−0.50" in page.texts
 
 
 def test_an_earlier_reports_tables_do_not_stay(tmp_path):
@@ -294,3 +296,8 @@ def test_the_latex_compiles(tmp_path, kind):
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout[-800:].decode("utf-8", "replace")
+
+
+def test_a_metric_stands_with_its_interval(written):
+    page = (written[0] / "index.html").read_text(encoding="utf-8")
+    assert "−0.50 (90.00 to 95.50)" in page

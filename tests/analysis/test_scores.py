@@ -1,0 +1,101 @@
+"""Scores and items against pandas' own grouping, and text columns as numbers."""
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.columns import frame_table
+from analysis.frame_csv import frame_csv
+from analysis.render import to_csv
+from analysis.scores import CELL, ITEM, item_numbers, item_scores, rater_scores
+from analysis.text_codes import combined, recoded, text_codes
+from analysis.tidy import orient, validate
+
+VERDICTS = st.tuples(
+    st.sampled_from(["p1", "p2", "é", "10", "9"]),
+    st.sampled_from([("x", "y"), ("y", "x"), ("x", "z")]),
+    st.sampled_from(["ann", "bob", "cy"]),
+    st.sampled_from(["fluency", "coherence"]),
+    st.integers(0, 2),
+    st.sampled_from(["1", "2"]),
+)
+
+
+def table(drawn):
+    rows = [
+        {"pair_id": pair, "dataset": f"of {pair}", "method_a": a, "method_b": b, "rater": rater}
+        | {"criterion": criterion, "verdict": (a, "tie", b)[choice], "presentation": showing}
+        for pair, (a, b), rater, criterion, choice, showing in drawn
+    ]
+    frame = pd.DataFrame(rows)
+    key = [frame[["method_a", "method_b"]].min(axis=1), frame[["method_a", "method_b"]].max(axis=1)]
+    twice = frame.assign(low=key[0], high=key[1]).duplicated(
+        ["pair_id", "rater", "criterion", "presentation", "low", "high"]
+    )
+    return orient(validate(frame[~twice]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(VERDICTS, min_size=1, max_size=30), st.integers(0, 9))
+def test_scores_and_items_are_those_of_pandas(drawn, seed):
+    frame = table(drawn)
+    sign = (frame["verdict"] == frame["method_a"]).astype(int) - (frame["verdict"] == frame["method_b"])
+    expected = frame.assign(net=sign).groupby([*ITEM, "rater"], sort=True)["net"]
+    expected = expected.agg(net="sum", showings="count").reset_index()
+    scores = rater_scores(frame)
+    pd.testing.assert_frame_equal(scores, expected, check_dtype=False)
+
+    means = expected.assign(share=(1 + expected["net"] / expected["showings"]) / 2)
+    by_item = means.groupby(ITEM, sort=True)["share"].agg(share="mean", raters="count").reset_index()
+    for rows in (scores, scores.sample(frac=1, random_state=seed), scores.iloc[::-1]):
+        items = item_scores(rows)
+        pd.testing.assert_frame_equal(items[by_item.columns], by_item, check_dtype=False)
+        assert (items["share"] == 0.5 + items["numerator"] / (2 * items["denominator"])).all()
+        number, first = item_numbers(rows)
+        assert list(number) == list(rows.groupby(ITEM, sort=True).ngroup())
+        assert list(number[first]) == list(range(len(first)))
+
+
+def test_no_scores_have_no_items():
+    scores = rater_scores(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
+    assert item_scores(scores).empty
+    assert set(CELL) < set(item_scores(scores).columns)
+
+
+def test_codes_of_text():
+    coded = text_codes(pd.Series(["b", None, " ", "a", "b", ""]))
+    assert (coded.codes.tolist(), coded.texts) == ([0, -1, -1, 1, 0, -1], ("b", "a"))
+    assert coded.series(pd.RangeIndex(6)).tolist() == ["b", None, None, "a", "b", None]
+    assert (coded.ranked().codes.tolist(), coded.ranked().texts) == ([1, -1, -1, 0, 1, -1], ("a", "b"))
+    (one, other), texts = recoded([coded, text_codes(pd.Series(["c", "a"]))])
+    assert (one.tolist(), other.tolist(), texts) == ([0, -1, -1, 1, 0, -1], [2, 1], ("b", "a", "c"))
+
+
+def test_combinations_keep_their_order_when_there_are_too_many_for_one_number():
+    rng = np.random.default_rng(1)
+    columns = rng.integers(-1, 2**31, size=(5, 200))
+    columns[:, 100:] = columns[:, :100]
+    columns[4, 150:] += 1
+    keys = combined(*columns)
+    as_tuples = [tuple(row) for row in columns.T.tolist()]
+    ranks = {row: rank for rank, row in enumerate(sorted(set(as_tuples)))}
+    assert np.unique(keys, return_inverse=True)[1].tolist() == [ranks[row] for row in as_tuples]
+
+
+ODD = ['a,"b"', "=1+1", "", "two\r\nlines", " ", "x", "é\x00"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*ODD, None]), st.sampled_from([*ODD, 1, True, 1.0, None])), min_size=1
+    )
+)
+def test_a_frame_as_csv_is_what_the_slow_way_writes(rows):
+    frame = pd.DataFrame(rows, columns=["text", "any"], dtype=object)
+    frame["number"] = [place / 7 if place % 3 else np.nan for place in range(len(frame))]
+    frame["whole"], frame["yes"], frame["simulated"] = range(len(frame)), frame["text"] == "x", "old"
+    for simulated in (True, pd.Series([place % 2 == 0 for place in range(len(frame))])):
+        expected = to_csv(frame_table(frame, simulated=simulated))
+        assert frame_csv(frame, simulated=simulated).decode() == expected
