@@ -12,6 +12,10 @@ from analysis.words import RATERS, and_list, percent, plural
 
 FEW_PAIRS = 30
 """Below this many pairs a result is marked as resting on few."""
+COARSE_PAIRS = 20
+"""Below this many pairs the sign-flip test can take only a few p-values (docs/calibration.md)."""
+AGREEMENT_PAIRS = 150
+"""Below this many pairs the intervals of κ and α cover less than they say (docs/calibration.md)."""
 
 
 def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
@@ -72,6 +76,16 @@ def limitations(
         notes.append(
             f"Some results rest on {plural(fewest, 'pair')}: only large differences can be seen there."
         )
+    if fewest < COARSE_PAIRS:
+        notes.append(
+            f"With fewer than {COARSE_PAIRS} pairs the item-level test can take few p-values and errs on "
+            "the side of finding nothing; with five or fewer that are not balanced no p-value is .05 or less."
+        )
+    if any(row.agreement.low is not None and row.agreement.n < AGREEMENT_PAIRS for row in agreement):
+        notes.append(
+            f"The intervals of κ and α rest on fewer than {AGREEMENT_PAIRS} pairs: in simulated studies 95 % "
+            "intervals covered 90 % at worst with 40 pairs and 87 % with 20, and lay too low when wrong."
+        )
     if not position:
         notes.append(
             "Nothing says which text was shown first, so a preference for a place cannot be ruled out."
@@ -96,12 +110,14 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         most = max(row.raters for row in totals if row.rater_kind != "simulated")
         notes.append(
             f"The raters are a fixed panel ({plural(most, 'rater')} at most per result): intervals and "
-            "tests speak of other pairs judged by the same raters, not of other raters."
+            "tests speak of other pairs judged by the same raters, not of other raters. If raters differ in "
+            "which method they lean to, more pairs tell ever more precisely what these raters think."
         )
     if any(row.n > row.items for row in totals):
         notes.append(
             "Several ratings of one pair depend on each other. The binomial test ignores that and rejects "
-            "too often; the item-level test and interval do not."
+            "too often (where methods did not differ, in 10 to 29 of 100 simulated studies with three or "
+            "five raters who agree as the paper's do); the item-level test and interval do not."
         )
     if "model" in kinds:
         notes.append(

@@ -18,8 +18,8 @@ from guard_eval.errors import StudyError
 LINE = "line"
 """The index's name in a table read from a CSV: the line of the file, so that a message can point at it."""
 
-MOST_ROWS = 20_000_000
-"""More rows than this are refused before they take a machine's memory."""
+MOST_ROWS = 10_000_000
+"""More rows are refused before they take a machine's memory: a report on so many takes 5 to 12 GB."""
 
 # Rows at a time: few enough that their cells are still in the processor's cache when they are coded.
 _BLOCK = 256

@@ -103,13 +103,16 @@ def _by_tuple(array: NDArray[np.integer], categories: int) -> tuple[NDArray[np.i
     """Count every combination of the raters' verdicts, then turn the combinations into counts."""
     base, raters = categories + 1, array.shape[1]
     cells = np.zeros(base**raters, dtype=np.int64)
+    # Verdicts begin at −1 and digits at 0: the ones are added at the end, and until then uint16 goes round.
+    ones = np.uint16(sum(base**rater for rater in range(raters)))
     for start in range(0, len(array), _BLOCK):
         block = array[start : start + _BLOCK]
         _checked(block, categories)
-        code = np.zeros(len(block), dtype=np.uint16)
-        for rater in range(raters):
+        code = block[:, 0].astype(np.uint16)
+        for rater in range(1, raters):
             code *= np.uint16(base)
-            code += (block[:, rater] + 1).astype(np.uint16)
+            code += block[:, rater].astype(np.uint16)
+        code += ones
         cells += np.bincount(code, minlength=len(cells))
     used = np.flatnonzero(cells)
     digits = used[:, None] // base ** np.arange(raters) % base

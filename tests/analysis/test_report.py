@@ -301,3 +301,13 @@ def test_the_latex_compiles(tmp_path, kind):
 def test_a_metric_stands_with_its_interval(written):
     page = (written[0] / "index.html").read_text(encoding="utf-8")
     assert "−0.50 (90.00 to 95.50)" in page
+
+
+def test_limits_fit_the_data(tmp_path, written):
+    page = (written[0] / "index.html").read_text(encoding="utf-8")
+    assert "intervals of κ and α rest on fewer than 150 pairs" in page
+    assert "fewer than 20 pairs" not in page
+    write_report(verdicts(raters=1, items=4), tmp_path, context(metrics=None))
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "fewer than 20 pairs" in page
+    assert "intervals of κ and α" not in page
