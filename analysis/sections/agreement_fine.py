@@ -105,7 +105,7 @@ def two_table(rows: tuple[FineRow, ...], *, name_methods: bool) -> Table:
     """Return the spread of Cohen's κ over each two raters."""
     names = (*_names(name_methods=name_methods), "Lowest of", "Highest of")
     return Table(
-        columns=(*names, "Twos", "Median κ", "Lowest", "Highest"),
+        columns=(*names, "Combinations", "Median κ", "Lowest", "Highest"),
         rows=tuple(_spread(row, name_methods=name_methods) for row in rows),
         caption="Agreement of each two raters",
         note=TWO_NOTE,

@@ -13,6 +13,8 @@ from analysis.section import Section
 from analysis.words import number, title
 from guard_eval.escaping import NOTHING
 
+WIDTH = 4
+"""Metrics beside each other: with their intervals, more would not fit a page."""
 INTERVALS = "In brackets: intervals over prompts, 95 % unless the study's settings say otherwise."
 
 
@@ -24,28 +26,45 @@ def section(context: Context, *, simulated: bool) -> Section | None:
     return Section(
         anchor="metrics",
         title="Metrics",
-        parts=(metrics_table(metrics),),
+        parts=metrics_tables(metrics),
         exports={"metrics": frame_table(metrics.table, simulated=simulated)},
     )
 
 
-def metrics_table(metrics: Metrics) -> Table:
-    """Return the metrics as measured, two decimals, with their intervals; words on the left."""
+def metrics_tables(metrics: Metrics) -> tuple[Table, ...]:
+    """Return the metrics as measured, two decimals, with their intervals, in tables that fit a page."""
     table = metrics.table
     words = [name for name in ("dataset", "strategy") if name in table.columns]
     figures = [
-        name for name in table.columns if name not in words and pd.api.types.is_numeric_dtype(table[name])
-    ]
-    rows = [
-        (*(str(row[name]) for name in words), *(_figure(metrics, row, str(name)) for name in figures))
-        for row in table.to_dict("records")
+        str(name)
+        for name in table.columns
+        if name not in (*words, "texts") and pd.api.types.is_numeric_dtype(table[name])
     ]
     notes = (INTERVALS, *metrics.notes) if metrics.intervals else metrics.notes
+    parts = [figures[start : start + WIDTH] for start in range(0, len(figures), WIDTH)] or [[]]
+    return tuple(
+        _table(
+            metrics,
+            words,
+            names,
+            caption="Automatic metrics" + (", continued" if number else ""),
+            note=" ".join(notes) if number == len(parts) - 1 else "",
+        )
+        for number, names in enumerate(parts)
+    )
+
+
+def _table(metrics: Metrics, words: list[str], names: list[str], *, caption: str, note: str = "") -> Table:
+    shown = [*(["texts"] if "texts" in metrics.table.columns else []), *names]
+    rows = [
+        (*(str(row[name]) for name in words), *(_figure(metrics, row, name) for name in shown))
+        for row in metrics.table.to_dict("records")
+    ]
     return Table(
-        columns=(*(title(name).capitalize() for name in words), *(title(str(name)) for name in figures)),
+        columns=(*(title(name).capitalize() for name in words), *(title(name) for name in shown)),
         rows=tuple(rows),
-        caption="Automatic metrics",
-        note=" ".join(notes),
+        caption=caption,
+        note=note,
         text_columns=len(words),
     )
 
