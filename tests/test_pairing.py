@@ -60,6 +60,17 @@ def test_more_prompts_move_no_pair():
     assert len({pair.position for pair in more}) == len(more) == 18
 
 
+def test_a_text_that_changed_under_its_id_is_shown_to_the_store():
+    first = make_pairs(PROMPTS[:2], MADE, [["guard", "greedy"]], seed=1)
+    edited = [replace(c, text=c.text + "!") if c.prompt_id == PROMPTS[0].id else c for c in MADE["guard"]]
+    again = make_pairs(
+        PROMPTS[:2], MADE | {"guard": edited}, [["guard", "greedy"]], seed=1, existing=first[::-1]
+    )
+    changed = [pair for pair in again if pair not in first]
+    assert [(pair.prompt_id, pair.text_a) for pair in changed] == [(PROMPTS[0].id, edited[0].text)]
+    assert [(pair.id, pair.position) for pair in again] == [(pair.id, pair.position) for pair in first]
+
+
 def test_a_missing_continuation_is_named():
     with pytest.raises(
         StudyError, match=r"greedy has no continuation for 1 of 40 drawn prompts .*run: guard-eval gen"

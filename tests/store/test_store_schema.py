@@ -1,6 +1,7 @@
 """The migration, the tables the code knows, and what the database itself refuses."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy import CheckConstraint, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
+from guard_eval.records import Gold
 from guard_eval.store import Answer, Store, upgrade
 from guard_eval.store.schema import VERSION_TABLE, metadata
 
@@ -21,10 +23,19 @@ def execute(store, statement):
         return result.scalar() if result.returns_rows else None
 
 
+NEWEST = upgrade._known(upgrade.MIGRATIONS)[-1]
+NEXT = f"{int(NEWEST) + 1:04}"
+
+
 @pytest.fixture
 def filled(store, make_pairs, plan, clock):
-    """A store with one row in every table."""
+    """A store with rows in every table that keeps them as they came."""
     store.add_pairs(make_pairs(2))
+    gold = replace(make_pairs(1)[0], id="gold")
+    store.add_gold([Gold(pair=gold, expected={"fluency": "a"})])
+    ann, _ = store.invite("Ann")
+    store.note(ann, "consent", "yes")
+    store.assign(["Ann"], plan)
     judge = store.rater("judge", "model")
     number = store.hand_out(judge, plan)[0].presentation
     store.save(number, {"fluency": "A"}, rater=judge)
@@ -52,21 +63,33 @@ def test_the_migration_makes_the_tables_the_code_knows(store):
             assert names == {rule.name for rule in table.constraints if isinstance(rule, CheckConstraint)}
 
 
-@pytest.mark.parametrize("table", ["verdict", "answer"])
-@pytest.mark.parametrize(
-    "statement", ["UPDATE {} SET at = at", "DELETE FROM {}", "DELETE FROM {} WHERE 1 = 1"]
-)
-def test_verdicts_and_answers_cannot_be_changed_or_removed(filled, table, statement):
-    with pytest.raises(DBAPIError, match=f"{table} is append-only"):
-        execute(filled, statement.format(table))
-    assert len(filled.tidy()) == len(filled.answers()) == 1
+APPEND_ONLY = {
+    "verdict": "at",
+    "answer": "at",
+    "note": "at",
+    "pair": "prompt",
+    "gold": "expected",
+    "assignment": "first",
+}
+
+
+def test_what_was_collected_cannot_be_changed_or_removed(filled):
+    for table, column in APPEND_ONLY.items():
+        before = execute(filled, f"SELECT count(*) FROM {table}")
+        for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"):
+            with pytest.raises(DBAPIError, match=f"{table} is append-only"):
+                execute(filled, statement)
+            with pytest.raises(DBAPIError, match=f"{table} is append-only"):
+                execute(filled, f"{statement} WHERE 1 = 1")
+        assert execute(filled, f"SELECT count(*) FROM {table}") == before > 0
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("table", ["verdict", "answer"])
-def test_postgresql_does_not_truncate_them_either(postgres_url, table):
-    with Store.open(postgres_url, create=True) as store, pytest.raises(DBAPIError, match="append-only"):
-        execute(store, f"TRUNCATE {table}")
+def test_postgresql_does_not_truncate_them_either(postgres_url):
+    with Store.open(postgres_url, create=True) as store:
+        for table in APPEND_ONLY:
+            with pytest.raises(DBAPIError, match="append-only"):
+                execute(store, f"TRUNCATE {table} CASCADE")
 
 
 VERDICT = "INSERT INTO verdict (presentation_id, criterion, revision, choice, at)"
@@ -89,11 +112,17 @@ PRESENTATION = f"INSERT INTO presentation ({SHOWN}, attempt, superseded)"
             "a negative slot": "UPDATE presentation SET slot = -1",
             "a showing of nothing": "UPDATE presentation SET pair_id = 'none'",
             "a showing to nobody": "UPDATE presentation SET rater_id = 99",
+            "a role that is none": "UPDATE presentation SET role = 'test'",
             "a second holder": f"{PRESENTATION} SELECT {SHOWN}, attempt + 1, superseded FROM presentation",
             "an attempt twice": f"{PRESENTATION} SELECT {SHOWN}, attempt, 1 = 1 FROM presentation",
         },
         {
             "a kind that is none": "UPDATE rater SET kind = 'robot'",
+            "an id from outside twice": "UPDATE rater SET source = 'x', external_id = 'y'",
+            "gold without pair": "INSERT INTO gold VALUES ('none', 'fluency', 'a')",
+            "gold without answer": "INSERT INTO gold SELECT id, 'x', 'c' FROM pair",
+            "a note on nobody": "INSERT INTO note (id, rater_id, kind, detail, at) "
+            "SELECT 9, 99, kind, '', at FROM note",
             "verdicts without rater": "DELETE FROM rater",
             "verdicts without pair": "DELETE FROM pair",
         },
@@ -155,21 +184,22 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
     rows = filled.tidy()
     newer = tmp_path / "migrations"
     shutil.copytree(upgrade.MIGRATIONS, newer, ignore=shutil.ignore_patterns("__pycache__"))
-    (newer / "versions" / "v0003_third.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0003'\ndown_revision = '0002'\n\n\n"
+    (newer / "versions" / f"v{NEXT}_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        f"revision = '{NEXT}'\ndown_revision = '{NEWEST}'\n\n\n"
         "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
     )
     with monkeypatch.context() as patch:
         patch.setattr(upgrade, "MIGRATIONS", newer)
         with pytest.raises(
-            StudyError, match=r"has schema version 0002, this package 0003; run: guard-eval pair STUDY"
+            StudyError, match=f"has schema version {NEWEST}, this package {NEXT}; run: guard-eval pair STUDY"
         ):
             Store.open(store_url)
         with Store.open(store_url, create=True) as upgraded:
             assert upgraded.tidy() == rows
             assert execute(upgraded, "SELECT count(note) FROM meta") == 0
     for create in (False, True):
-        with pytest.raises(StudyError, match=r"schema version 0003, newer than 0002.*pip install --upgrade"):
+        with pytest.raises(StudyError, match=f"schema version {NEXT}, newer than {NEWEST}.*pip install"):
             Store.open(store_url, create=create)
 
 
@@ -177,8 +207,9 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url,
     rows = filled.tidy()
     broken = tmp_path / "migrations"
     shutil.copytree(upgrade.MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
-    (broken / "versions" / "v0003_third.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\nrevision = '0003'\ndown_revision = '0002'\n\n\n"
+    (broken / "versions" / f"v{NEXT}_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        f"revision = '{NEXT}'\ndown_revision = '{NEWEST}'\n\n\n"
         "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
         "    raise RuntimeError('half way')\n"
     )

@@ -1,0 +1,138 @@
+"""On which side methods stand: exact per pair, near even per rater whoever comes, within one for a roster."""
+
+import random
+from collections import Counter
+from dataclasses import asdict, replace
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.store import PairBalance
+
+
+def rate_in_turns(store, raters, plan, *, seed=1, pairs=999):
+    """Let raters come in a random order, each until nothing is left for it or `pairs` are rated."""
+    rng = random.Random(seed)
+    here = list(raters)
+    for _ in range(pairs):
+        while here:
+            rater = rng.choice(here)
+            if given := store.hand_out(rater, plan):
+                store.save(given[0].presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
+                break
+            here.remove(rater)
+
+
+def off(row):
+    return abs(row.first - row.second)
+
+
+def test_the_report_counts_sides_by_hand(store, make_pairs, plan):
+    pairs = make_pairs(3)
+    store.add_pairs(pairs)
+    ann, _ = store.invite("Ann")
+    judge = store.rater("judge", "model")
+    shown = store.hand_out(ann, plan, limit=3)
+    for blind in shown[:2]:
+        store.save(blind.presentation, {"fluency": "A", "coherence": "B"}, rater=ann)
+    both = store.hand_out(judge, plan, limit=2)
+    for blind in both:
+        store.save(blind.presentation, {"fluency": "A"}, rater=judge)
+    found = store.balance()
+    first = sum(blind.text_a.startswith("text") for blind in shown[:2])
+    assert [tuple(asdict(row).values()) for row in found.raters] == [
+        ("Ann", "person", "guard", first, 2 - first),
+        ("Ann", "person", "top_k(k=50)", 2 - first, first),
+        ("judge", "model", "guard", 1, 1),
+        ("judge", "model", "top_k(k=50)", 1, 1),
+    ]
+    methods = {"method_a": "guard", "method_b": "top_k(k=50)"}
+    judged = next(pair for pair in pairs if pair.prompt == both[0].prompt)
+    assert PairBalance(pair_id=judged.id, rater_kind="model", **methods, a_first=1, b_first=1) in found.pairs
+    assert Counter(row.rater_kind for row in found.pairs) == {"person": 2, "model": 1}
+    assert sum(row.a_first for row in found.pairs if row.rater_kind == "person") == first
+    store.exclude("Ann", "why", "who")
+    assert {row.rater for row in store.balance().raters} == {"judge"}
+
+
+def test_raters_who_come_and_go_see_both_sides_nearly_as_often(store, make_pairs, plan):
+    """Without regard to raters the greatest difference in this order of arrivals was 9."""
+    store.add_pairs(make_pairs(30))
+    raters = [store.invite(f"person {number}")[0] for number in range(6)]
+    four = replace(plan, slots=4)
+    rate_in_turns(store, raters, four, pairs=50)
+    assert max(map(off, store.balance().raters)) <= 2
+    # a pair is even within one at any time, not only when all its slots are filled
+    assert all(abs(row.a_first - row.b_first) <= 1 for row in store.balance().pairs)
+    rate_in_turns(store, raters, four)
+    found = store.balance()
+    assert {(row.a_first, row.b_first) for row in found.pairs} == {(2, 2)}
+    assert len(found.pairs) == 30
+    assert max(map(off, found.raters)) <= 2
+
+
+def test_a_roster_is_even_within_one_in_any_order(store, make_pairs, plan):
+    store.add_pairs(make_pairs(15))
+    raters = [store.invite(f"person {number}")[0] for number in range(5)]
+    stranger, _ = store.invite("stranger")
+    three = replace(plan, slots=3)
+    assert store.assign([rater.name for rater in raters], three) == 45
+    assert store.hand_out(stranger, three) == []
+    assert store.progress(stranger, three) == (0, 0)
+    assert [store.progress(rater, three) for rater in raters] == [(0, 9)] * 5
+    rate_in_turns(store, raters, three)
+    found = store.balance()
+    assert {(row.a_first, row.b_first) for row in found.pairs} == {(1, 2), (2, 1)}
+    assert {off(row) for row in found.raters} == {1}  # nine each
+    assert {row.first + row.second for row in found.raters} == {9}
+
+
+def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
+    store.add_pairs(make_pairs(6))
+    ann, ben, eve = (store.invite(name)[0] for name in ("Ann", "Ben", "Eve"))
+    store.assign(["Ann", "Ben"], plan)
+    rate_in_turns(store, [ann], plan, pairs=2)
+    assert store.progress(eve, plan) == (0, 0)
+    store.exclude("Ann", "why", "who")
+    assert store.progress(eve, plan) == (0, 6)
+    rate_in_turns(store, [ben, eve], plan)
+    assert {row.rater for row in store.tidy()} == {"Ben", "Eve"}
+    assert {(row.a_first, row.b_first) for row in store.balance().pairs} == {(1, 1)}
+    assert max(map(off, store.balance().raters)) == 0
+
+
+def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(store, make_pairs, plan):
+    store.add_pairs(make_pairs(2))
+    store.invite("Ann")
+    ben, _ = store.invite("Ben")
+    one = replace(plan, slots=1)
+    assert store.assign(["Ann"], one) == 2
+    assert store.hand_out(ben, one) == []
+    store.add_pairs(make_pairs(3))
+    assert len(store.hand_out(ben, one, limit=9)) == 1
+    judge = store.rater("judge", "model")
+    given = store.hand_out(judge, plan, limit=9)
+    assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in make_pairs(3)}
+    assert {row.text_a for row in given} == {t for pair in make_pairs(3) for t in (pair.text_a, pair.text_b)}
+
+
+def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
+    store.add_pairs(make_pairs(4))
+    for name in ("Ann", "Ben", "gone"):
+        store.invite(name)
+    store.rater("judge", "model")
+    store.revoke("gone")
+    for names, message in (
+        ([], "names nobody"),
+        (["Ann", "Ann"], "somebody twice"),
+        (["Ann", "Nobody"], "no rater named 'Nobody'"),
+        (["judge"], "'judge' is a model; a roster is of people"),
+        (["gone"], "'gone' is revoked or excluded"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            store.assign(names, plan)
+    with pytest.raises(StudyError, match="up to 4 pairs each, and the quota is 3"):
+        store.assign(["Ann", "Ben"], replace(plan, quota=3))
+    store.assign(["Ann", "Ben"], plan)
+    with pytest.raises(StudyError, match="no pair is left to plan a roster for"):
+        store.assign(["Ann", "Ben"], plan)
