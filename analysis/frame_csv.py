@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pandas as pd
 
 from analysis.text_codes import are_strings
@@ -26,11 +27,16 @@ def frame_csv(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> bytes:
 
 
 def _cells(column: pd.Series) -> list[str]:
-    """Return the column's cells as they stand in a CSV; equal texts are one object."""
-    if column.dtype == float or (column.dtype == object and not are_strings(column)):
+    """Return the column's cells as they stand in a CSV; equal cells are one object."""
+    if column.dtype == object and not are_strings(column):
         return [_cell(value) for value in column.tolist()]
-    codes, values = pd.factorize(column)
-    texts = [*map(_cell, values.tolist()), ""]  # the last place is that of −1, an empty cell
+    if column.dtype == float:
+        codes, bits = pd.factorize(column.to_numpy().view(np.int64))  # as numbers, 0.0 and −0.0 would be one
+        values = bits.view(np.float64).tolist()
+    else:
+        codes, index = pd.factorize(column)
+        values = index.tolist()
+    texts = [*map(_cell, values), ""]  # the last place is that of −1, an empty cell
     return [texts[code] for code in codes.tolist()]
 
 

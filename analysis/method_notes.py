@@ -42,8 +42,9 @@ def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
         )
     if len({row.rater_kind for row in totals}) > 1:
         notes.append("People, models and simulations are never counted together.")
-    if context.seed is not None:
-        notes.append(f"Seed of the study: {context.seed}. The analysis itself draws no random numbers.")
+    drawn = "the bootstraps' draws, and nothing else here, hang on it"
+    given = "none is given, so it is 0" if context.seed is None else f"the study's, {context.seed}"
+    notes.append(f"Seed: {given}; {drawn}.")
     return tuple(notes)
 
 

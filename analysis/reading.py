@@ -19,7 +19,7 @@ LINE = "line"
 """The index's name in a table read from a CSV: the line of the file, so that a message can point at it."""
 
 MOST_ROWS = 10_000_000
-"""More rows are refused before they take a machine's memory: a report on so many takes 5 to 12 GB."""
+"""More rows are refused before they take a machine's memory: a report on so many takes 5 to 9 GB."""
 
 # Rows at a time: few enough that their cells are still in the processor's cache when they are coded.
 _BLOCK = 256
@@ -83,8 +83,9 @@ def _numbered(file: TextIO, path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
-        open_quote = "" if reader.line_num == start else " (is a quotation mark left open?)"
-        raise StudyError(f"{path}, line {start}: {error}{open_quote}; mend the CSV") from None
+        ran_on = reader.line_num > start or "end of data" in str(error)
+        hint = " (is a quotation mark left open?)" if ran_on else ""
+        raise StudyError(f"{path}, line {start}: {error}{hint}; mend the CSV") from None
 
 
 class _Places(dict[str, int]):

@@ -11,10 +11,10 @@ from analysis.agreement import agreement_rows
 from analysis.answer import answer
 from analysis.audits import REDUNDANT, audit
 from analysis.bias import order_rows, position_rows
-from analysis.columns import frame_table
 from analysis.context import Context
 from analysis.drawing import standalone
 from analysis.examples import Shown, examples
+from analysis.frame_csv import frame_csv
 from analysis.judges import beside_rows, judge_rows
 from analysis.length import length_rows
 from analysis.method_notes import limitations, methods
@@ -23,6 +23,7 @@ from analysis.ranking import ranking_rows
 from analysis.raters import rater_rows
 from analysis.render import Table, to_csv
 from analysis.report_files import numbers, write_files
+from analysis.scores import remembered
 from analysis.section import Section
 from analysis.sections import (
     agreement,
@@ -84,7 +85,8 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
         StudyError: The verdicts are not a valid table, or the folder cannot be written.
     """
     frame = orient(validate(verdicts), context.planned)
-    page = _page(frame, context)
+    with remembered(frame):
+        page = _page(frame, context)
     tables: dict[str, Table] = {}
     files: dict[str, str | bytes] = {name: rendered(name, page) for name in FORMATS}
     for section in page.sections:
@@ -94,8 +96,8 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
             files[f"figures/{drawing.name}.pdf"] = drawing.pdf
             files[f"figures/{drawing.name}.png"] = drawing.png
     files["report.json"] = numbers(context, page.summary, tables)
-    tables["verdicts"] = frame_table(frame, simulated=frame["rater_kind"] == "simulated")
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
+    files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"] == "simulated")
     return Report(paths=write_files(folder, files), summary=page.summary)
 
 
@@ -117,7 +119,9 @@ def _page(frame: pd.DataFrame, context: Context) -> Page:
         shares.section(rows, name_methods=several),
         sequential.section(looks, name_methods=several),
         ranking.section(ranking_rows(frame, alpha=alpha, seed=context.seed or 0)),
-        sensitivity.section(sensitivity_rows(frame, alpha=alpha), name_methods=several, alpha=alpha),
+        sensitivity.section(
+            sensitivity_rows(frame, alpha=alpha, seed=context.seed or 0), name_methods=several, alpha=alpha
+        ),
         agreement.section(agreeing, name_methods=several, fine=fine_rows(frame, alpha=alpha)),
         judges.section(judge_rows(frame, alpha=alpha), beside_rows(frame), name_methods=several),
         raters.section(rater_rows(frame, alpha=alpha)),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 import pandas as pd
@@ -16,12 +19,35 @@ ITEM = [*CELL, "dataset", "pair_id"]
 """What an item's ratings share."""
 
 
+_REMEMBERED: ContextVar[tuple[pd.DataFrame, list[pd.DataFrame]] | None] = ContextVar("scores", default=None)
+"""A frame whose scores are kept, and the scores once there are any."""
+
+
+@contextmanager
+def remembered(frame: pd.DataFrame) -> Iterator[None]:
+    """Make `rater_scores` count this very frame once, however many analyses ask; none may change it."""
+    token = _REMEMBERED.set((frame, []))
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
+
+
 def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rater and pair of an oriented table: `net` of its `showings`, in the keys' order.
 
     A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a
     judge in both orders) has one score, net / showings: a verdict that flips with the order is a tie.
     """
+    kept = _REMEMBERED.get()
+    if kept is None or kept[0] is not frame:
+        return _rater_scores(frame)
+    if not kept[1]:
+        kept[1].append(_rater_scores(frame))
+    return kept[1][0].copy()
+
+
+def _rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     for_a, for_b = (
         (frame["verdict"] == frame[method]).to_numpy(dtype=np.int64) for method in ("method_a", "method_b")
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.core.bootstrap import win_share_bootstrap
 from analysis.core.intervals import Interval, clopper_pearson, item_mean, wilson
 from analysis.core.other_tests import majority_sign, signed_rank, tolerated_correlation
 from analysis.core.significance import TestResult, binomial, sign_flip
@@ -26,6 +27,7 @@ MOST_RATERS = 30
 
 DEFAULT = "item means, sign-flip test (the default)"
 PAPER = "ratings pooled as in the paper, binomial on non-ties"
+BOOTSTRAP = "item means, bootstrap stratified by dataset"
 UNTIED = "rate of wins among non-tied ratings, binomial"
 
 
@@ -64,13 +66,16 @@ class SensitivityRow:
     note: str = ""
 
 
-def sensitivity_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[SensitivityRow, ...]:
+def sensitivity_rows(
+    frame: pd.DataFrame, *, alpha: float = 0.05, seed: int = 0
+) -> tuple[SensitivityRow, ...]:
     """Return every comparison in every way, the default first.
 
     Args:
         frame: An oriented table of verdicts.
         alpha: One minus the intervals' level, and below which p counts as evidence, for the correlation that
             a pooled test tolerates.
+        seed: What decides the bootstrap's draws.
     """
     small = len(frame) <= MOST_RATINGS
     verdicts = dict(list(frame.groupby(CELL, sort=True))) if small else {}
@@ -91,7 +96,7 @@ def sensitivity_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Sensi
                 note=note,
             )
             for analysis, share, interval, test, note in (
-                *_ways(scores, alpha),
+                *_ways(scores, alpha, seed),
                 *(_modelled(scores, verdicts[key], alpha) if small else _unmodelled(len(frame))),
             )
         ]
@@ -99,11 +104,12 @@ def sensitivity_rows(frame: pd.DataFrame, *, alpha: float = 0.05) -> tuple[Sensi
     return tuple(rows)
 
 
-def _ways(scores: pd.DataFrame, alpha: float) -> Iterator[Way]:
+def _ways(scores: pd.DataFrame, alpha: float, seed: int) -> Iterator[Way]:
     items = item_scores(scores)
     net = items["numerator"] / items["denominator"]
     own = item_mean(items["share"].to_numpy(), items["dataset"].tolist(), level=1 - alpha)
     yield DEFAULT, float(items["share"].mean()), own, _flip(items), ""
+    yield _bootstrapped(items, alpha, seed)
     yield from _pooled(scores, per_item=len(scores) / len(items), alpha=alpha)
     majority = majority_sign(net)
     share = majority.statistic / majority.n if majority.n else None
@@ -118,6 +124,22 @@ def _ways(scores: pd.DataFrame, alpha: float) -> Iterator[Way]:
         kept = item_mean(rest["share"].to_numpy(), rest["dataset"].tolist(), level=1 - alpha)
         yield "ties dropped, sign-flip test", float(rest["share"].mean()), kept, _flip(rest), note
     yield from _without_one(scores)
+
+
+def _bootstrapped(items: pd.DataFrame, alpha: float, seed: int) -> Way:
+    found = win_share_bootstrap(
+        items["numerator"].to_numpy(),
+        items["denominator"].to_numpy(),
+        items["dataset"].tolist(),
+        seed=seed,
+        level=1 - alpha,
+    )
+    none = TestResult(
+        p_value=None, statistic=0.0, n=found.n, method=found.method, warnings=("it gives an interval alone",)
+    )
+    error = max(found.low_error or 0.0, found.high_error or 0.0)
+    said = () if found.low is None else (f"Monte-Carlo error of a limit {100 * error:.2f} points",)
+    return BOOTSTRAP, found.estimate, found, none, "; ".join((*said, *found.warnings))
 
 
 def _pooled(scores: pd.DataFrame, *, per_item: float, alpha: float) -> Iterator[Way]:

@@ -47,12 +47,12 @@ def command(
 
     index.html opens from disk; beside it are report.md, report.tex, the figures, and every number as CSV.
     """
-    from guard_eval.study import Study
-
     if not source.is_dir():
         verdicts, context = _of_file(source, rater_kind=rater_kind)
         folder = output or source.parent / f"{source.stem}-report"
     elif rater_kind is None:
+        from guard_eval.study import Study
+
         study = Study.open(source)
         verdicts, context = _of_study(study)
         folder = output or study.report

@@ -25,6 +25,8 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD.replace(",", ";"), "separated by semicolons; save it with commas"),
         (GOOD.replace(",", "\t"), "separated by tabs"),
         (GOOD + '2,d,x,y,"anna,coherence,x\n3,d,x,y,anna,coherence,x\n', "line 4: .*left open.*mend the CSV"),
+        (GOOD + '2,d,x,y,"anna,coherence,x\n', "line 4: .*left open.*mend the CSV"),
+        (GOOD + '2,d,x,y,"anna" b,coherence,x\n', "line 4: .* expected after .*; mend the CSV"),
         (GOOD + "2,d,x,y,anna,coherence,x,9\n3\n", "not 7 cells, as in the header, on lines 4, 5; mend them"),
         # The lines before have 58 + 25 + 26 bytes.
         (GOOD.encode() + b"2,d,x,y,\xe4nna,coherence,x\n", r"not UTF-8 \(line 4, byte 117\)"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from analysis.columns import frame_table
 from analysis.frame_csv import frame_csv
 from analysis.render import to_csv
-from analysis.scores import CELL, ITEM, item_numbers, item_scores, rater_scores
+from analysis.scores import CELL, ITEM, item_numbers, item_scores, rater_scores, remembered
 from analysis.text_codes import combined, recoded, text_codes
 from analysis.tidy import orient, validate
 
@@ -63,6 +63,20 @@ def test_no_scores_have_no_items():
     assert set(CELL) < set(item_scores(scores).columns)
 
 
+def test_scores_that_are_remembered_are_those_of_the_frame_and_of_no_other():
+    drawn = [
+        ("p1", ("x", "y"), "ann", "fluency", choice, showing) for choice, showing in ((0, "1"), (2, "2"))
+    ]
+    frame, other = table(drawn[:1]), table(drawn[1:])
+    with remembered(frame):
+        mine = rater_scores(frame)
+        mine["net"] = 99  # a caller's copy
+        assert rater_scores(frame)["net"].tolist() == [1]
+        assert rater_scores(other)["net"].tolist() == [-1]
+    frame["verdict"] = "tie"
+    assert rater_scores(frame)["net"].tolist() == [0]
+
+
 def test_codes_of_text():
     coded = text_codes(pd.Series(["b", None, " ", "a", "b", ""]))
     assert (coded.codes.tolist(), coded.texts) == ([0, -1, -1, 1, 0, -1], ("b", "a"))
@@ -94,7 +108,7 @@ ODD = ['a,"b"', "=1+1", "", "two\r\nlines", " ", "x", "é\x00"]
 )
 def test_a_frame_as_csv_is_what_the_slow_way_writes(rows):
     frame = pd.DataFrame(rows, columns=["text", "any"], dtype=object)
-    frame["number"] = [place / 7 if place % 3 else np.nan for place in range(len(frame))]
+    frame["number"] = [(place / 7, -0.0, 0.0, np.nan, np.inf)[place % 5] for place in range(len(frame))]
     frame["whole"], frame["yes"], frame["simulated"] = range(len(frame)), frame["text"] == "x", "old"
     for simulated in (True, pd.Series([place % 2 == 0 for place in range(len(frame))])):
         expected = to_csv(frame_table(frame, simulated=simulated))

@@ -9,7 +9,7 @@ from verdicts_by_hand import table
 
 from analysis import sensitivity
 from analysis.sections.sensitivity import section, survival_table
-from analysis.sensitivity import DEFAULT, MODELS, UNTIED, sensitivity_rows
+from analysis.sensitivity import BOOTSTRAP, DEFAULT, MODELS, UNTIED, sensitivity_rows
 from analysis.shares import share_rows
 
 # Four pairs, three raters: x x y | x x tie | y y y | x tie tie.
@@ -61,7 +61,7 @@ def test_one_rater_cannot_be_left_out():
 def test_kinds_are_never_pooled():
     both = pd.concat([table(SAID), table(SAID, kind="model")])
     kinds = [row.rater_kind for row in sensitivity_rows(both)]
-    assert kinds == ["person"] * 10 + ["model"] * 10
+    assert kinds == ["person"] * 11 + ["model"] * 11
 
 
 def test_the_rate_among_non_ties_has_both_intervals():
@@ -115,3 +115,12 @@ def test_the_export_has_every_analysis_unrounded():
     share = export.columns.index("win_share")
     assert export.rows[0][share] == rows[0].share
     assert export.columns[0] == "simulated"
+
+
+def test_the_bootstrap_gives_an_interval_and_no_test():
+    row = by_way(table(SAID))[BOOTSTRAP]
+    # Items' means 2/3, 5/6, 0, 2/3: a resample has the mean 0 in 1 of 256, and at least 5/6 in as many.
+    assert row.share == pytest.approx((2 / 3 + 5 / 6 + 2 / 3) / 4)
+    assert 0 < row.interval.low < row.share < row.interval.high < 5 / 6
+    assert row.test.p_value is None
+    assert row.note.startswith("Monte-Carlo error of a limit")

@@ -1,0 +1,279 @@
+"""How fast the analysis is: its statistics at a million items, and whole reports.
+
+From the repository's root, on a machine that does nothing else:
+
+    python benchmarks/analysis_speed.py             # some minutes
+    python benchmarks/analysis_speed.py --quick     # does it run? (times mean nothing)
+
+Ratios are of runs in turns in one process. (Were this file named `analysis.py`, every script beside it that
+imports the package `analysis` would get this file instead.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import krippendorff as peer
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+from turns import Turns, in_turns
+
+from analysis.core.agreement import fleiss
+from analysis.core.agreement_alpha import krippendorff
+from analysis.core.agreement_coefficients import gwet
+from analysis.core.bootstrap import win_share_bootstrap
+from analysis.core.patterns import from_verdicts
+from analysis.core.ranking import davidson
+from analysis.core.ranking_bootstrap import tally
+
+Verdicts = NDArray[np.int8]
+RATERS = 5
+METHODS = 20
+REPLICATES = 10_000
+SEED = 5
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--items", type=int, default=1_000_000, help="items, comparisons and verdicts")
+    made.add_argument("--rounds", type=int, default=21)
+    made.add_argument("--quick", action="store_true", help="2000 items and three rounds")
+    made.add_argument("--only", choices=("statistics", "reports"), help="half of it")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Time everything and print Markdown."""
+    options = parser().parse_args(arguments)
+    if options.quick:
+        options.items, options.rounds = 2000, 3
+    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    print(f"{machine}; numpy {np.__version__}, pandas {pd.__version__}")
+    if options.only != "reports":
+        agreement(options.items, options.rounds)
+        bootstrap(options.items, options.rounds)
+        ranking(options.items, options.rounds)
+    if options.only != "statistics":
+        reports((600, options.items))
+    return 0
+
+
+def table(*columns: str) -> None:
+    """Print a table's head."""
+    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+
+
+def row(name: str, turns: Turns, note: str = "") -> None:
+    """Print what two things took."""
+    shown = f"{1e3 * turns.base:.1f} | {1e3 * turns.way:.1f}"
+    ratios = f"{turns.ratio:.2f} | {turns.low:.2f}–{turns.high:.2f} | {turns.rounds}"
+    print(f"| {name} | {shown} | {ratios} | {note} |", flush=True)
+
+
+def verdicts_of(items: int) -> Verdicts:
+    """Return verdicts 0 to 2, [items, raters], each rater's contiguous, that agree moderately."""
+    rng = np.random.default_rng(SEED)
+    latent = rng.normal(size=items)[:, None] + rng.normal(size=(items, RATERS))
+    return np.asfortranarray(np.digitize(latent, (-0.6, 0.4)).astype(np.int8))
+
+
+def coefficients(verdicts: Verdicts) -> tuple[float, float, float]:
+    """Return Fleiss' κ, Krippendorff's α and Gwet's AC1, which carry their intervals."""
+    patterns = from_verdicts(verdicts, categories=3)
+    found = fleiss(patterns).kappa, krippendorff(patterns).value, gwet(patterns).value
+    return tuple(np.nan if value is None else value for value in found)  # type: ignore[return-value]
+
+
+def agreement(items: int, rounds: int) -> None:
+    """Time κ, α and AC1 with intervals over one pass, and others over ours."""
+    verdicts = verdicts_of(items)
+    kappa, alpha, _ = coefficients(verdicts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        others = (
+            fleiss_kappa(aggregate_raters(verdicts)[0]),
+            peer.alpha(verdicts.T, level_of_measurement="nominal"),
+        )
+
+    def ours() -> object:
+        return coefficients(verdicts)
+
+    table(f"{items} items × {RATERS} raters, int8", "A, ms", "B, ms", "B / A", "least–greatest", "rounds", "")
+    one_pass = in_turns(verdicts.sum, ours, rounds=rounds)
+    row("A: the sum of the array; B: κ, α and AC1 with intervals", one_pass, "goal ≤ 10")
+    row(
+        "A: the array's greatest value, the fastest pass; B: the same",
+        in_turns(verdicts.max, ours, rounds=rounds),
+    )
+    for name, run, off in (
+        (
+            "statsmodels: aggregate_raters, fleiss_kappa",
+            lambda: fleiss_kappa(aggregate_raters(verdicts)[0]),
+            others[0] - kappa,
+        ),
+        (
+            "krippendorff: alpha, nominal",
+            lambda: peer.alpha(verdicts.T, level_of_measurement="nominal"),
+            others[1] - alpha,
+        ),
+    ):
+        row(
+            f"A: κ, α and AC1 with intervals; B: {name}",
+            in_turns(ours, run, rounds=3),
+            f"differs by {abs(off):.0e}",
+        )
+
+
+def bootstrap(items: int, rounds: int) -> None:
+    """Time the item bootstrap, and drawing rows of a hundredth as many items."""
+    verdicts = verdicts_of(items)
+    scores = (verdicts == 2).sum(axis=1) - (verdicts == 0).sum(axis=1)
+    raters = np.full(items, RATERS)
+    strata = np.arange(items) % 3
+    few = max(30, items // 100)
+
+    def ours(n: int) -> Callable[[], object]:
+        return lambda: win_share_bootstrap(
+            scores[:n], raters[:n], strata[:n], replicates=REPLICATES, seed=SEED
+        )
+
+    def rows() -> object:
+        return by_rows((1 + scores[:few] / raters[:few]) / 2, strata[:few])
+
+    table(f"{REPLICATES} replicates, 3 strata", "A, ms", "B, ms", "B / A", "least–greatest", "rounds", "")
+    row(
+        f"A: ours, {few} items; B: ours, {items} items",
+        in_turns(ours(few), ours(items), rounds=rounds),
+        "goal: B ≤ 500 ms",
+    )
+    row(f"A: ours, {few} items; B: row by row, {few} items", in_turns(ours(few), rows, rounds=2))
+
+
+def by_rows(shares: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the limits of a bootstrap that draws the items of each stratum themselves."""
+    rng = np.random.default_rng(SEED)
+    groups = [shares[strata == own] for own in range(3)]
+    means = [
+        sum(group[rng.integers(0, len(group), len(group))].sum() for group in groups) / len(shares)
+        for _ in range(REPLICATES)
+    ]
+    return np.quantile(means, [0.025, 0.975])
+
+
+def ranking(comparisons: int, rounds: int) -> None:
+    """Time Davidson's model on counts, and the counting."""
+    rng = np.random.default_rng(SEED)
+    strengths = np.linspace(-1, 1, METHODS)
+    first = rng.integers(0, METHODS, comparisons)
+    second = (first + rng.integers(1, METHODS, comparisons)) % METHODS
+    points = np.digitize(strengths[first] - strengths[second] + rng.logistic(size=comparisons), (-0.7, 0.7))
+    item = np.zeros(comparisons, dtype=np.int64)
+    names = [f"method {number}" for number in range(METHODS)]
+
+    def count() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        table_of = tally(item, first, second, points, items=1, methods=METHODS)[0]
+        wins, ties = np.zeros((2, METHODS, METHODS))
+        low, high = np.triu_indices(METHODS, 1)
+        wins[low, high], wins[high, low] = table_of[:, 0], table_of[:, 2]
+        ties[low, high] = ties[high, low] = table_of[:, 1]
+        return wins, ties
+
+    wins, ties = count()
+    table(
+        f"{METHODS} methods, {comparisons} comparisons",
+        "A, ms",
+        "B, ms",
+        "B / A",
+        "least–greatest",
+        "rounds",
+        "",
+    )
+    fit = in_turns(count, lambda: davidson(wins, ties, names), rounds=rounds)
+    row("A: counting them; B: Davidson's model on the counts", fit, "goal: B ≤ 20 ms")
+
+
+def reports(sizes: Sequence[int]) -> None:
+    """Time `guard-eval report` from start to end, with the memory it takes."""
+    table("`guard-eval report`", "wall, s", "processor, s", "most memory, GB", "goal")
+    goals = {600: "≤ 5 s", 1_000_000: "≤ 60 s, 4 GB"}
+    for size in sizes:
+        for name, full in (("the seven columns", False), ("all columns", True)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "verdicts.csv"
+                tidy(size, full=full).to_csv(path, index=False)
+                wall, processor, memory = watched(path)
+            shown = f"{wall:.1f} | {processor:.1f} | {memory:.2f}"
+            print(f"| {size} verdicts, {name} | {shown} | {goals.get(size, '')} |", flush=True)
+
+
+def watched(path: Path) -> tuple[float, float, float]:
+    """Report on a file in a process of its own; return its seconds, the processor's, and its gigabytes."""
+    start = time.perf_counter()
+    command = [
+        sys.executable,
+        "-m",
+        "guard_eval",
+        "report",
+        str(path),
+        "--output",
+        str(path.parent / "report"),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command line)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"guard-eval report left with {process.returncode}")
+    kilobyte = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there
+    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * kilobyte / 1e9
+
+
+def tidy(verdicts: int, *, full: bool) -> pd.DataFrame:
+    """Return a study's table: two criteria, three datasets, three or four of ten people on each pair."""
+    rng = np.random.default_rng(SEED)
+    pairs = verdicts // 6 + 1
+    per_pair = rng.integers(3, 5, pairs)
+    pair = np.repeat(np.arange(pairs), per_pair)
+    place = np.arange(len(pair)) - np.repeat(np.cumsum(per_pair) - per_pair, per_pair)
+    rater = (np.repeat(rng.integers(0, 10, pairs), per_pair) + 3 * place) % 10
+    pair, rater = (np.repeat(column, 2)[:verdicts] for column in (pair, rater))
+    latent = rng.normal(0.1, 0.8, pairs)[pair] + rng.normal(0, 0.9, verdicts)
+    made = pd.DataFrame(
+        {
+            "pair_id": [f"{number:010x}" for number in pair],
+            "dataset": np.array(["wikitext", "wikinews", "book"])[pair % 3],
+            "method_a": "guard",
+            "method_b": "acs(q=1)",
+            "rater": [f"rater-{number:02}" for number in rater],
+            "criterion": np.array(["coherence", "fluency"])[np.arange(verdicts) % 2],
+            "verdict": np.array(["acs(q=1)", "tie", "guard"])[np.digitize(latent, (-0.5, 0.5))],
+        }
+    )
+    if not full:
+        return made
+    showing = np.arange(verdicts) // 2
+    first = rng.random(len(showing)) < 0.5
+    return made.assign(
+        rater_kind="person",
+        presentation=[f"showing-{number}" for number in showing],
+        shown_first=np.where(first[showing], "guard", "acs(q=1)"),
+        seconds=rng.gamma(4, 8, verdicts).round(2),
+        active_seconds=rng.gamma(4, 7, verdicts).round(2),
+        at=[f"2026-03-01T10:{number // 60 % 60:02}:{number % 60:02}+00:00" for number in showing],
+        length_a=rng.integers(80, 300, pairs)[pair],
+        length_b=rng.integers(80, 300, pairs)[pair],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
