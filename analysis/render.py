@@ -84,7 +84,7 @@ def to_markdown(table: Table) -> Raw:
 
 def to_latex(table: Table) -> Raw:
     """Return the table as a LaTeX float with booktabs rules, shrunk where wider than the page."""
-    spec = "l" * table.text_columns + "r" * (len(table.columns) - table.text_columns)
+    spec = "".join(_latex_column(place, table) for place in range(len(table.columns)))
     lines = [_latex_row(table.columns, strong=False)]
     lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
     note = rf"\par\smallskip\footnotesize\raggedright {escape_latex(table.note)}" if table.note else ""
@@ -107,6 +107,14 @@ def to_latex(table: Table) -> Raw:
             ]
         )
     )
+
+
+def _latex_column(place: int, table: Table) -> str:
+    """Return a column's kind: figures flush right, words flush left and broken into lines where long."""
+    if place >= table.text_columns:
+        return "r"
+    long = any(len(NOTHING if row[place] is None else str(row[place])) > LONG_CELL for row in table.rows)
+    return r">{\raggedright\arraybackslash}p{11em}" if long else "l"
 
 
 def _latex_row(row: tuple[Cell, ...], *, strong: bool) -> str:
