@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import ipaddress
 import os
 import signal
 import socket
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from annotation_app import readiness
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.store import Store
 from guard_eval.study import Study
@@ -67,6 +69,7 @@ def serve(
     address: str = "127.0.0.1",
     headless: bool = True,
     on_ready: Callable[[str], None] | None = None,
+    proxy: str | None = None,
 ) -> int:
     """Serve the annotation app of a study until it is stopped (Ctrl-C, SIGTERM), and return its exit code.
 
@@ -76,21 +79,25 @@ def serve(
         address: The address to listen on; `0.0.0.0` is every network.
         headless: Whether to leave the owner's own browser alone.
         on_ready: Called once with the app's address when it answers.
+        proxy: Addresses or networks of reverse proxies, with commas: only these are believed what they say in
+            X-Forwarded-For of where a rater comes from.
 
     Raises:
-        MissingExtraError: Streamlit is not installed.
-        StudyError: The study or its database cannot be used, the port is taken, the address is none of this
-            machine's, or the server does not start.
+        MissingExtraError: Streamlit, or what the study needs of it, is not installed.
+        StudyError: The study, its wording or its database cannot be used, the port is taken, the address is
+            none of this machine's, `proxy` is no address, or the server does not start.
     """
     if importlib.util.find_spec("streamlit") is None:
         raise MissingExtraError("annotate", "streamlit")
     folder = study_folder.resolve()
     study = Study.open(folder)
+    readiness.check(study)
+    trusted = _proxies(proxy)
     Store.open(study.database, study_hash=study.hash).close()
     port = _free(address, port)
     with _stoppable():
         command = _command(port, address, headless=headless)
-        process = subprocess.Popen(command, env=_environment(folder))  # noqa: S603 (our own interpreter)
+        process = subprocess.Popen(command, env=_environment(folder, trusted))  # noqa: S603 (our own interpreter)
         try:
             _wait_until_ready(process, port, address)
             if on_ready is not None:
@@ -114,14 +121,29 @@ def _command(port: int, address: str, *, headless: bool) -> list[str]:
     return [sys.executable, "-P", "-m", "streamlit", "run", str(_SERVER), *flags]
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, trusted: str = "") -> dict[str, str]:
     packages = [str(_SERVER.parents[1]), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         STUDY_VARIABLE: str(folder),
+        # uvicorn's own: whose X-Forwarded-For it believes. Unless told, it believes every local process.
+        "FORWARDED_ALLOW_IPS": trusted,
         # The server finds the packages where this process found them, installed or not.
         "PYTHONPATH": os.pathsep.join(filter(None, packages)),
     }
+
+
+def _proxies(given: str | None) -> str:
+    """Return the proxies' addresses as uvicorn takes them."""
+    named = [part.strip() for part in (given or "").split(",") if part.strip()]
+    for part in named:
+        try:
+            ipaddress.ip_network(part, strict=False)
+        except ValueError:
+            raise StudyError(
+                f"the proxy {part!r} is no address or network; write where it connects from, as 127.0.0.1"
+            ) from None
+    return ",".join(named)
 
 
 def _free(address: str, port: int) -> int:

@@ -1,8 +1,9 @@
 """HTML the app writes itself: untrusted text shown as plain text, and the few pieces around it.
 
-A prompt or a continuation may hold HTML, markdown, LaTeX, control characters or right-to-left text.
-Streamlit's own elements render markdown (and fetch its images), so such text goes through `plain` into
-`st.html`, which alone can carry `dir="auto"`, and nowhere else.
+A prompt or a continuation may hold HTML, markdown, LaTeX, control characters or right-to-left text. Where
+pairs are compared, the panel puts it into the page as text nodes. Elsewhere Streamlit's own elements would
+render markdown (and fetch its images), so such text goes through `plain` into `st.html`, which alone can
+carry `dir="auto"`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import re
 from html import escape
 from pathlib import Path
 
-from annotation_app import texts
-from guard_eval.records import BlindPair
+from guard_eval.escaping import escape_markdown
 from guard_eval.rubric import Criterion
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _STRONG = re.compile(r"\*\*(.+?)\*\*")
 
-STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+STYLE = "\n".join(
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("style.css", "intake.css")
+)
 
 
 def visible(text: str) -> str:
@@ -44,47 +46,14 @@ def plain(text: str) -> str:
     return escape(visible(text), quote=True)
 
 
+def label(text: str) -> str:
+    """Return `text` for the label of one of Streamlit's elements, which would render Markdown."""
+    return escape_markdown(text)
+
+
 def style() -> str:
     """Return the app's style sheet as an element."""
     return f"<style>{STYLE}</style>"
-
-
-def pair(pair: BlindPair) -> str:
-    """Return the prompt above the two continuations, side by side where there is room."""
-    sides = "".join(
-        _box(texts.CONTINUATION_TITLE.format(letter=letter), text, "ge-side", letter)
-        for letter, text in (("A", pair.text_a), ("B", pair.text_b))
-    )
-    return f'{_box(texts.PROMPT_TITLE, pair.prompt, "ge-prompt", "")}<div class="ge-sides">{sides}</div>'
-
-
-def _box(title: str, text: str, kind: str, letter: str) -> str:
-    shown = plain(text) if text.strip() else f'<span class="ge-empty">{texts.EMPTY_TEXT}</span>'
-    badge = f'<span class="ge-badge" aria-hidden="true">{letter}</span>' if letter else ""
-    # tabindex: a text that scrolls inside its box must be reachable by keyboard.
-    return (
-        f'<section class="ge-box {kind}" aria-label="{title}"><h2>{badge}{title}</h2>'
-        f'<div class="ge-text" dir="auto" tabindex="0">{shown}</div></section>'
-    )
-
-
-def header(*, number: int, total: int, note: str) -> str:
-    """Return the line above a pair: where the rater is, how much is left, and what just happened."""
-    share = 100 * (number - 1) / total if total else 0
-    where = texts.position(number, total)
-    return (
-        f'<div class="ge-head"><h1 tabindex="-1">{where}</h1>'
-        f'<div class="ge-bar" role="progressbar" aria-label="{where}" '
-        f'aria-valuemin="0" aria-valuemax="{total}" aria-valuenow="{number - 1}">'
-        f'<div style="width:{share:.1f}%"></div></div>'
-        f'<span class="ge-note" role="status">{escape(note)}</span></div>'
-    )
-
-
-def question(criterion: Criterion) -> str:
-    """Return a criterion's title and definition, beside its three answers."""
-    title, definition = escape(criterion.title), escape(criterion.definition)
-    return f'<div class="ge-question"><h3>{title}</h3><p>{definition}</p></div>'
 
 
 def definitions(criteria: tuple[Criterion, ...]) -> str:
@@ -119,3 +88,31 @@ def message(text: str, *, kind: str) -> str:
 def command(text: str) -> str:
     """Return a terminal command."""
     return f'<pre class="ge-command"><code>{escape(text)}</code></pre>'
+
+
+def paragraph(text: str) -> str:
+    """Return a paragraph."""
+    return f'<p class="ge-paragraph">{escape(text)}</p>'
+
+
+def code(heading: str, text: str) -> str:
+    """Return a code to be copied, under a heading."""
+    return f'{subtitle(heading)}<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
+
+
+def remark(heading: str, text: str, *, agreed: bool | None = None) -> str:
+    """Return what is said of an answer; `agreed` marks it as like or unlike ours, in its form too."""
+    mark = {None: "", True: "✓ ", False: "≠ "}[agreed]
+    kind = {None: "", True: " ge-agreed", False: " ge-differed"}[agreed]
+    return (
+        f'<section class="ge-remark{kind}"><h2><span aria-hidden="true">{mark}</span>{escape(heading)}</h2>'
+        f"<p>{escape(text)}</p></section>"
+    )
+
+
+def quoted(heading: str, text: str) -> str:
+    """Return a text to be read again, under a heading."""
+    return (
+        f'<section class="ge-quoted"><h2>{escape(heading)}</h2>'
+        f'<p class="ge-quoted-text" dir="auto">{plain(text)}</p></section>'
+    )

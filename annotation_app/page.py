@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from annotation_app import assist, markup, rating, screens, session, texts
+from annotation_app import arrival, assist, intake, intake_pages, markup, practice, rating, screens, session
+from annotation_app.intake import Step
 from annotation_app.session import Desk, Sitting
 
 _ICON = (
@@ -15,7 +16,8 @@ _ICON = (
 
 def main() -> None:
     """Show the page that fits where this visitor is."""
-    st.set_page_config(page_title=texts.PAGE_TITLE, page_icon=_ICON, layout="wide")
+    words = session.words()
+    st.set_page_config(page_title=words.page.title, page_icon=_ICON, layout="wide")
     st.html(markup.style())
     try:
         view = _route(session.open_desk())
@@ -23,45 +25,55 @@ def main() -> None:
         session.log(error, "showing a page")
         screens.trouble()
         view = "trouble"
-    assist.mount(view)
+    if view != "pair":
+        assist.mount(view, language=words.language, direction=words.direction)
 
 
 def _route(desk: Desk) -> str:
-    """Show the page that fits and return a name for it."""
+    """Show the page that fits and return a name for it; `pair` is the panel, which looks after itself."""
     sitting: Sitting | None = st.session_state.get("sitting")
     if sitting is None:
-        sitting = _enter(desk)
+        sitting = arrival.enter(desk)
     if sitting is None:
         return "sign-in"
-    if not sitting.started:
+    step = intake.next_step(
+        desk.asked.pages,
+        sitting.intake,
+        practice=desk.practice,
+        started=sitting.started,
+        rated=sitting.rated,
+    )
+    # The last practice pair is noted by now, but what was said of it not read yet.
+    if step in {None, "check"} and sitting.practised is not None:
+        step = "practice"
+    return _before_rating(desk, sitting, step) if step else _rate(desk, sitting)
+
+
+def _before_rating(desk: Desk, sitting: Sitting, step: Step) -> str:
+    if step == "practice":
+        return practice.show(desk, sitting)
+    if step == "check":
+        return intake_pages.check(desk, sitting)
+    if step == "consent" or (step == "declined" and sitting.reconsiders):
+        intake_pages.consent(desk, sitting)
+    elif step == "declined":
+        intake_pages.declined(sitting)
+    elif step == "background":
+        intake_pages.background(desk, sitting)
+    elif step == "instructions":
         screens.instructions(desk, sitting)
-        return "instructions"
+    else:
+        intake_pages.failed(desk)
+    return step
+
+
+def _rate(desk: Desk, sitting: Sitting) -> str:
     session.fetch(desk, sitting)
     if sitting.pair is None:
-        screens.done(sitting)
+        screens.done(desk, sitting)
         return "done"
-    rating.show(desk, sitting, sitting.pair)
-    return f"pair-{sitting.pair.presentation}"
-
-
-def _enter(desk: Desk) -> Sitting | None:
-    """Sign in by the invite in the address or by its code; whoever has rated before goes on at once."""
-    token = st.query_params.get("invite", "")
-    sitting = session.sign_in(desk, token) if token else None
-    if sitting is None:
-        code = screens.sign_in(refused=bool(token), invited=_anybody(desk))
-        if code is None:
-            return None
-        # The code goes into the address, where a refreshed page finds it again.
-        st.query_params["invite"] = code
-        st.rerun()
-    sitting.started = sitting.rated > 0
-    st.session_state["sitting"] = sitting
-    return sitting
-
-
-def _anybody(desk: Desk) -> bool:
-    return any(rater.kind == "person" for rater in desk.store.raters())
+    rating.show()
+    return "pair"
 
 
 main()

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
 
-from annotation_app import markup, texts
+from annotation_app import intake, markup, session
+from annotation_app.markup import label
 from annotation_app.session import Desk, Sitting
+from annotation_app.wording import Wording, fill
+
+INVITE_COMMAND = "guard-eval raters STUDY add NAME"
 
 
-def sign_in(*, refused: bool, invited: bool) -> str | None:
-    """Ask for the invite code; return it when it was just given."""
-    with st.container(key="narrow"):
-        st.html(markup.title(texts.SIGN_IN_TITLE, texts.SIGN_IN_LEAD))
-        if not invited:
-            st.html(markup.message(texts.NO_RATERS, kind="hint") + markup.command(texts.NO_RATERS_COMMAND))
-        if refused:
-            st.html(markup.message(texts.UNKNOWN_INVITE, kind="problem"))
-        with st.form("sign-in", border=False):
-            code = st.text_input(texts.SIGN_IN_FIELD, key="code", max_chars=2000, autocomplete="off")
-            pressed = st.form_submit_button(texts.SIGN_IN_BUTTON, key="enter", type="primary")
+def sign_in(words: Wording, *, refused: str, uninvited: bool, prolific: bool) -> str | None:
+    """Ask for the invite code; return it when it was just given.
+
+    Args:
+        words: What the screen says.
+        refused: Why the way in that was just tried was none, if one was.
+        uninvited: Whether nobody can come yet.
+        prolific: Whether raters may come from Prolific, whose link brings its parameters.
+    """
+    asked = words.sign_in
+    st.html(markup.title(asked.title, asked.lead))
+    if uninvited:
+        st.html(markup.message(asked.uninvited, kind="hint") + markup.command(INVITE_COMMAND))
+    if refused:
+        st.html(markup.message(refused, kind="problem"))
+    elif prolific:
+        st.html(markup.message(asked.prolific, kind="hint"))
+    with st.form("sign-in", border=False):
+        code = st.text_input(label(asked.field), key="code", max_chars=2000, autocomplete="off")
+        pressed = st.form_submit_button(label(asked.button), key="enter", type="primary")
     return _code(code) if pressed and code.strip() else None
 
 
@@ -33,40 +47,58 @@ def _code(pasted: str) -> str:
 
 def instructions(desk: Desk, sitting: Sitting) -> None:
     """Explain the task and the criteria."""
+    said = session.words().instructions
     with st.container(key="narrow"):
-        st.html(markup.title(texts.WELCOME_TITLE, texts.WELCOME_LEAD))
-        st.html(markup.subtitle(texts.WELCOME_QUESTIONS) + markup.definitions(desk.criteria))
-        st.html(markup.points(texts.WELCOME_POINTS))
-        again = sitting.rated > 0 or bool(sitting.trail)
-        st.button(
-            texts.WELCOME_BUTTON_AGAIN if again else texts.WELCOME_BUTTON,
-            key="start",
-            type="primary",
-            on_click=_start,
-            args=(sitting,),
-            shortcut="Ctrl+Enter",
-        )
+        st.html(markup.title(said.title, said.lead))
+        st.html(markup.subtitle(said.questions) + markup.definitions(desk.criteria))
+        st.html(markup.points(said.points))
+        again = sitting.rated > 0 or sitting.pair is not None or sitting.intake.begun
+        forward(said.again if again else said.start, key="start", on_click=_start, args=(sitting,))
 
 
-def done(sitting: Sitting) -> None:
+def forward(
+    words: str, *, key: str, on_click: Callable[..., None] | None = None, args: tuple[object, ...] = ()
+) -> bool:
+    """Show the button that leads on, which Ctrl+Enter presses; return whether it was pressed."""
+    return st.button(
+        label(words), key=key, type="primary", shortcut="Ctrl+Enter", on_click=on_click, args=args
+    )
+
+
+def done(desk: Desk, sitting: Sitting) -> None:
     """Thank the rater, or say that there was nothing to do."""
+    words = session.words()
+    sitting.intake = intake.note_finished(desk.store, sitting.rater, sitting.intake, sitting.rated)
     with st.container(key="narrow"):
         if sitting.rated:
-            lead = texts.DONE_LEAD.format(pairs=texts.count_pairs(sitting.rated))
-            st.html(markup.title(texts.DONE_TITLE, lead))
+            lead = words.done.one if sitting.rated == 1 else words.done.many
+            st.html(markup.title(words.done.title, fill(lead, count=sitting.rated)))
+            completion(desk.asked.recruitment.completion_code, desk, words)
         else:
-            st.html(markup.title(texts.NOTHING_TITLE, texts.NOTHING_LEAD))
+            st.html(markup.title(words.nothing.title, words.nothing.lead))
         with st.container(key="around", horizontal=True):
             if sitting.trail:
-                st.button(texts.BACK_BUTTON, key="back-from-end", on_click=_back, args=(sitting,))
-            st.button(texts.CHECK_BUTTON, key="more")
+                st.button(label(words.panel.back), key="back-from-end", on_click=_back, args=(sitting,))
+            st.button(label(words.done.again), key="more")
+
+
+def completion(code: str | None, desk: Desk, words: Wording) -> None:
+    """Show a completion code, and where to go with it."""
+    if code is None:
+        return
+    st.html(markup.code(words.done.code, code))
+    address = desk.asked.recruitment.address(code)
+    if address is not None:
+        st.link_button(label(words.done.link), address, type="primary")
 
 
 def trouble() -> None:
     """Say calmly that the study cannot be reached."""
-    with st.container(key="narrow"):
-        st.html(markup.title(texts.TROUBLE_TITLE, texts.TROUBLE_LEAD))
-        st.button(texts.TROUBLE_BUTTON, key="again", type="primary")
+    said = session.words().trouble
+    # A key of its own: the page that failed may have begun already.
+    with st.container(key="trouble"):
+        st.html(markup.title(said.title, said.lead))
+        st.button(label(said.button), key="again", type="primary")
 
 
 def _start(sitting: Sitting) -> None:
@@ -74,4 +106,4 @@ def _start(sitting: Sitting) -> None:
 
 
 def _back(sitting: Sitting) -> None:
-    sitting.look(max(0, sitting.at - 1))
+    sitting.look(sitting.at - 1)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
-from annotation_app import rating, screens, session
-from annotation_app.wire import HidePath, SecurityHeaders
+from annotation_app import logs, rating, screens, session
+from annotation_app.health import health
+from annotation_app.wire import HideInternals, HidePath, SecurityHeaders
 
 _PAGE = Path(__file__).resolve().with_name("page.py")
 _WARM = (rating, screens, session)
@@ -20,6 +22,8 @@ _WARM = (rating, screens, session)
 
 @asynccontextmanager
 async def _lifespan(_app: st.App) -> AsyncIterator[None]:
+    # Here all loggers have their handlers.
+    logs.set_up()
     # What is loaded by now lives as long as the process: later collections need not walk through it.
     gc.freeze()
     yield
@@ -34,6 +38,7 @@ def _calm(_error: Exception) -> bool:
 app = st.App(
     _PAGE,
     lifespan=_lifespan,
-    middleware=[Middleware(SecurityHeaders), Middleware(HidePath, page=_PAGE)],
+    routes=[Route("/health", health)],
+    middleware=[Middleware(SecurityHeaders), Middleware(HideInternals), Middleware(HidePath, page=_PAGE)],
     on_script_error=_calm,
 )

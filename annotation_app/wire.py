@@ -1,6 +1,6 @@
-"""What leaves the server, checked once more: response headers and the path of the page's file.
+"""What leaves the server, checked once more: response headers, and what a browser could learn of the inside.
 
-Two ASGI middlewares around Streamlit's own application. They hold whatever page is shown, and whatever
+Three ASGI middlewares around Streamlit's own application. They hold whatever page is shown, and whatever
 Streamlit puts into its messages by itself.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import streamlit
 from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
@@ -71,6 +72,23 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, add if scope["type"] == "http" else send)
+
+
+INTERNALS = ("/_stcore/metrics", "/_stcore/agent/")
+"""What Streamlit answers besides what a page needs: counters that name our functions, and a protocol for
+programs, which is off."""
+
+
+class HideInternals:
+    """Answer `INTERNALS` with 404."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does, but for what is hidden."""
+        hidden = scope["type"] == "http" and scope["path"].startswith(INTERNALS)
+        await (PlainTextResponse("Not Found", status_code=404) if hidden else self._app)(scope, receive, send)
 
 
 class HidePath:

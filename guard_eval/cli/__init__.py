@@ -11,14 +11,17 @@ import typer
 from guard_eval.cli import (
     annotate,
     audit,
+    db,
     demo,
     export,
     generate,
+    gold,
     judge,
     measure,
     new,
     pair,
     power,
+    progress,
     raters,
     report,
 )
@@ -52,11 +55,15 @@ def about(
     """Find out which way of decoding a language model writes better text, and how sure we are.
 
     A study is a folder. Its commands, in the order of a study: new, generate, measure, pair, raters,
-    annotate, judge, report. Each can be stopped at any moment and run again. Start with: guard-eval demo
+    annotate, progress, judge, report; `power` plans one. Each can be stopped at any moment and run again. Start with: guard-eval demo
     """
 
 
-for _command in (new, generate, measure, pair, raters, annotate, judge, report, audit, power, export, demo):
+for _command in (
+    *(new, generate, measure, pair),
+    *(gold, raters, annotate, progress, judge),
+    *(report, audit, power, export, db, demo),
+):
     app.command(_command.__name__.rpartition(".")[2])(_command.command)
 
 _USER_CAN_MEND = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}

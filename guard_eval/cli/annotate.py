@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say
+
+if TYPE_CHECKING:
+    from guard_eval.store import Store
+    from guard_eval.study import Study
+
+LITTLE_ROOM = 200 * 2**20
+"""Bytes. A rating takes less than a kilobyte; what fills a disk is something else, and soon."""
 
 
 def command(
@@ -18,7 +25,12 @@ def command(
         str, typer.Option(help="The address to listen on; 0.0.0.0 for other machines.")
     ] = "127.0.0.1",
     invite: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Invite this rater first and print the link.")
+        str | None,
+        typer.Option(metavar="NAME", help="Print a link for this rater, new or not; an old one stops."),
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A reverse proxy whose X-Forwarded-For is believed."),
     ] = None,
 ) -> None:
     """Serve the pairs to people, in a browser.
@@ -35,17 +47,60 @@ def command(
         pairs = len(store.pairs())
         if not pairs:
             raise StudyError(f"{folder} has no pairs yet; run: guard-eval pair {folder}")
-        token = store.invite(invite)[1] if invite else None
+        token = _token(store, invite) if invite else None
         people = sum(rater.kind == "person" for rater in store.raters())
+        notices = _notices(study, store)
     say(f"{pairs} pairs, {study.settings.annotation.raters_per_pair} people each, {people} invited")
-    if not people:
+    if not people and not study.settings.annotation.recruitment.is_open:
         say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
+    for notice in notices:
+        say(f"Note: {notice}")
 
     def ready(url: str) -> None:
-        say(f"Serving on {url} (Ctrl-C stops)")
+        say(f"Serving on {url} (Ctrl-C stops); in another terminal: guard-eval progress {folder} --watch")
         if token:
             say(f"{invite}: {url.rstrip('/')}/?invite={token}")
 
-    code = serve(folder, port=port, address=address, on_ready=ready)
+    code = serve(folder, port=port, address=address, on_ready=ready, proxy=proxy)
     say(f"\nNext: guard-eval report {folder}")
     raise typer.Exit(code)
+
+
+def _token(store: Store, name: str) -> str:
+    """Return a token for a rater: a new one's first, or a new one in place of those given before."""
+    known = any(rater.name == name and rater.kind == "person" for rater in store.raters())
+    return store.link(name) if known else store.invite(name)[1]
+
+
+def _notices(study: Study, store: Store) -> list[str]:
+    """Return what the owner should know before raters come."""
+    asked, said = study.settings.annotation, []
+    first = store.study_hash()
+    if first is not None and first != study.hash:
+        said.append(
+            "study.toml is not what it was when the first verdict came. Raters go on under the new settings, "
+            "and the report will call the results exploratory."
+        )
+    if asked.gold_every is not None and not store.gold():
+        said.append(
+            "annotation.gold_every is set, but there are no gold pairs; add some: guard-eval gold STUDY FILE"
+        )
+    if asked.recruitment.is_open and asked.pairs_per_rater is None:
+        said.append("whoever comes may rate every pair; annotation.pairs_per_rater sets a limit")
+    room = _room(study)
+    if room is not None and room < LITTLE_ROOM:
+        said.append(f"the disk has {room / 2**20:.0f} MiB left; when it is full, nothing can be saved")
+    return said
+
+
+def _room(study: Study) -> int | None:
+    """Return the bytes left where the database lies; None for a server's."""
+    import shutil
+    from pathlib import Path
+
+    from sqlalchemy.engine import make_url
+
+    url = make_url(study.database)
+    if url.get_backend_name() != "sqlite":
+        return None
+    return shutil.disk_usage(Path(str(url.database)).parent).free

@@ -67,6 +67,22 @@ per_dataset = 50                  # prompts drawn from each dataset
 criteria = ["coherence", "fluency"]
 raters_per_pair = 4
 lease_minutes = 30                # a pair handed out and not rated by then may go to somebody else
+# pairs_per_rater = 30            # at most so many for one person
+# gold_every = 10                 # mix in one gold pair for so many others
+# repeats = 2                     # show so many of a rater's own pairs again, with the sides swapped
+language = "en"                   # of the app: "en" or "de"
+# wording = "wording.toml"        # a file in this folder with words of your own; see docs/wording.md
+
+[annotation.pages]                # before the first pair, besides the instructions
+consent = true                    # word it for your study: [consent] of the wording
+background = false                # which languages a rater knows
+practice = true
+check = true                      # who fails it twice rates nothing
+
+# [annotation.recruitment]        # raters without an invite
+# prolific = true                 # whoever comes with Prolific's parameters
+# oidc = true                     # whoever signs in with the provider of Streamlit's secrets.toml
+# completion_code = "C1A2B3"      # shown with the thanks
 
 [[judge]]                         # a model as one more rater; repeat the table for a panel
 model = "gpt-4o-2024-11-20"

@@ -1,13 +1,19 @@
-"""`guard-eval raters`: who may rate."""
+"""`guard-eval raters`: who may rate, and whose verdicts count."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next, say_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from guard_eval.store import Store
+    from guard_eval.study import Study
 
 
 class Action(StrEnum):
@@ -15,18 +21,31 @@ class Action(StrEnum):
 
     add = "add"
     list = "list"
+    link = "link"
     revoke = "revoke"
+    exclude = "exclude"
+    include = "include"
+    assign = "assign"
+
+
+HELP = (
+    "add invites; link gives a new link in place of the old; revoke lets in no more; exclude leaves the "
+    "verdicts out, include takes them in again; assign plans beforehand who rates which pairs."
+)
 
 
 def command(
     folder: StudyFolder,
-    action: Annotated[Action, typer.Argument(help="add makes invite links, revoke ends them.")] = Action.list,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="For add and revoke.")] = None,
+    action: Annotated[Action, typer.Argument(help=HELP)] = Action.list,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="For all but list.")] = None,
     url: Annotated[str, typer.Option(help="Where raters reach the app.")] = "http://localhost:8501",
+    reason: Annotated[str | None, typer.Option(help="Why, for exclude and include; it is recorded.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who decides; default: the user of this machine.")] = None,
 ) -> None:
-    """Invite raters, list them, or revoke them.
+    """Invite raters, list them, or take them out.
 
-    An invitation is a link, shown once and stored only as a hash.
+    An invitation is a link, shown once and stored only as a hash. Whoever is revoked or excluded keeps what
+    was rated: nothing is ever deleted.
     """
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
@@ -37,21 +56,79 @@ def command(
         raise StudyError(
             f"{action.value} needs at least one name: guard-eval raters {folder} {action.value} NAME …"
         )
-    with Store.open(study.database, study_hash=study.hash) as store:
-        if action is Action.add:
-            say("Invite links are shown once and stored only as hashes. Send each to its rater:")
-            for name in names or []:
-                _, token = store.invite(name)
-                say(f"  {name}: {url.rstrip('/')}/?invite={token}")
-            say_next(f"guard-eval annotate {folder}")
-            return
-        for name in names or []:
-            store.revoke(name)
-            say(f"{name} can no longer sign in; what was rated stays")
-        say_table(
-            ["rater", "kind", "handed out", "rated", "state"],
-            [
-                [r.name, r.kind, str(r.handed_out), str(r.rated), "revoked" if r.revoked else ""]
-                for r in store.raters()
-            ],
+    decides = action in {Action.exclude, Action.include}
+    if decides and not (reason or "").strip():
+        raise StudyError(
+            f"{action.value} needs a reason, which is recorded: guard-eval raters {folder} {action.value} "
+            'NAME --reason "…"'
         )
+    with Store.open(study.database, study_hash=study.hash) as store:
+        if action in {Action.add, Action.link}:
+            _invite(store, names or [], url=url, again=action is Action.link)
+            say_next(f"guard-eval annotate {folder}")
+        elif action is Action.assign:
+            kept = store.assign(names or [], study.plan)
+            say(f"{kept} ratings are planned for {len(names or [])} raters, sides balanced for each")
+            say_next(f"guard-eval annotate {folder}")
+        else:
+            for name in names or []:
+                _change(store, action, name, reason=reason or "", by=by or _user())
+            _list(store, study)
+
+
+def _invite(store: Store, names: Sequence[str], *, url: str, again: bool) -> None:
+    say("Invite links are shown once and stored only as hashes. Send each to its rater:")
+    for name in names:
+        token = store.link(name) if again else store.invite(name)[1]
+        say(f"  {name}: {url.rstrip('/')}/?invite={token}")
+    if again:
+        say("The links given before let nobody in any more.")
+
+
+def _change(store: Store, action: Action, name: str, *, reason: str, by: str) -> None:
+    if action is Action.revoke:
+        store.revoke(name)
+        say(f"{name} can no longer sign in; what was rated stays, and counts")
+    elif action is Action.exclude:
+        store.exclude(name, reason, by)
+        say(f"{name}'s verdicts no longer count, and the pairs are free for others; nothing is deleted")
+    elif action is Action.include:
+        store.include(name, reason, by)
+        say(f"{name}'s verdicts count again, where nobody else has rated the pair meanwhile")
+
+
+def _user() -> str:
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except OSError:  # a container's user may have no name
+        return "owner"
+
+
+def _list(store: Store, study: Study) -> None:
+    """Print every rater: how far, how long, and whether there is a reason to look."""
+    from guard_eval.progress import read, view
+    from guard_eval.progress.tables import duration
+
+    raw = read(store)
+    lines = {line.rater: line for line in view(raw, slots=study.plan.slots).raters}
+    rows = []
+    for who in raw.raters:
+        line = lines.get(who.name)
+        state = "excluded" if who.excluded else "revoked" if who.revoked else line.state if line else ""
+        rows.append(
+            [
+                who.name,
+                who.kind,
+                str(who.handed_out),
+                str(who.rated),
+                duration(line.total_seconds) if line and line.total_seconds else "",
+                f"{line.gold_failed}/{line.gold}" if line and line.gold else "",
+                ", ".join([*([state] if state else []), *(line.flags if line else ())]),
+                " ".join(part for part in (who.source, who.external_id) if part),
+            ]
+        )
+    heads = ["rater", "kind", "handed out", "rated", "time", "gold failed", "state", "came from"]
+    shown = [place for place, _ in enumerate(heads) if place < 4 or any(row[place] for row in rows)]
+    say_table([heads[place] for place in shown], [[row[place] for place in shown] for row in rows])

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-import streamlit as st
+from app_browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    DESKTOP,
+    FIRST_WORD,
+    HOSTILE,
+    LONG,
+    SECOND_WORD,
+    Served,
+    begin,
+    serving,
+)
+from streamlit.components.v2.component_manager import BidiComponentManager
 
 from annotation_app import session
 from annotation_app.launch import STUDY_VARIABLE
-from guard_eval.records import Pair
+from guard_eval.records import Gold, Pair
 from guard_eval.store import Plan, Store
 from guard_eval.study import Study
 
 SEED = 902104577
 DATASET = "wikinews-heldout"
 FIRST, SECOND = "contrastive(k=10, alpha=0.6)", "top_k(k=50)"
-FIRST_WORD, SECOND_WORD = "marigold", "thistle"
 
 TOML = """
 name = "contrastive against top_k"
@@ -38,6 +50,7 @@ compare = [["{first}", "{second}"]]
 criteria = {criteria}
 raters_per_pair = {slots}
 lease_minutes = 30
+{more}
 """
 
 _SENTENCES = (
@@ -100,6 +113,25 @@ def make_pair(
     )
 
 
+def make_gold(number: int) -> Gold:
+    """Return a pair with a clear answer, whose names stand nowhere else."""
+    ids = f"a11cab1e{number:08d}", f"b0a710ad{number:08d}"
+    pair = Pair(
+        id=Pair.make_id("written-by-hand", "nothing-at-all", *ids),
+        dataset="attention-probes",
+        prompt_id=f"probe-{number:04d}",
+        prompt=f"Letter {number}. Dear aunt, we have arrived at last, and the house is as you said.",
+        method_a="written-by-hand",
+        method_b="nothing-at-all",
+        continuation_a=ids[0],
+        continuation_b=ids[1],
+        text_a="The stove draws well, and from the kitchen one sees the sea.",
+        text_b=" \n",
+        position=number,
+    )
+    return Gold(pair=pair, expected={"fluency": "a"})
+
+
 def build(
     folder: Path,
     pairs: list[Pair],
@@ -107,16 +139,29 @@ def build(
     raters: tuple[str, ...] = ("ann",),
     slots: int = 2,
     criteria: tuple[str, ...] = ("coherence", "fluency"),
+    gold: Sequence[Gold] = (),
+    more: str = "",
 ) -> Built:
+    """Write a study to disk; `more` are further lines of the table [annotation]."""
     folder.mkdir(parents=True, exist_ok=True)
     named = "[" + ", ".join(f'"{name}"' for name in criteria) + "]"
-    settings = TOML.format(seed=SEED, first=FIRST, second=SECOND, criteria=named, slots=slots)
+    settings = TOML.format(seed=SEED, first=FIRST, second=SECOND, criteria=named, slots=slots, more=more)
     (folder / "study.toml").write_text(settings, encoding="utf-8")
     with Store.open(Study.open(folder).database, create=True) as store:
         if pairs:
             store.add_pairs(pairs)
+        if gold:
+            store.add_gold(gold)
         tokens = {name: store.invite(name)[1] for name in raters}
     return Built(folder, pairs, tokens)
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare every visit the search through all installed packages for components; ours are none of those."""
+    monkeypatch.setattr(
+        BidiComponentManager, "discover_and_register_components", lambda *_args, **_options: None
+    )
 
 
 @pytest.fixture
@@ -133,16 +178,94 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     if (tmp_path / "study" / "study.db").exists():
         monkeypatch.setenv(STUDY_VARIABLE, str(tmp_path / "study"))
         session.open_desk().store.close()
-    st.cache_resource.clear()
+    session.forget()
 
 
 @pytest.fixture(scope="session")
 def build_study() -> Callable[..., Built]:
-    """Build a study of `number` ordinary pairs and a hostile one."""
+    """Build a study of `number` ordinary pairs and a hostile one, and so many gold pairs."""
 
-    def make(folder: Path, *, number: int, hostile: tuple[str, str], **options: object) -> Built:
+    def make(
+        folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: object
+    ) -> Built:
         pairs = [make_pair(i) for i in range(number)]
         pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
-        return build(folder, pairs, **options)  # type: ignore[arg-type]
+        probes = [make_gold(i) for i in range(gold)]
+        return build(folder, pairs, gold=probes, **options)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def served(build_study: Callable[..., Built], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve a study of three pairs, the last one hostile, a gold pair and one pair shown twice."""
+    folder = tmp_path_factory.mktemp("served")
+    built = build_study(
+        folder / "study",
+        number=2,
+        hostile=(HOSTILE, LONG),
+        gold=1,
+        raters=(
+            "ann",
+            "ben",
+            "cas",
+            "dan",
+            "eve",
+            "fay",
+            "gus",
+            "hal",
+            "ida",
+            "jon",
+            "kim",
+            "lea",
+            "mia",
+            "ned",
+        ),
+        slots=14,
+        more="gold_every = 3\nrepeats = 1",
+    )
+    log = folder / "log"
+    with serving(built.folder, log) as url:
+        yield Served(built, url)
+    said = log.read_text()
+    assert not [token for token in built.tokens.values() if token in said]
+    assert FIRST_WORD not in said
+    assert "Traceback" not in said
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Start Debian's browser. One module's at a time: Playwright starts only once in a thread."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def desktop(chromium: Any) -> Iterator[Any]:
+    """Share a browser's cache among the tests: Streamlit's own files are large."""
+    context = chromium.new_context(**DESKTOP)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def visit(chromium: Any, desktop: Any, served: Served) -> Iterator[Callable[..., Any]]:
+    """Open a tab, signed in and at the first pair where a name is given; with options, in another browser."""
+    opened: list[Any] = []
+
+    def open_page(name: str = "", **options: Any) -> Any:
+        context = chromium.new_context(**{**DESKTOP, **options}) if options else desktop
+        page = context.new_page()
+        opened.append(context if options else page)
+        page.set_default_timeout(15_000)
+        if name:
+            page.goto(served.link(name))
+            begin(page)
+        return page
+
+    yield open_page
+    for thing in opened:
+        thing.close()

@@ -15,6 +15,8 @@ import pytest
 from annotation_app import launch
 from guard_eval.errors import MissingExtraError, StudyError
 
+SUPPORT = [str(Path(__file__).parents[1] / "support")]
+
 
 def test_a_taken_port_is_named_with_the_remedy(study):
     with socket.socket() as other:
@@ -83,18 +85,11 @@ def test_every_option_is_one_of_streamlits():
 def test_a_raters_process_imports_nothing_heavy(study):
     """The page is run to a saved verdict in a fresh process; what is loaded then is what a server holds."""
     built = study()
-    page = Path(launch.__file__).with_name("page.py")
     code = f"""
 import json, sys
-from streamlit.testing.v1 import AppTest
 import annotation_app.server
-page = AppTest.from_file({str(page)!r}, default_timeout=20)
-page.query_params["invite"] = {built.tokens["ann"]!r}
-page.run()
-page.button(key="start").click().run()
-for control in page.button_group:
-    control.set_value("A")
-page.button(key="save").click().run()
+from app_pages import press, rate, visit
+page = rate(press(visit({built.tokens["ann"]!r}), "start"), "A", "A")
 assert not page.exception
 heavy = ["torch", "transformers", "scipy", "statsmodels", "pandas", "matplotlib", "analysis", "judge"]
 print(json.dumps([name for name in heavy if name in sys.modules]))
@@ -104,7 +99,11 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, launch.STUDY_VARIABLE: str(built.folder)},
+        env={
+            **os.environ,
+            launch.STUDY_VARIABLE: str(built.folder),
+            "PYTHONPATH": os.pathsep.join((*SUPPORT, os.environ.get("PYTHONPATH", ""))),
+        },
     )
     assert json.loads(done.stdout.splitlines()[-1]) == []
     with built.open() as store:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from annotation_app import markup
-from guard_eval.records import BlindPair
 
 
 class Reader(HTMLParser):
@@ -61,16 +60,8 @@ def test_plain_is_always_one_text_that_can_be_sent(text: str):
     markup.plain(text).encode("utf-8")
 
 
-def test_a_pair_holds_three_texts_that_keep_to_themselves():
-    blind = BlindPair(
-        presentation=7, prompt="</section><h1>p", text_a='"><img src=x>', text_b="</div></div>b"
-    )
-    reader = read(markup.pair(blind))
-    assert reader.tags.count("section") == 3
+def test_a_quoted_text_keeps_to_itself():
+    reader = read(markup.quoted("Continuation A", "</section></div><h1><img src=x>"))
     assert "img" not in reader.tags
     assert "h1" not in reader.tags
-
-
-def test_an_empty_text_is_named():
-    blind = BlindPair(presentation=7, prompt="p", text_a=" \n", text_b="b")
-    assert "(this text is empty)" in markup.pair(blind)
+    assert "</section></div><h1><img src=x>" in reader.text

@@ -1,0 +1,148 @@
+"""Who comes: by an invite, from Prolific, or with an account of an OIDC provider.
+
+Whoever comes is signed in by a token, which then stands in the page's address, where a refreshed page finds
+it again. Prolific's parameters and a provider's subject become a rater of their own at the first visit, and
+the same one at every later visit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import streamlit as st
+from streamlit.errors import StreamlitAuthError
+
+from annotation_app import intake, markup, screens, session
+from annotation_app.guesses import GUESSES
+from annotation_app.markup import label
+from annotation_app.session import Desk, Sitting
+from guard_eval.annotation_settings import Recruitment
+from guard_eval.records import content_id
+from guard_eval.store.names import LONGEST
+
+_PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
+_PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """Somebody without an invite.
+
+    Attributes:
+        source: Where from: `prolific` or `oidc`.
+        external_id: Who it is there.
+        detail: What is noted of this visit besides.
+    """
+
+    source: str
+    external_id: str
+    detail: Mapping[str, str]
+
+
+def enter(desk: Desk) -> Sitting | None:
+    """Sign a visitor in, or show the page on which to do so."""
+    token = st.query_params.get("invite", "")
+    sitting, refused = _by_invite(desk, token) if token else (None, "")
+    recruitment = desk.asked.recruitment
+    if sitting is None:
+        arrival = from_prolific(st.query_params, recruitment) or from_account(recruitment)
+        if arrival is not None:
+            sitting = _enrol(desk, arrival)
+            refused = session.words().sign_in.unknown
+    if sitting is None:
+        _ask(desk, refused)
+        return None
+    st.session_state["sitting"] = sitting
+    return sitting
+
+
+def _by_invite(desk: Desk, token: str) -> tuple[Sitting | None, str]:
+    """Return the sitting of the invite's rater, or why there is none; an address that guesses must wait."""
+    address = st.context.ip_address
+    if not GUESSES.allowed(address):
+        return None, session.words().sign_in.wait
+    sitting = session.sign_in(desk, token)
+    if sitting is not None:
+        return sitting, ""
+    GUESSES.wrong(address)
+    return None, session.words().sign_in.unknown
+
+
+def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
+    """Return who comes from Prolific, by the parameters that it puts into the address."""
+    person, study, visit = (parameters.get(name, "") for name in _PARAMETERS)
+    known = recruitment.prolific and _PARAMETER.fullmatch(person)
+    if not known or _is_elsewhere(parameters, recruitment):
+        return None
+    detail = {
+        name: value for name, value in (("study", study), ("session", visit)) if _PARAMETER.fullmatch(value)
+    }
+    return Arrival(source="prolific", external_id=person, detail=detail)
+
+
+def _is_elsewhere(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
+    """Return whether somebody comes from another of Prolific's studies than the one that is named."""
+    asked = recruitment.prolific_study
+    return asked is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != asked
+
+
+def from_account(recruitment: Recruitment) -> Arrival | None:
+    """Return who signed in with an account; neither name nor address is kept."""
+    # Without a provider in secrets.toml the user has no such attribute.
+    if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
+        return None
+    issuer, subject = st.user.get("iss"), st.user.get("sub")
+    if not subject:
+        return None
+    person = f"{issuer} {subject}"
+    return Arrival(
+        source="oidc",
+        external_id=person if len(person) <= LONGEST else content_id("oidc", issuer, subject),
+        detail={"issuer": str(issuer)},
+    )
+
+
+def _enrol(desk: Desk, arrival: Arrival) -> Sitting | None:
+    """Return the sitting of who comes; None for somebody who was revoked."""
+    _, token = desk.store.enrol(arrival.external_id, arrival.source)
+    sitting = session.sign_in(desk, token)
+    if sitting is not None:
+        came = {"source": arrival.source, **arrival.detail}
+        intake.note_arrival(desk.store, sitting.rater, sitting.intake, came)
+        # In place of the parameters: a refreshed page need not enrol anybody.
+        st.query_params.from_dict({"invite": token})
+    return sitting
+
+
+def _ask(desk: Desk, refused: str) -> None:
+    """Show the ways in; a code that is given goes into the address, and the page begins anew."""
+    recruitment = desk.asked.recruitment
+    words = session.words()
+    if recruitment.prolific and not refused and _is_elsewhere(st.query_params, recruitment):
+        refused = words.sign_in.elsewhere
+    with st.container(key="narrow"):
+        code = screens.sign_in(
+            words,
+            refused=refused,
+            uninvited=not recruitment.is_open and not _anybody(desk),
+            prolific=recruitment.prolific,
+        )
+        if recruitment.oidc and st.button(label(words.sign_in.account), key="account"):
+            _sign_in_with_account()
+    if code is not None:
+        st.query_params["invite"] = code
+        st.rerun()
+
+
+def _sign_in_with_account() -> None:
+    try:
+        st.login()
+    except (StreamlitAuthError, OSError) as error:
+        session.log(error, "signing in with an account")
+        st.html(markup.message(session.words().sign_in.account_trouble, kind="problem"))
+
+
+def _anybody(desk: Desk) -> bool:
+    return any(rater.kind == "person" for rater in desk.store.raters())

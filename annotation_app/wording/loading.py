@@ -1,0 +1,185 @@
+"""From files to a `Wording`: a shipped language, a study's own file over it, and every error at once."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from annotation_app.wording.values import Wording
+from guard_eval.annotation_settings import Language
+from guard_eval.errors import StudyError
+from guard_eval.rubric import CRITERIA
+from guard_eval.study import Study
+
+_FOLDER = Path(__file__).parent
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+_PLAINLY = {
+    "string_type": "write a text in quotes",
+    "string_too_short": "is empty; write something",
+    "model_type": "write a table with its keys",
+    "dict_type": "write a table with its keys",
+    "tuple_type": "write a list",
+}
+"""What pydantic's errors mean in a TOML file."""
+
+Tree = dict[str, Any]
+"""A TOML file as tomllib reads it."""
+
+
+def load(language: Language = "en", own: Path | None = None) -> Wording:
+    """Return the wording of a shipped language, with what a study's own file says over it.
+
+    A file that names another language than the one it lies over is a translation, and must be complete.
+
+    Raises:
+        StudyError: The file cannot be read, or has keys, values or placeholders that no page knows; then all
+            of them are named at once.
+    """
+    base = _shipped(language)
+    if own is None:
+        return _valid(base, _FOLDER / f"{language}.toml")
+    words = _read(own)
+    complete = words.get("language", language) != language
+    return _valid(words if complete else _over(base, words), own)
+
+
+def of_study(study: Study) -> Wording:
+    """Return what a study's raters read.
+
+    Raises:
+        StudyError: Its own file cannot be used; see `load`.
+    """
+    asked = study.settings.annotation
+    return load(asked.language, study.folder / asked.wording if asked.wording else None)
+
+
+def fill(text: str, **values: object) -> str:
+    """Return `text` with its placeholders filled in; any other brace is a brace.
+
+    >>> fill("Pair {number} of {total} {sic}", number=3, total=12)
+    'Pair 3 of 12 {sic}'
+    """
+    return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), text)
+
+
+def placeholders(tree: object, place: str = "") -> dict[str, frozenset[str]]:
+    """Return the placeholders of every text in a file, by its place; a list's texts are one place."""
+    if isinstance(tree, str):
+        return {place: frozenset(_PLACEHOLDER.findall(tree))}
+    if isinstance(tree, dict):
+        inner = [placeholders(value, f"{place}.{key}" if place else key) for key, value in tree.items()]
+        return {where: names for found in inner for where, names in found.items()}
+    if isinstance(tree, list):
+        inner = [placeholders(value) for value in tree]
+        return {place: frozenset().union(*(names for found in inner for names in found.values()))}
+    return {}
+
+
+@cache
+def _shipped(language: Language) -> Tree:
+    words = _read(_FOLDER / f"{language}.toml")
+    if language == "en":
+        # Worded once for the judge and for people, and not to be edited: it is the paper's.
+        words["criteria"] = {
+            c.name: {"title": c.title, "definition": c.definition} for c in CRITERIA.values()
+        }
+    return words
+
+
+def _read(path: Path) -> Tree:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(
+            f"annotation.wording names {path.name!r}, but there is no file {path}; "
+            "write it, or remove the setting"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"cannot read {path}: {error}") from error
+
+
+def _over(base: Tree, words: Tree) -> Tree:
+    """Return `base` with what `words` says in its place; lists are replaced whole."""
+    both = dict(base)
+    for key, value in words.items():
+        below = base.get(key)
+        both[key] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return both
+
+
+def _valid(words: Tree, path: Path) -> Wording:
+    problems = _wrong_placeholders(words)
+    try:
+        wording = Wording.model_validate(_tuples(words))
+    except ValidationError as error:
+        problems = [_problem(found) for found in error.errors(include_url=False)] + problems
+    if problems:
+        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        raise StudyError("\n  ".join((f"{path} has {count}:", *problems)))
+    return wording
+
+
+def _tuples(tree: Any) -> Any:  # noqa: ANN401 (whatever TOML holds)
+    """Return `tree` with its lists as tuples, which a strict and frozen value asks for."""
+    if isinstance(tree, dict):
+        return {key: _tuples(value) for key, value in tree.items()}
+    return tuple(_tuples(value) for value in tree) if isinstance(tree, list) else tree
+
+
+def _wrong_placeholders(words: Tree) -> list[str]:
+    """Name the texts whose placeholders are not those of the English text in the same place."""
+    asked = placeholders(_shipped("en"))
+    problems = []
+    for place, given in placeholders(words).items():
+        known = asked.get(place, frozenset())
+        if known - given:
+            problems.append(f"{place}: lacks {_braces(known - given)}; write it where it belongs")
+        if given - known:
+            allowed = f"known here: {_braces(known)}" if known else "nothing is filled in here; remove it"
+            problems.append(f"{place}: has {_braces(given - known)}; {allowed}")
+    return problems
+
+
+def _braces(names: frozenset[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))
+
+
+def _problem(found: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
+    *tables, key = found["loc"]
+    place = ".".join(f"[{part + 1}]" if isinstance(part, int) else part for part in found["loc"])
+    place = place.replace(".[", "[")
+    if found["type"] == "missing":
+        return f"{place}: is missing; add it"
+    if found["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(key), _keys(tables), n=1)
+        return f"{place}: is not a key; " + (f"did you mean {near[0]!r}?" if near else "remove it")
+    message = str(found["msg"]).removeprefix("Value error, ")
+    message = _PLAINLY.get(found["type"], message[:1].lower() + message[1:])
+    value = found["input"]
+    shown = "" if isinstance(value, dict | tuple) else f"{value!r}: "
+    return f"{place}: {shown}{message}"
+
+
+def _keys(tables: list[int | str]) -> list[str]:
+    """Return the keys that the table at this place can have."""
+    kind: Any = Wording
+    for name in tables:
+        if _is_table(kind):
+            kind = kind.model_fields[name].annotation
+        else:  # a list or a table of tables: whatever number or name it is
+            kind = next(inner for inner in reversed(get_args(kind)) if inner is not Ellipsis)
+    fields = kind.model_fields if _is_table(kind) else {}
+    return [field.alias or name for name, field in fields.items()]
+
+
+def _is_table(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -1,0 +1,130 @@
+"""`guard-eval progress`: how far the raters are, and how they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guard_eval.cli.console import StudyFolder, console, say, say_next, say_table
+
+if TYPE_CHECKING:
+    from guard_eval.progress import Overview
+    from guard_eval.study import Study
+
+ENDINGS = (".html", ".json")
+
+REMARKS = 10
+"""So many of the newest comments are shown in the terminal."""
+
+
+def command(
+    folder: StudyFolder,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
+    every: Annotated[int, typer.Option(min=1, help="Seconds between two looks with --watch.")] = 10,
+    output: Annotated[
+        Path | None, typer.Option(help="Also write a page (.html) or every number (.json).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON, and no more.")] = False,
+) -> None:
+    """See how far the raters are.
+
+    Progress, time left, agreement, gold pairs, raters to look at, comments. Not which method is ahead: that
+    is for the report, when all verdicts are there.
+    """
+    from guard_eval.errors import StudyError
+    from guard_eval.study import Study
+
+    study = Study.open(folder)
+    if output is not None and output.suffix.lower() not in ENDINGS:
+        raise StudyError(f"{output}: the name of what is written ends in {' or '.join(ENDINGS)}")
+    if watch and as_json:
+        raise StudyError("--json is printed once; leave --watch out, or write a file: --output progress.json")
+    if watch:
+        _watch(study, every=every, output=output)
+        return
+    view, at = look(study)
+    if output is not None:
+        _write(study, view, output, at=at, refresh=None)
+    if as_json:
+        from guard_eval.progress.page import as_json as in_json
+
+        typer.echo(in_json(view, title=study.settings.name, at=at))
+        return
+    show(view)
+    if output is not None:
+        say(f"\nprogress: {output}")
+    if view.wanted and view.counted >= view.wanted:
+        say_next(f"guard-eval report {folder}")
+    elif any(line.flags and line.state != "excluded" for line in view.raters):
+        say_next(f'guard-eval raters {folder} exclude NAME --reason "…", if you have looked and decided so')
+
+
+def look(study: Study) -> tuple[Overview, str]:
+    """Return the study's state, and when it was so."""
+    from datetime import UTC, datetime
+
+    from guard_eval.progress import read, view
+    from guard_eval.store import Store
+
+    with Store.open(study.database, study_hash=study.hash) as store:
+        raw = read(store)
+    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return view(raw, slots=study.plan.slots, study_hash=study.hash), at
+
+
+def show(view: Overview) -> None:
+    """Print it."""
+    from guard_eval.progress.tables import headline, legend, looks, tables, warnings
+
+    if view.rater_kind == "simulated":
+        say("These raters are SIMULATED.")
+    say(headline(view))
+    for warning in warnings(view):
+        say(warning)
+    for table in tables(view, narrow=True, remarks=REMARKS):
+        say(f"\n{table.title}")
+        say_table(table.columns, table.rows)
+        if table.note:
+            say(table.note)
+    if found := looks(view):
+        say("\nLook at")
+        for line in (*found, legend(view)):
+            say(line)
+
+
+def _watch(study: Study, *, every: int, output: Path | None) -> None:
+    import time
+
+    from guard_eval.errors import StudyError
+
+    try:
+        while True:
+            try:
+                view, at = look(study)
+                if output is not None:
+                    _write(study, view, output, at=at, refresh=every)
+            except StudyError as error:
+                # a server that restarts is back soon
+                say(f"error: {error}")
+            else:
+                console().clear()
+                say(f"{study.settings.name}, {at}; every {every} s, Ctrl-C ends\n")
+                show(view)
+            time.sleep(every)
+    except KeyboardInterrupt:
+        say()
+
+
+def _write(study: Study, view: Overview, output: Path, *, at: str, refresh: int | None) -> None:
+    from guard_eval.progress.page import as_html, as_json
+    from guard_eval.writing import write_whole
+
+    title = study.settings.name
+    if output.suffix.lower() == ".json":
+        text = as_json(view, title=title, at=at)
+    else:
+        text = as_html(view, title=title, at=at, refresh=refresh)
+    # a note may hold half a surrogate pair, which no file does
+    write_whole(output, text.encode("utf-8", "backslashreplace"), make_folder=True)

@@ -1,0 +1,70 @@
+"""`guard-eval annotate` before its server starts: what it says, and for whom it makes a link."""
+
+import re
+import shutil
+
+import pytest
+import typer
+
+from annotation_app import launch
+from guard_eval.cli import annotate
+from guard_eval.errors import StudyError
+
+
+@pytest.fixture
+def said(monkeypatch, capsys):
+    """Run the command with a server that is ready and ends at once; return what was printed."""
+
+    def serve(folder, *, on_ready, **_options):
+        on_ready("http://127.0.0.1:8501")
+        return 0
+
+    monkeypatch.setattr(launch, "serve", serve)
+
+    def run(folder, **options):
+        with pytest.raises(typer.Exit):
+            annotate.command(folder, **options)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_known_rater_gets_a_new_link(study, said):
+    built = study()
+    out = said(built.folder, invite="ann")
+    (token,) = re.findall(r"ann: http://127\.0\.0\.1:8501/\?invite=(\S+)", out)
+    with built.open() as store:
+        assert store.sign_in(token).name == "ann"
+        assert store.sign_in(built.tokens["ann"]) is None
+    assert "3 pairs, 2 people each, 1 invited" in out
+    assert "Note:" not in out
+
+
+def test_a_study_without_pairs_is_not_served(study, said):
+    with pytest.raises(StudyError, match="has no pairs yet; run: guard-eval pair"):
+        annotate.command(study(0).folder)
+
+
+def test_what_the_owner_should_know_first(study, said, monkeypatch):
+    built = study(raters=())
+    assert "guard-eval raters" in said(built.folder)
+    with built.open() as store:
+        rater, _ = store.invite("ann")
+    from guard_eval.store import Store
+    from guard_eval.study import Study
+
+    before = Study.open(built.folder)
+    with Store.open(before.database, study_hash=before.hash) as store:
+        (shown,) = store.hand_out(rater, before.plan)
+        store.save(shown.presentation, {"fluency": "A", "coherence": "A"}, rater=rater)
+    path = built.folder / "study.toml"
+    text = path.read_text(encoding="utf-8").replace("seed = ", "seed = 1")
+    path.write_text(f"{text}gold_every = 5\n[annotation.recruitment]\nprolific = true\n", encoding="utf-8")
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**9, 10**9, 50 * 2**20)
+    )
+    out = said(built.folder)
+    assert "study.toml is not what it was when the first verdict came" in out
+    assert "guard-eval gold STUDY FILE" in out
+    assert "annotation.pairs_per_rater sets a limit" in out
+    assert "the disk has 50 MiB left" in out

@@ -1,0 +1,141 @@
+"""The whole way in Chromium, by keyboard alone: from the link that Prolific opens to the completion code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = Path("/usr/bin/chromium")
+SETTINGS = """
+language = "de"
+[annotation.pages]
+consent = true
+background = true
+practice = true
+check = true
+[annotation.recruitment]
+prolific = true
+completion_code = "C1A2B3"
+"""
+SERVE = (
+    "import sys\nfrom pathlib import Path\nfrom annotation_app.launch import serve\n"
+    "ready = lambda url: print(url, flush=True)\n"
+    "sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=ready))"
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing; apt-get install chromium"),
+]
+
+
+@pytest.fixture
+def served(build_study: Callable[..., Any], tmp_path: Path) -> Iterator[tuple[Any, str]]:
+    built = build_study(tmp_path / "study", number=0, hostile=("One.", "Two."), raters=(), slots=1)
+    path = built.folder / "study.toml"
+    path.write_text(path.read_text(encoding="utf-8") + SETTINGS, encoding="utf-8")
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, str(built.folder)], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        assert process.stdout is not None
+        yield built, process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        process.stdout.close()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(15_000)
+        yield page
+        browser.close()
+
+
+def arrive(page: Any, heading: str) -> None:
+    """Wait for the page with this heading; the focus is on it, as a screen reader needs it."""
+    page.wait_for_function(
+        "heading => document.activeElement.matches('h1') && document.activeElement.innerText === heading",
+        arg=heading,
+    )
+
+
+def answer(page: Any, *downs: int) -> None:
+    """Answer the next questions, each with the answer so many below the first."""
+    # Streamlit fetches what draws a question when it first needs it.
+    page.wait_for_selector("[role=radiogroup]")
+    for down in downs:
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        for _ in range(down):
+            page.keyboard.press("ArrowDown")
+
+
+def practise(page: Any) -> None:
+    for number in (1, 2, 3):
+        page.wait_for_selector(f".ge-page h1 >> text=Übung {number} von 3")
+        assert "wir würden" not in page.content()
+        for key in ("1", "2", "Enter"):
+            page.keyboard.press(key)
+        page.wait_for_selector(".ge-remark")
+        arrive(page, f"Übung {number} von 3")
+        page.keyboard.press("Control+Enter")
+
+
+def test_the_whole_way_by_keyboard(served: tuple[Any, str], page: Any):
+    built, url = served
+    press = page.keyboard.press
+    page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1")
+    page.wait_for_selector("h1 >> text=Bevor Sie beginnen")
+    page.wait_for_function("() => document.documentElement.lang === 'de'")
+    page.wait_for_function("() => location.search.startsWith('?invite=')")
+    assert page.evaluate("document.documentElement.dir") == "ltr"
+    assert "PROLIFIC_PID" not in page.url
+    press("Control+Enter")
+    arrive(page, "Über Sie")
+    answer(page, 1)
+    press("Control+Enter")  # with the focus in the answer just given
+    arrive(page, "Zwei Texte vergleichen")
+    press("Control+Enter")
+    practise(page)
+    arrive(page, "Einige kurze Fragen")
+    press("Tab")  # past the button to the instructions
+    answer(page, 1, 0, 2, 0)
+    press("Control+Enter")
+    arrive(page, "Nicht alle Antworten sind richtig")
+    press("Control+Enter")
+    arrive(page, "Einige kurze Fragen")
+    press("Tab")
+    answer(page, 1, 0, 2, 1)
+    press("Control+Enter")
+    page.wait_for_selector(".ge-page h1 >> text=Paar 1 von 1")
+    assert page.evaluate("document.documentElement.lang") == "de"
+    assert "C1A2B3" not in page.content()
+    for key in ("1", "3", "Enter"):
+        press(key)
+    arrive(page, "Vielen Dank")
+    assert "C1A2B3" in page.inner_text(".stMain")
+    link = page.get_by_role("link", name="Code einreichen")
+    assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
+    with built.open() as store:
+        said = [(note.kind, json.loads(note.detail)) for note in store.notes(rater="P-1")]
+        assert len(store.tidy()) == 2
+    kinds = ["arrival", "consent", "background", *["practice"] * 3, "check", "check", "finished"]
+    assert [kind for kind, _ in said] == kinds
+    assert said[2][1] == {"native": "no"}
+    assert said[6][1]["wrong"] == ["orders"]

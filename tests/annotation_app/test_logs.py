@@ -1,0 +1,64 @@
+"""What is logged holds no invite and no text, and still says where a defect is."""
+
+import io
+import logging
+
+import pytest
+
+from annotation_app import logs
+
+TOKEN = "m66UrAJFSbK_Ko5HuUPPAq9s0e6yYAbB1LObFORFjr4"
+TEXT = "what a rater wrote"
+
+
+@pytest.fixture
+def others():
+    """A logger of Streamlit's, as it sets them up, and what it writes."""
+    logger, written = logging.getLogger("streamlit.test_logs"), io.StringIO()
+    logger.addHandler(logging.StreamHandler(written))
+    logger.propagate = False
+    logs.set_up()
+    logs.set_up()
+    yield logger, written
+    logger.handlers.clear()
+    ours = logging.getLogger(logs.OURS)
+    ours.propagate = True
+    for handler in own_handlers():
+        ours.removeHandler(handler)
+
+
+def own_handlers():
+    return [h for h in logging.getLogger(logs.OURS).handlers if type(h) is logging.StreamHandler]
+
+
+def fail():
+    try:
+        {}[TEXT]
+    except KeyError as error:
+        raise ValueError(TEXT) from error
+
+
+def test_an_exception_keeps_its_place_and_loses_its_message(others):
+    logger, written = others
+    try:
+        fail()
+    except ValueError:
+        logger.exception("Uncaught app execution")
+    said = written.getvalue()
+    assert TEXT not in said
+    assert "Uncaught app execution" in said
+    assert said.count("test_logs.py") == 3
+    assert said.index("KeyError") < said.index("caused:") < said.index("ValueError")
+
+
+def test_an_address_loses_its_query(others):
+    logger, written = others
+    logger.error('%s - "WebSocket %s" [accepted]', "127.0.0.1:4", f"/_stcore/stream?invite={TOKEN}&x=1")
+    assert written.getvalue() == '127.0.0.1:4 - "WebSocket /_stcore/stream?…" [accepted]\n'
+
+
+def test_ours_say_when(others):
+    (handler,) = own_handlers()
+    record = logging.LogRecord("annotation_app", logging.ERROR, "", 0, "saving a verdict failed", (), None)
+    assert handler.format(record).endswith(" ERROR saving a verdict failed")
+    assert handler.format(record)[:2] == "20"

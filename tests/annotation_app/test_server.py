@@ -1,0 +1,94 @@
+"""The server around the page: whether it is well, what it tells nobody, and whom it believes."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from annotation_app import launch
+from annotation_app.health import health
+from guard_eval.errors import StudyError
+
+
+def asked():
+    answer = asyncio.run(health(None))
+    return answer.status_code, json.loads(answer.body)
+
+
+def test_health_is_the_databases(study):
+    built = study()
+    database = built.folder / "study.db"
+    assert asked() == (200, {"status": "ok"})
+    database.rename(built.folder / "away")
+    assert asked() == (503, {"status": "unavailable"})
+    (built.folder / "away").rename(database)
+    assert asked() == (200, {"status": "ok"})
+
+
+def test_health_waits_no_longer_than_its_patience(study, monkeypatch):
+    study()
+    monkeypatch.setattr("annotation_app.health.PATIENCE", 0.05)
+    monkeypatch.setattr("annotation_app.health._ask", lambda: time.sleep(0.5))
+    began = time.monotonic()
+    assert asked()[0] == 503
+    assert time.monotonic() - began < 5
+
+
+def test_nobody_is_believed_where_a_rater_comes_from_unless_named(study, monkeypatch):
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    folder = study().folder
+    assert launch._environment(folder)["FORWARDED_ALLOW_IPS"] == ""
+    trusted = launch._proxies(" 127.0.0.1, 10.0.0.0/8")
+    assert launch._environment(folder, trusted)["FORWARDED_ALLOW_IPS"] == "127.0.0.1,10.0.0.0/8"
+    with pytest.raises(StudyError, match=r"the proxy 'nginx' is no address"):
+        launch.serve(folder, proxy="nginx")
+
+
+def test_the_secret_of_replicas_comes_from_the_environment():
+    """docs/deployment.md names the variable."""
+    from streamlit import config
+
+    assert config._config_options_template["server.cookieSecret"].env_var == "STREAMLIT_SERVER_COOKIE_SECRET"
+
+
+def fetch(url):
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, dict(answer.headers), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read().decode()
+
+
+def test_a_running_server_tells_nothing_of_its_inside(study, tmp_path):
+    built = study()
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom annotation_app.launch import serve\n"
+        "sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=lambda url: print(url, flush=True)))"
+    )
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-c", code, str(built.folder)], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        url = server.stdout.readline().strip()
+        status, headers, body = fetch(f"{url}/health")
+        assert (status, body) == (200, '{"status":"ok"}')
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        for path in ("/_stcore/metrics", "/_stcore/agent/openapi.json", "/_stcore/agent/mcp"):
+            assert fetch(f"{url}{path}")[0] == 404
+        assert fetch(f"{url}/?invite={built.tokens['ann']}")[0] == 200
+        (built.folder / "study.db").rename(tmp_path / "away")
+        assert fetch(f"{url}/health")[0] == 503
+        (tmp_path / "away").rename(built.folder / "study.db")
+        server.terminate()
+        assert server.wait(30) == 0
+        server.stdout.close()
+    said = (tmp_path / "log").read_text()
+    assert built.tokens["ann"] not in said
+    assert re.search(r"^20\d\d-\d\d-\d\d .* ERROR health: .*No such file", said, re.MULTILINE)
+    assert "Traceback" not in said

@@ -1,0 +1,264 @@
+"""What the study's owner does while raters rate: links, decisions, a look, an export, a copy."""
+
+import csv
+import json
+import sqlite3
+import threading
+from datetime import timedelta
+
+import pytest
+
+from guard_eval.cli import db, export, gold, progress, raters
+from guard_eval.cli.raters import Action
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study import Study
+
+TOML = """
+name = "owned"
+seed = 7
+[model]
+name = "bundled"
+[generation]
+strategies = ["guard", "top_k(k=50)"]
+[pairs]
+compare = [["guard", "top_k(k=50)"]]
+[annotation]
+criteria = ["fluency"]
+raters_per_pair = 2
+"""
+NOT_A_FORMULA = "=HYPERLINK(1)"
+
+
+def opened(folder):
+    return Store.open(Study.open(folder).database)
+
+
+@pytest.fixture
+def folder(tmp_path, make_pairs):
+    """Four pairs, rated by Ann and by somebody who calls himself a formula."""
+    folder = tmp_path / "owned"
+    folder.mkdir()
+    (folder / "study.toml").write_text(TOML)
+    study = Study.open(folder)
+    with Store.open(study.database, create=True, study_hash=study.hash) as store:
+        store.add_pairs(make_pairs(4))
+        for name in ("Ann", NOT_A_FORMULA):
+            rate(store, study, store.invite(name)[0])
+    return folder
+
+
+def rate(store, study, rater, *, until=None):
+    while not (until and until.is_set()) and (batch := store.hand_out(rater, study.plan)):
+        store.save(batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0)
+
+
+def token_in(text, name):
+    return text.split(f"{name}: ")[1].split("invite=")[1].split()[0]
+
+
+def test_a_new_link_in_place_of_the_old(folder, capsys):
+    raters.command(folder, Action.add, ["Ben"], url="https://rate.example.org/")
+    first = capsys.readouterr().out
+    assert "Ben: https://rate.example.org/?invite=" in first
+    raters.command(folder, Action.link, ["Ben"])
+    second = capsys.readouterr().out
+    with opened(folder) as store:
+        assert store.sign_in(token_in(first, "Ben")) is None
+        assert store.sign_in(token_in(second, "Ben")).name == "Ben"
+
+
+def test_exclusion_is_a_decision_that_is_recorded(folder, capsys):
+    with pytest.raises(StudyError, match="needs a reason"):
+        raters.command(folder, Action.exclude, ["Ann"], reason=" ")
+    raters.command(folder, Action.exclude, ["Ann"], reason="three seconds a pair", by="Eve")
+    assert "excluded" in capsys.readouterr().out
+    with opened(folder) as store:
+        assert {row.rater for row in store.tidy()} == {NOT_A_FORMULA}
+        (note,) = store.notes(kind="exclude")
+        assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds a pair"}
+    raters.command(folder, Action.include, ["Ann"], reason="the clock was wrong", by="Eve")
+    with opened(folder) as store:
+        assert len(store.tidy()) == 8
+
+
+def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs, capsys):
+    (tmp_path / "study.toml").write_text(TOML)
+    with Store.open(Study.open(tmp_path).database, create=True) as store:
+        store.add_pairs(make_pairs(4))
+        for name in ("Ann", "Ben"):
+            store.invite(name)
+    raters.command(tmp_path, Action.assign, ["Ann", "Ben"])
+    assert "8 ratings are planned for 2 raters" in capsys.readouterr().out
+
+
+def test_the_list_says_how_far_and_how_long(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    raters.command(folder)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Ann"))
+    assert line.split() == ["Ann", "person", "4", "4", "80", "s"]  # four pairs of 20 s
+
+
+def test_progress_in_the_terminal_as_a_page_and_as_json(folder, capsys, tmp_path):
+    progress.command(folder, output=tmp_path / "page.html")
+    out = capsys.readouterr().out
+    assert "8 of 8 ratings (100 %): 4 pairs, 2 people each." in out
+    assert f"Next: guard-eval report {folder}" in out
+    assert "8 of 8 ratings" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    progress.command(folder, as_json=True)
+    assert json.loads(capsys.readouterr().out)["counted"] == 8
+    with pytest.raises(StudyError, match=r"ends in \.html or \.json"):
+        progress.command(folder, output=tmp_path / "page.pdf")
+
+
+def test_watching_goes_on_while_the_database_is_away(folder, capsys, monkeypatch, tmp_path):
+    database, waits = folder / "study.db", iter(("away", "back", "end"))
+
+    def wait(seconds):
+        turn = next(waits)
+        if turn == "end":
+            raise KeyboardInterrupt
+        database.rename(tmp_path / "kept") if turn == "away" else (tmp_path / "kept").rename(database)
+
+    monkeypatch.setattr("time.sleep", wait)
+    progress.command(folder, watch=True, every=3, output=tmp_path / "page.html")
+    out = capsys.readouterr().out
+    assert out.count("8 of 8 ratings") == 2
+    assert "error: there is no database" in out
+    assert 'content="3"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_an_export_says_side_button_and_method(folder, tmp_path):
+    export.command(folder)
+    with (folder / "verdicts.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["rater"] for row in rows} == {"Ann", f"'{NOT_A_FORMULA}"}
+    # A was pressed throughout, so it is the method shown first.
+    assert all(row["position"] == "A" and row["verdict"] == row["shown_first"] for row in rows)
+    assert {row["active_seconds"] for row in rows} == {"20.0"}
+
+    export.command(folder, output=tmp_path / "v.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {line["rater"] for line in lines} == {"Ann", NOT_A_FORMULA}
+    assert [line["verdict"] for line in lines] == [row["verdict"] for row in rows]
+
+    parquet = pytest.importorskip("pyarrow.parquet")
+    export.command(folder, output=tmp_path / "v.parquet")
+    table = parquet.read_table(tmp_path / "v.parquet")
+    assert table.to_pylist() == lines
+    assert str(table.schema.field("seconds").type) == "double"
+
+
+def test_history_checks_and_notes_are_tables_of_their_own(folder, capsys):
+    with opened(folder) as store:
+        ann = next(row for row in store.tidy() if row.rater == "Ann")
+        rater = store.notes()  # nothing is noted yet
+        assert rater == []
+    raters.command(folder, Action.exclude, ["Ann"], reason="why", by="Eve")
+    for table in ("history", "checks", "notes"):
+        export.command(folder, kind=export.Format.jsonl, **{table: True})
+    out = capsys.readouterr().out
+    assert "history.jsonl: 8 history" in out
+    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert sum(row["excluded"] for row in history) == 4
+    assert ann.presentation in {row["presentation"] for row in history}
+    assert (folder / "checks.jsonl").read_text() == ""
+    (note,) = (json.loads(line) for line in (folder / "notes.jsonl").read_text().splitlines())
+    assert (note["kind"], note["rater"]) == ("exclude", "Ann")
+    with pytest.raises(StudyError, match="one at a time"):
+        export.command(folder, history=True, notes=True)
+    export.command(folder, excluded=True)
+    assert "4 of them do not count" in capsys.readouterr().out
+
+
+def test_a_copy_taken_while_raters_rate_is_whole(folder, tmp_path, make_pairs):
+    study, copy = Study.open(folder), tmp_path / "copies" / "first.db"
+    with Store.open(study.database) as store:
+        store.add_pairs(make_pairs(300))
+        rater, _ = store.invite("Cas")
+        end = threading.Event()
+        writer = threading.Thread(target=rate, args=(store, study, rater), kwargs={"until": end})
+        writer.start()
+        while not store.trail(rater):
+            pass
+        db.command(folder, db.Action.backup, copy)
+        db.command(folder, db.Action.backup, tmp_path / "second.db")
+        end.set()
+        writer.join()
+        after = len(store.tidy())
+    assert [path.name for path in copy.parent.iterdir()] == ["first.db"]
+    with Store.open(f"sqlite:///{copy}") as restored:
+        verdicts = len(restored.tidy())
+        assert 8 < verdicts <= after
+    with sqlite3.connect(tmp_path / "second.db") as second:
+        assert second.execute("SELECT count(*) FROM verdict").fetchone()[0] >= verdicts
+    second.close()
+    with pytest.raises(StudyError, match="overwrites nothing"):
+        db.command(folder, db.Action.backup, copy)
+
+
+def test_bringing_up_to_date_makes_no_database_of_its_own(folder, tmp_path):
+    db.command(folder, db.Action.upgrade)
+    (folder / "study.db").unlink()
+    with pytest.raises(StudyError, match="there is no database"):
+        db.command(folder, db.Action.upgrade)
+    with pytest.raises(StudyError, match="there is no database"):
+        db.command(folder, db.Action.backup, tmp_path / "copy.db")
+    assert not (folder / "study.db").exists()
+    assert not list(tmp_path.glob("copy*"))
+    with pytest.raises(StudyError, match="backup FILE"):
+        db.command(folder, db.Action.backup)
+
+
+@pytest.mark.postgres
+def test_a_copy_of_a_postgresql_study(folder, postgres_url, tmp_path, make_pairs):
+    with (folder / "study.toml").open("r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(f'database = "{postgres_url}"\n{text}')
+    db.command(folder, db.Action.upgrade)
+    with Store.open(postgres_url) as store:
+        store.add_pairs(make_pairs(4))
+    db.command(folder, db.Action.backup, tmp_path / "copy.dump")
+    assert (tmp_path / "copy.dump").read_bytes().startswith(b"PGDMP")
+
+
+GOLD = '{"prompt": "Once", "better": "there was a king", "worse": "was there king a"}\n'
+
+
+def test_gold_pairs_are_mixed_in_and_are_none_of_the_study(folder, tmp_path, capsys):
+    (tmp_path / "gold.jsonl").write_text(GOLD)
+    gold.command(folder, tmp_path / "gold.jsonl")
+    gold.command(folder, tmp_path / "gold.jsonl")
+    out = capsys.readouterr().out
+    assert "1 gold pairs, 1 of them new" in out
+    assert "1 gold pairs, 0 of them new" in out
+    assert "annotation.gold_every" in out
+    study = Study.open(folder)
+    with Store.open(study.database) as store:
+        assert len(store.pairs()) == 4
+        rater, _ = store.invite("Cas")
+        store.exclude("Ann", "to make room", "Eve")
+        plan = study.plan.__class__(seed=7, slots=2, lease=timedelta(minutes=30), gold_every=2)
+        shown = 0
+        while batch := store.hand_out(rater, plan):
+            right = "A" if batch[0].text_a == "there was a king" else "B"
+            store.save(batch[0].presentation, {"fluency": right}, rater=rater)
+            shown += 1
+        (check,) = store.checks()
+    assert (shown, check.passed, check.expected) == (5, True, "gold: better")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("not json", "line 1 is not JSON"),
+        ('{"prompt": "x", "better": "y"}', 'needs "prompt", "better" and "worse"'),
+        (GOLD.replace("}", ', "criteria": ["charm"]}'), "write some of the study's: fluency"),
+        ("", "has no gold pairs"),
+    ],
+)
+def test_a_gold_file_that_is_wrong(folder, tmp_path, line, says):
+    (tmp_path / "gold.jsonl").write_text(line)
+    with pytest.raises(StudyError, match=says):
+        gold.command(folder, tmp_path / "gold.jsonl")

@@ -1,0 +1,194 @@
+"""The annotation app in a real browser: a served study, what a rater does there, and all that is sent."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+DESKTOP = {"viewport": {"width": 1280, "height": 900}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+FIRST_WORD, SECOND_WORD = "marigold", "thistle"
+HOSTILE = (
+    f"{FIRST_WORD} <script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+    "<style>*{{display:none}}</style> ![x](https://example.org/x.png) $$\\frac12$$ **bold** :material/home: "
+    "\u202egnorw\u202c nul\x00 \ud83d half 🦔"
+)
+LONG = f"{SECOND_WORD} " + "word " * 20_000
+
+_SERVE = (
+    "import sys\nfrom pathlib import Path\nfrom annotation_app.launch import serve\n"
+    "ready = lambda url: print(url, flush=True)\n"
+    "sys.exit(serve(Path(sys.argv[1]), port=int(sys.argv[2]), on_ready=ready))"
+)
+
+
+class Served:
+    """A study behind a running server."""
+
+    def __init__(self, built: Any, url: str) -> None:
+        self.built, self.url = built, url
+
+    def link(self, name: str) -> str:
+        return f"{self.url}/?invite={self.built.tokens[name]}"
+
+    def rows(self, name: str) -> Counter[tuple[str, str]]:
+        """Return how often the rater gave which verdict on which criterion."""
+        with self.built.open() as store:
+            return Counter((row.criterion, row.verdict) for row in store.tidy() if row.rater == name)
+
+    def revisions(self, name: str) -> int:
+        """Return how many verdicts of the rater are stored, changed ones, gold and repeats among them."""
+        with sqlite3.connect(self.built.folder / "study.db") as database:
+            (count,) = database.execute(
+                "SELECT count(*) FROM verdict JOIN presentation ON presentation.id = presentation_id "
+                "JOIN rater ON rater.id = presentation.rater_id WHERE rater.name = ?",
+                (name,),
+            ).fetchone()
+        database.close()
+        return int(count)
+
+
+@contextmanager
+def serving(folder: Path, log: Path, *, port: int = 0) -> Iterator[str]:
+    """Serve the study as the command does, and stop it as Ctrl-C does."""
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE, str(folder), str(port)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:"), log.read_text()
+        yield url
+        # To the parent alone, as a service manager would: it must take its server with it.
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        process.stdout.close()
+
+
+class Wire:
+    """Everything a page receives, but for Streamlit's own files and our scripts."""
+
+    def __init__(self, page: Any, url: str) -> None:
+        self._url = url
+        self._data = b""
+        self.sent = 0
+        self.foreign: list[str] = []
+        page.on("websocket", self._socket)
+        page.on("response", self._response)
+        page.on("request", self._request)
+
+    @property
+    def received(self) -> bytes:
+        from annotation_app import assist, panel
+
+        data = self._data
+        scripts = panel._file(*panel._SCRIPTS), panel._file("panel_pair.js"), assist._JAVASCRIPT
+        for text in (*scripts, panel._file("panel.css")):
+            data = data.replace(text.strip().encode(), b"")
+        return data.lower()
+
+    def _socket(self, socket: Any) -> None:
+        socket.on("framereceived", self._received)
+        socket.on("framesent", self._sent)
+
+    def _received(self, payload: bytes | str) -> None:
+        self._data += payload if isinstance(payload, bytes) else payload.encode()
+
+    def _sent(self, _payload: bytes | str) -> None:
+        self.sent += 1
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self._url, f"blob:{self._url}", "data:")):
+            self.foreign.append(request.url)
+
+    def _response(self, response: Any) -> None:
+        self._data += response.url.encode() + repr(response.headers).encode()
+        if "/static/" not in response.url and response.url.startswith(self._url) and response.status == 200:
+            self._data += response.body()
+
+
+# What a rater sees and does.
+
+
+def begin(page: Any) -> None:
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Save and continue").wait_for()
+
+
+def where(page: Any) -> str:
+    return str(page.locator("h1").inner_text())
+
+
+def moved_on(page: Any, before: str) -> None:
+    """Wait until the next page is there, and nothing of the last one."""
+    page.wait_for_function(
+        "before => document.querySelectorAll('h1').length === 1"
+        " && document.querySelector('h1').innerText !== before",
+        arg=before,
+    )
+
+
+def first_is_a(page: Any) -> bool:
+    return FIRST_WORD in page.get_by_role("region", name="Continuation A").inner_text()
+
+
+def pick(page: Any, criterion: str, answer: str) -> None:
+    page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name=answer).click()
+
+
+def save(page: Any) -> None:
+    before = where(page)
+    page.get_by_role("button", name="Save and continue").click()
+    moved_on(page, before)
+
+
+def prefer(page: Any, *, coherence: str, fluency: str) -> None:
+    """Choose by the word in the text; `Similar` is itself."""
+    for criterion, word in (("Coherence", coherence), ("Fluency", fluency)):
+        side = "A" if (word == FIRST_WORD) == first_is_a(page) else "B"
+        pick(page, criterion, "Similar" if word == "Similar" else f"{side} is better")
+
+
+def rate_all(page: Any, **preferences: str) -> None:
+    while where(page) != "Thank you":
+        prefer(page, **preferences)
+        save(page)
+
+
+def chosen(page: Any) -> int:
+    return int(page.get_by_role("radio", checked=True).count())
+
+
+# What axe-core finds.
+
+
+def faults(page: Any) -> list[str]:
+    """Return axe-core's serious and critical findings on the page as it stands."""
+    spec = importlib.util.find_spec("axe_playwright_python")
+    if spec is None or spec.origin is None:
+        pytest.skip("axe-playwright-python is not installed")
+    script = Path(spec.origin).with_name("axe.min.js").read_text(encoding="utf-8")
+    page.evaluate(script + "; null")
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{rule['id']}: {node['target']} {node['failureSummary']}"
+        for rule in found["violations"]
+        if rule["impact"] in {"serious", "critical"}
+        for node in rule["nodes"]
+    ]

@@ -1,0 +1,75 @@
+"""The annotation app without a browser: its pages by what they say, and the panel by what it is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+import annotation_app
+
+PAGE = str(Path(annotation_app.__file__).with_name("page.py"))
+
+
+def visit(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
+    """Open the page by an invite link, or without; with `run` false, only be about to."""
+    page = AppTest.from_file(PAGE, default_timeout=20)
+    for name, value in {**({"invite": token} if token else {}), **parameters}.items():
+        page.query_params[name] = value
+    return page.run() if run else page
+
+
+def words(page: AppTest) -> str:
+    """Return what the pages around the rating say."""
+    assert not page.exception
+    return "\n".join(element.value for element in page.get("html") if not element.value.startswith("<style"))
+
+
+def press(page: AppTest, key: str) -> AppTest:
+    """Press a button of a page around the rating."""
+    return page.button(key=key).click().run()
+
+
+def start(built: Any, name: str = "ann") -> AppTest:
+    """Sign in and leave the instructions."""
+    return press(visit(built.tokens[name]), "start")
+
+
+def panel(page: AppTest) -> Any:
+    """Return the panel's element; None where another page is shown."""
+    assert not page.exception
+    found = [element.proto for element in page.get("bidi_component")]
+    return next((proto for proto in found if proto.component_name == "guard_eval_pair"), None)
+
+
+def view(page: AppTest) -> dict[str, Any]:
+    """Return what the panel shows."""
+    proto = panel(page)
+    assert proto is not None, words(page)
+    (data,) = json.loads(proto.json)
+    return dict(data)
+
+
+def send(page: AppTest, event: str, value: object) -> AppTest:
+    """Let the browser send something as the panel does."""
+    states = page._tree.get_widget_states()  # AppTest knows no components, and no way to press one
+    states.widgets.add(
+        id=f"$$STREAMLIT_INTERNAL_KEY_{panel(page).id}__events",
+        json_trigger_value=json.dumps([{"event": event, "value": value}]),
+    )
+    return page._run(states)
+
+
+def turn(page: AppTest, to: str) -> AppTest:
+    """Turn to another page without saving."""
+    return send(page, "turn", {"pair": view(page)["pair"], "to": to})
+
+
+def rate(page: AppTest, *choices: str | None, **more: object) -> AppTest:
+    """Press Save with one choice per criterion; None leaves one out."""
+    shown = view(page)
+    names = [criterion["name"] for criterion in shown["criteria"]]
+    given = {name: choice for name, choice in zip(names, choices, strict=True) if choice is not None}
+    return send(page, "submit", {"pair": shown["pair"], "press": "one", "choices": given, **more})
