@@ -3,16 +3,19 @@
 import asyncio
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 
-from annotation_app import launch
+from annotation_app import launch, server
 from annotation_app.health import health
+from annotation_app.wire import SendAtOnce
 from guard_eval.errors import StudyError
 
 
@@ -55,6 +58,36 @@ def test_the_secret_of_replicas_comes_from_the_environment():
     from streamlit import config
 
     assert config._config_options_template["server.cookieSecret"].env_var == "STREAMLIT_SERVER_COOKIE_SECRET"
+
+
+def test_messages_leave_at_once():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as here,
+        socket.create_connection(here.getsockname()) as there,
+    ):
+        asked_for = SimpleNamespace(get_extra_info={"socket": there}.get)
+
+        class Connection:
+            transport = asked_for
+
+            async def receive(self):
+                return {}
+
+        async def application(scope, receive, send):
+            pass
+
+        assert there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
+        asyncio.run(SendAtOnce(application)({"type": "websocket"}, Connection().receive, None))
+        assert there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+def test_replicas_on_neighbouring_ports_take_different_cores(monkeypatch):
+    taken = []
+    monkeypatch.setattr(server.os, "sched_getaffinity", lambda _: {4, 2})
+    monkeypatch.setattr(server.os, "sched_setaffinity", lambda _, cores: taken.append(cores))
+    for port in (8501, 8502):
+        server.stay_on_one_core(port)
+    assert taken == [{4}, {2}]
 
 
 def fetch(url):
