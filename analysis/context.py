@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from analysis.judge_run import JudgeRun
 from analysis.shares import Correction
 
 
@@ -56,6 +57,7 @@ class Context:
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
+        judging: How judges were asked: tokens, money, failures, calibration; None where none was.
         failures: (kind, count) of verdicts that could not be had.
         versions: Versions of what was used, by name.
         settings: The study's settings, shown as they stand.
@@ -74,6 +76,7 @@ class Context:
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     metrics: Metrics | None = None
     examples: tuple[Example, ...] = ()
+    judging: JudgeRun | None = None
     failures: tuple[tuple[str, int], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""

@@ -128,8 +128,8 @@ class CalibrationRow:
         hits: Items with the check's outcome: identical texts that tie in every order; intact texts preferred
             over both orders together; swapped pairs with the same verdict both ways round; padded texts
             preferred over both orders together.
-        opposite: Items with the opposite outcome: the shuffled or the shorter text is preferred; for the other
-            checks whatever is no hit.
+        opposite: Items with the opposite outcome: the shuffled or the shorter text is preferred; for the
+            other checks whatever is no hit.
         missing: Items that were not answered in every order; they are not counted.
         share: Hits among the items counted, with Wilson's interval: items are independent, orders are not.
     """

@@ -28,6 +28,7 @@ from analysis.section import Section
 from analysis.sections import (
     agreement,
     audits,
+    judge_run,
     judges,
     length,
     metrics,
@@ -124,6 +125,7 @@ def _page(frame: pd.DataFrame, context: Context) -> Page:
         ),
         agreement.section(agreeing, name_methods=several, fine=fine_rows(frame, alpha=alpha)),
         judges.section(judge_rows(frame, alpha=alpha), beside_rows(frame), name_methods=several),
+        judge_run.section(context.judging, alpha=alpha),
         raters.section(rater_rows(frame, alpha=alpha)),
         position.section(places, order_rows(frame, alpha=alpha), name_methods=several),
         length.section(length_rows(frame, alpha=alpha), name_methods=several),

@@ -15,9 +15,23 @@ from pydantic import (
     model_validator,
 )
 
-from guard_eval.annotation_settings import Annotation, CriterionName, Table
-from guard_eval.rubric import CRITERIA
+from guard_eval.annotation_settings import Annotation, Table
+from guard_eval.judge_settings import Judge, named
 from guard_eval.strategies import ContrastiveDecoding, parse, signature
+
+__all__ = [
+    "Analysis",
+    "Annotation",
+    "Generation",
+    "Judge",
+    "Metrics",
+    "Model",
+    "Pairs",
+    "Prompts",
+    "Settings",
+    "explain",
+    "needs_amateur",
+]
 
 
 def _canonical(text: str) -> str:
@@ -165,19 +179,6 @@ class Pairs(Table):
         return self
 
 
-class Judge(Table):
-    """A language model as a rater, at any server that speaks OpenAI's chat completions."""
-
-    model: str = Field(min_length=1)
-    base_url: str | None = None
-    criteria: list[CriterionName] = Field(default=list(CRITERIA), min_length=1)
-    orders: Literal["both", "one"] = "both"
-    max_output_tokens: int = Field(default=512, ge=64)
-    concurrency: int = Field(default=8, ge=1, le=512)
-    usd_per_million_input_tokens: float | None = Field(default=None, ge=0)
-    usd_per_million_output_tokens: float | None = Field(default=None, ge=0)
-
-
 class Analysis(Table):
     """How the verdicts will be tested, declared before there are any.
 
@@ -214,7 +215,7 @@ class Settings(Table):
     metrics: Metrics = Metrics()
     pairs: Pairs
     annotation: Annotation = Annotation()
-    judge: list[Judge] = Field(default=[])
+    judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
     analysis: Analysis = Analysis()
 
     def amateur_of(self, strategy: str) -> str | None:
@@ -242,10 +243,6 @@ class Settings(Table):
                     f"{key} names {name}, which generation.strategies does not; add it there, or "
                     f"compare one of: {', '.join(self.generation.strategies)}"
                 )
-        models = [judge.model for judge in self.judge]
-        repeated = sorted({model for model in models if models.count(model) > 1})
-        if repeated:
-            raise ValueError(f"[[judge]] names {', '.join(repeated)} twice; each judge is one rater")
         return self
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.judge_settings import as_hashed
 from guard_eval.settings import Settings, explain
 from guard_eval.store import Plan
 
@@ -99,6 +100,7 @@ class Study:
         settings["metrics"].setdefault("coherence_model", None)  # which was the default once
         if settings["generation"]["batch_size"] == "auto":
             settings["generation"]["batch_size"] = _BATCH_SIZE_ONCE
+        settings["judge"] = [as_hashed(judge) for judge in settings["judge"]]
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -1,105 +1,70 @@
-"""The connection to a server of chat completions: raw bytes in, our own retries, no secret out.
+"""The connection to a server: one request out, its raw bytes back, no retry, no secret out.
 
-The SDK's retries are off: they repeat exhausted quotas and say nothing of what they paid. Whatever can be
-mended only by the user ends the run at once, in one sentence.
+The SDK's own retries are off: they repeat exhausted quotas and say nothing of what they paid. Bodies go out
+and come back as bytes, so that what is journalled is what was received, and no answer is lost because the
+SDK cannot parse it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import hashlib
+import itertools
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError
 from guard_eval.settings import Judge
+from judge.backend import Reply, Trouble
 from judge.endpoint import api_key, server
-from judge.parsing import Problem, excerpt, read_error
-from judge.prompt import OUTPUTS, Output
-from judge.refusals import OutputRefused, Refusals, Trouble, is_page, redact
+from judge.parsing import excerpt, read_error
+from judge.refusals import Look, Refusals, is_page, redact
 
 try:
+    import httpx2
     import openai
 except ImportError:
     raise MissingExtraError("judge", "openai") from None
 
+TIMEOUT = 120.0
+"""Seconds until a request without answer is given up."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Retry:
-    """When to ask again after an answer that never came.
+_SHARE = 16
+"""Requests under way that share a pool of connections: for each one, a pool looks at all it has."""
 
-    Attributes:
-        attempts: Requests per question at most.
-        first: Attempts before a server that has never answered counts as unreachable.
-        base: Seconds of the first wait; each further one is twice as long.
-        longest: Seconds of the longest wait of our own.
-        longest_asked: Seconds of the longest wait a server may ask for; for more, the run ends.
-        timeout: Seconds until a request without answer is given up.
-    """
+_MOST = 64
+"""More requests than these share the same few pools, since making one takes time."""
 
-    attempts: int = 6
-    first: int = 3
-    base: float = 0.5
-    longest: float = 30.0
-    longest_asked: float = 120.0
-    timeout: float = 120.0
+_JSON = {"Content-Type": "application/json"}
 
+_TALKATIVE = ("openai", "httpcore2", "httpx2")
+"""Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
-    """An HTTP success as it came; `seconds` is the wall time of its request alone."""
-
-    status: int
-    body: bytes
-    request_id: str | None
-    seconds: float
-    at: datetime
-
-
-class Stopped(Exception):  # noqa: N818 (an event, no error)
-    """The run is ending: the question stays open and nothing was received for it."""
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
 class Client:
-    """Asks one judge's server; an asynchronous context manager.
+    """Sends to one judge's server; an asynchronous context manager.
 
     Attributes:
         url: The server.
-        output: How the answer's form is asked for; it falls back where the server refuses.
-        requests: HTTP requests sent so far.
-        retries: Those of them that repeated another.
-        notices: What the user should be told, in order.
     """
 
     def __init__(
-        self, judge: Judge, *, seed: int, retry: Retry | None = None, environ: Mapping[str, str] | None = None
+        self, judge: Judge, *, environ: Mapping[str, str] | None = None, timeout: float = TIMEOUT
     ) -> None:
         self.url = server(judge, environ)
-        self.output: Output = OUTPUTS[0]
-        self.requests = 0
-        self.retries = 0
-        self.notices: list[str] = []
         self._model = judge.model
-        self._seed = seed
-        self._retry = retry or Retry()
         self._key = api_key(self.url, environ)
-        self._reached = False
-        self._open_at = 0.0
-        self._stopping = asyncio.Event()
         self._refusals = Refusals(model=judge.model, url=self.url, key=self._key)
-        for name in (
-            "openai",
-            "httpcore2",
-        ):  # at DEBUG they log headers, and a server may echo the key in one
+        for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
-        self._sdk = openai.AsyncOpenAI(
-            api_key=self._key, base_url=self.url, max_retries=0, timeout=self._retry.timeout
-        )
+        self._sdks = [
+            openai.AsyncOpenAI(api_key=self._key, base_url=self.url, max_retries=0, timeout=timeout)
+            for _ in range(-(-min(judge.concurrency, _MOST) // _SHARE))
+        ]
+        self._turns = itertools.cycle(self._sdks)
 
     def __repr__(self) -> str:
         """Name model and server, and nothing else."""
@@ -109,97 +74,63 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._sdk.close()
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for sdk in self._sdks:
+            await sdk.close()
 
     @property
-    def stopping(self) -> bool:
-        """Return whether `stop` was called."""
-        return self._stopping.is_set()
+    def sdk(self) -> openai.AsyncOpenAI:
+        """Return OpenAI's client, for what is no single request; give its errors to `explain`."""
+        return self._sdks[0]
 
-    def stop(self) -> None:
-        """Send no further request; those under way are received."""
-        self._stopping.set()
-
-    async def send(self, body: dict[str, Any], *, key: str) -> Reply | Problem:
-        """Send `body` until an answer comes, or return why none will.
+    async def post(self, path: str, body: bytes, *, look: Look | None = None) -> Reply | Trouble:
+        """Send `body` once and return what came.
 
         Args:
-            body: The request, made with the present `output`.
-            key: Its key; the waits between attempts are drawn from it and the study's seed.
+            path: Below the server's address, such as `/chat/completions`.
+            body: JSON in UTF-8.
+            look: What is told of a refusal before anything else is made of it, and may raise.
 
         Raises:
             StudyError: Only the user can mend it: a wrong key, an unknown model, an exhausted quota, a wrong
                 address.
-            OutputRefused: The server does not know this way of asking for JSON; see `fall_back`.
-            Stopped: `stop` was called before an answer came.
         """
-        output = self.output
-        attempt = 0
-        while True:
-            attempt += 1
-            await self._wait(self._open_at - time.monotonic())
-            self.requests += 1
-            self.retries += attempt > 1
-            outcome = await self._once(body, output)
-            if isinstance(outcome, Reply):
-                return outcome
-            if not self._reached and attempt >= self._retry.first:
-                self._refusals.unreachable(outcome.problem.detail)
-            if not outcome.again or attempt >= self._retry.attempts:
-                return outcome.problem
-            await self._pause(outcome, key, attempt)
-
-    async def _once(self, body: dict[str, Any], output: Output) -> Reply | Trouble:
         started = time.monotonic()
         try:
-            answer = await self._sdk.chat.completions.with_raw_response.create(**body)
-        except openai.APIStatusError as error:
-            refused = error
-        except openai.APIConnectionError as error:  # its cause may quote what was sent: its name must do
-            return self._refusals.lost(type(error.__cause__ or error).__name__)
-        else:
-            self._reached = True
-            content = answer.http_response.content
-            if is_page(answer.headers.get("content-type", ""), content):
-                self._refusals.page()
-            if (said := read_error(content)) is not None:  # routers pass on another server's error so
-                return self._refusals.status(said.status, answer.headers, said.error, output=output)
-            return Reply(
-                status=answer.status_code,
-                body=redact(content, self._key),
-                request_id=answer.request_id and excerpt(redact(answer.request_id, self._key)),
-                seconds=time.monotonic() - started,
-                at=datetime.now(UTC),
+            answer = await next(self._turns).post(
+                path, cast_to=httpx2.Response, content=body, options={"headers": _JSON}
             )
-        self._reached = True
-        return self._refusals.status(
-            refused.status_code, refused.response.headers, refused.body, output=output
+        except openai.APIError as error:
+            failed = error
+        else:
+            return self._read(answer, time.monotonic() - started, look)
+        return self.explain(failed, look=look)  # outside, so that the user's error quotes no other
+
+    def _read(self, answer: httpx2.Response, seconds: float, look: Look | None) -> Reply | Trouble:
+        content = answer.content
+        if is_page(answer.headers.get("content-type", ""), content):
+            self._refusals.page()
+        if (said := read_error(content)) is not None:  # routers pass on another server's error so
+            return self._refusals.status(said.status, answer.headers, said.error, look=look)
+        name = answer.headers.get("x-request-id")
+        return Reply(
+            status=answer.status_code,
+            body=redact(content, self._key),
+            request_id=name and excerpt(redact(name, self._key)),
+            seconds=seconds,
+            at=datetime.now(UTC),
+            headers=answer.headers,
         )
 
-    async def _pause(self, trouble: Trouble, key: str, attempt: int) -> None:
-        asked = trouble.wait or 0.0
-        if asked > self._retry.longest_asked:
-            self._refusals.long_wait(asked)
-        if asked:  # a server's limit holds for every question, not for this one alone
-            self._open_at = max(self._open_at, time.monotonic() + asked)
-        own = min(self._retry.longest, self._retry.base * 2 ** (attempt - 1)) * self._jitter(key, attempt)
-        await self._wait(max(asked, own))
-
-    def _jitter(self, key: str, attempt: int) -> float:
-        digest = hashlib.sha256(f"{self._seed}:{key}:{attempt}".encode()).digest()
-        return 0.5 + int.from_bytes(digest[:4]) / 2**33  # in [0.5, 1)
-
-    async def _wait(self, seconds: float) -> None:
-        if seconds > 0 and not self._stopping.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), seconds)
-        if self._stopping.is_set():
-            raise Stopped
-
-    def fall_back(self, refused: OutputRefused) -> None:
-        """Ask in a simpler way from now on, and say so once."""
-        if refused.output != self.output:
-            return  # another question met the same and has fallen back already
-        self.output = OUTPUTS[OUTPUTS.index(self.output) + 1]
-        simpler = "in JSON mode" if self.output == "json_object" else "for JSON by the prompt alone"
-        self.notices.append(f"the server refuses {refused.output} ({refused.detail}); asking {simpler}")
+    def explain(self, error: openai.APIError, *, look: Look | None = None) -> Trouble:
+        """Return what an error of the SDK means; raises as `post` does."""
+        if isinstance(error, openai.APIStatusError):
+            answer: Any = error.response
+            if is_page(answer.headers.get("content-type", ""), answer.content) and error.status_code < 500:
+                self._refusals.page()
+            return self._refusals.status(error.status_code, answer.headers, error.body, look=look)
+        cause = error.__cause__ or error  # it may quote what was sent: its name must do
+        return self._refusals.lost(type(cause).__name__, sent=not isinstance(cause, _NOT_SENT))

@@ -1,64 +1,50 @@
-"""What judging will cost before it is paid, and whether the judge's model will still be there.
-
-Prices and shutdown dates lie in `prices.json`; a price in study.toml goes before them.
-"""
+"""What judging will take and cost before any of it is sent."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from functools import cache
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
-from guard_eval.records import BlindPair
-from guard_eval.settings import Judge
+from guard_eval.judge_settings import Judge, reasons
+from guard_eval.store import Showing, Spend
+from judge.asking import Asking
 from judge.parsing import ASK_AGAIN
-from judge.prompt import canonical, keys, request
+from judge.prices import KEYS, OWN, Price, price
+from judge.prompt import request
+from judge.tokens import Message, TokenCounter
+
+__all__ = ["SAMPLES", "Estimate", "Price", "estimate", "price"]
 
 SAMPLES = 3
 """How often one presentation is asked at most, when an answer came that no verdict can be read from."""
 
-WARN_DAYS = 90
-"""How long before a model's shutdown the judge begins to warn."""
-
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_CRITERION = 8
 _TOKENS_OF_BRACES = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Price:
-    """US dollars per million tokens, and where the figures are from."""
-
-    input: float
-    output: float
-    source: str
-
-    def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """Return what so many tokens cost, in US dollars.
-
-        >>> Price(input=2.5, output=10.0, source="").usd(1_000_000, 100_000)
-        3.5
-        """
-        return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
+_REASONING_TOKENS = 1000
+_PART = 500
+_LOOKED_AT = 50  # in every shape; if no answer is found there, the server is asked in the first one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """What is left to ask, and what that may cost; both costs are None where the model's price is unknown.
+    """What is left to ask, and what that may cost; costs are None where the model's price is unknown.
 
     Attributes:
         requests: Requests to be paid if every answer can be read.
         reused: Presentations that cost nothing: the journal has their answer, or another request brings the
             same.
-        input_tokens: Upper bound of the prompts' tokens: the UTF-8 bytes of the requests. A byte-level
-            tokeniser never makes more tokens than bytes; of English it makes about a quarter.
+        input_tokens: The prompts' tokens if `exact`, else an upper bound: the UTF-8 bytes of the requests. A
+            byte-level tokeniser never makes more tokens than bytes; of English it makes about a quarter.
+        exact: Whether they were counted with the model's own tokenizer.
         output_tokens: Upper bound of one answer each: `max_output_tokens`.
-        expected_usd: With four bytes to a token and answers of the bare JSON.
-        worst_usd: With both upper bounds and every request asked `SAMPLES` times.
+        expected_usd: With tokens as counted, or as the journal's answers had them, or else four bytes to a
+            token and answers of the bare JSON.
+        worst_usd: With `input_tokens` and `output_tokens`, and every request asked `SAMPLES` times.
+        batch_expected_usd: The expected cost in a batch.
+        batch_worst_usd: The greatest cost in a batch.
         price: The price these costs are made with.
         notes: What to know of them, a sentence each.
     """
@@ -66,110 +52,167 @@ class Estimate:
     requests: int
     reused: int
     input_tokens: int
+    exact: bool
     output_tokens: int
     expected_usd: float | None
     worst_usd: float | None
+    batch_expected_usd: float | None
+    batch_worst_usd: float | None
     price: Price | None
     notes: tuple[str, ...]
 
 
-def price(judge: Judge) -> Price | None:
-    """Return the price of the judge's tokens: study.toml's own, else the table's, else None."""
-    own = (judge.usd_per_million_input_tokens, judge.usd_per_million_output_tokens)
-    listed = _table()["usd_per_million_tokens"].get(judge.model) if _at_openai(judge) else None
-    source = "study.toml"
-    if listed is not None and None in own:
-        source = f"list of {_table()['as_of']}"
-    input_usd = own[0] if own[0] is not None or listed is None else listed["input"]
-    output_usd = own[1] if own[1] is not None or listed is None else listed["output"]
-    if input_usd is None or output_usd is None:
-        return None
-    return Price(input=input_usd, output=output_usd, source=source)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Left:
+    """What has to be paid: its requests' bytes, and their tokens where these could be counted."""
+
+    requests: int
+    size: int
+    tokens: int | None
 
 
 def estimate(
-    judge: Judge, blinds: Sequence[BlindPair], *, seed: int, answered: Container[str] = ()
+    judge: Judge,
+    left: Sequence[Showing],
+    *,
+    seed: int,
+    answered: Collection[str] = (),
+    known: Price | None = None,
+    so_far: Spend | None = None,
+    counter: TokenCounter | None = None,
 ) -> Estimate:
-    """Return what it takes to judge `blinds`, one request each.
+    """Return what it takes to judge what is left, one request each.
 
     Args:
         judge: The study's settings for this judge.
-        blinds: What is left to be shown, once for each order.
+        left: What is left to be shown, once for each order and sample.
         seed: The study's seed.
         answered: Keys of requests whose answers are in the journal.
+        known: The price; None for the one that `price` finds.
+        so_far: What the judge's answers have taken so far, if there are any.
+        counter: Counts the model's tokens, where its tokenizer is at hand.
     """
-    sizes: dict[str, int] = {}
-    for blind in blinds:
-        names = keys(judge, blind, seed)
-        if not any(name in answered for name in names.values()):
-            sizes[names["json_schema"]] = len(canonical(request(judge, blind, seed)))
-    paid = list(sizes.values())
-    input_tokens = sum(paid)
-    output_tokens = len(paid) * judge.max_output_tokens
-    likely = len(paid) * (_TOKENS_PER_CRITERION * len(judge.criteria) + _TOKENS_OF_BRACES)
-    known = price(judge)
+    known = known or price(judge)
+    paid = _paid(judge, left, seed=seed, answered=answered, counter=counter)
+    input_tokens = paid.size if paid.tokens is None else paid.tokens
+    output_tokens = paid.requests * judge.max_output_tokens
+    likely = _likely(judge, paid, so_far)
+    worst = (SAMPLES * input_tokens, SAMPLES * output_tokens)
+    batch = None if known is None else known.in_batch()
     return Estimate(
-        requests=len(paid),
-        reused=len(blinds) - len(paid),
+        requests=paid.requests,
+        reused=len(left) - paid.requests,
         input_tokens=input_tokens,
+        exact=paid.tokens is not None,
         output_tokens=output_tokens,
-        expected_usd=None if known is None else known.usd(-(-input_tokens // _BYTES_PER_TOKEN), likely),
-        worst_usd=None if known is None else known.usd(SAMPLES * input_tokens, SAMPLES * output_tokens),
+        expected_usd=None if known is None else known.usd(*likely),
+        worst_usd=None if known is None else known.usd(*worst),
+        batch_expected_usd=None if batch is None else batch.usd(*likely),
+        batch_worst_usd=None if batch is None else batch.usd(*worst),
         price=known,
-        notes=_notes(judge, known),
+        notes=_notes(judge, known, exact=paid.tokens is not None, so_far=so_far),
     )
 
 
-def _notes(judge: Judge, known: Price | None) -> tuple[str, ...]:
-    own = "usd_per_million_input_tokens and usd_per_million_output_tokens"
-    unknown = f"the price of {judge.model!r} is unknown, and so is the cost: set {own} in study.toml"
-    worst = (
-        "the worst case counts each UTF-8 byte of the requests as a token, max_output_tokens for every "
-        f"answer, and {SAMPLES} times each request, for answers that are {', '.join(sorted(ASK_AGAIN))}; not "
-        "in it are requests whose answer is lost on its way, which a server may charge"
-    )
-    dated = (
-        f"prices are those of {_table()['as_of']} and may have changed; {own} in study.toml go before them"
-    )
-    if known is None:
-        return (unknown,)
-    return (worst,) if known.source == "study.toml" else (worst, dated)
+def _paid(
+    judge: Judge,
+    left: Sequence[Showing],
+    *,
+    seed: int,
+    answered: Collection[str],
+    counter: TokenCounter | None,
+) -> _Left:
+    """Return what of `left` no answer in the journal covers; equal requests are paid once."""
+    asking = Asking(judge, seed=seed)
+    sizes: dict[str, int] = {}
+    paid = []
+    elsewhere = 0
+    for number, each in enumerate(left):
+        sample = each.sample * SAMPLES
+        question = asking.question(each.blind, sample=sample)
+        if question.key in sizes or question.key in answered:
+            continue
+        if answered and (elsewhere or number < _LOOKED_AT):
+            others = asking.others(each.blind, sample=sample)
+            if any(other.key in answered for other in others):
+                elsewhere += 1
+                continue
+        sizes[question.key] = len(question.body)
+        paid.append(each)
+    tokens = None if counter is None else _counted(counter, (_messages(judge, one, seed) for one in paid))
+    return _Left(requests=len(paid), size=sum(sizes.values()), tokens=tokens)
 
 
-def warnings(judge: Judge, *, today: date | None = None) -> tuple[str, ...]:
-    """Return what is wrong with the judge's model: switched off, soon to be, or a name whose model changes.
+def _counted(counter: TokenCounter, prompts: Iterator[list[Message]]) -> int | None:
+    total = 0
+    while part := list(islice(prompts, _PART)):
+        counts = counter.count(part)
+        if counts is None:
+            return None
+        total += sum(counts)
+    return total
 
-    Only OpenAI's own models are known; a judge at another server has no warnings.
-    """
-    if not _at_openai(judge):
-        return ()
-    said = []
-    end = shutdown(judge.model)
-    days = (end - (today or datetime.now(UTC).date())).days if end else WARN_DAYS + 1
-    if days <= 0:
-        said.append(f"OpenAI announced that {judge.model} is switched off since {end}; name another model")
-    elif days <= WARN_DAYS:
-        said.append(
-            f"OpenAI announced that {judge.model} is switched off on {end}, in {days} "
-            f"day{'s' if days > 1 else ''}; finish before, or name another model"
+
+def _messages(judge: Judge, showing: Showing, seed: int) -> list[Message]:
+    body: dict[str, Any] = request(judge, showing.blind, seed, sample=showing.sample * SAMPLES)
+    messages: list[Message] = body["messages"] if "messages" in body else body["input"]
+    return messages
+
+
+def _likely(judge: Judge, paid: _Left, so_far: Spend | None) -> tuple[int, int]:
+    """Return how many tokens the requests and their answers probably have."""
+    seen = _metered(so_far)
+    if so_far is not None and seen:
+        taken = -(-paid.requests * so_far.input_tokens // seen)
+        made = -(-paid.requests * so_far.output_tokens // seen)
+    else:
+        taken = -(-paid.size // _BYTES_PER_TOKEN)
+        made = paid.requests * (
+            _TOKENS_PER_CRITERION * len(judge.criteria)
+            + _TOKENS_OF_BRACES
+            + (_REASONING_TOKENS if reasons(judge.model) else 0)
         )
-    snapshot = _table()["snapshots"].get(judge.model)
-    if snapshot:
-        said.append(f"{judge.model} may change its model under that name; pin a snapshot, such as {snapshot}")
-    return tuple(said)
+    most = paid.requests * judge.max_output_tokens
+    return taken if paid.tokens is None else paid.tokens, min(made, most)
 
 
-def shutdown(model: str) -> date | None:
-    """Return the day on which OpenAI announced to switch `model` off, where it is known."""
-    return next(
-        (date.fromisoformat(day) for day, names in _table()["shutdown"].items() if model in names), None
+def _metered(so_far: Spend | None) -> int:
+    return 0 if so_far is None else so_far.answers - so_far.unmetered
+
+
+def _notes(judge: Judge, known: Price | None, *, exact: bool, so_far: Spend | None) -> tuple[str, ...]:
+    if known is None:
+        unknown = (
+            f"the price of {judge.model!r} is unknown, and so is the cost: set {KEYS} in study.toml, or "
+            "name the model in a prices.toml beside it"
+        )
+        return (unknown,)
+    if known.assumed:
+        return (f"nothing is reckoned for this judge: {known.source}; if it costs money, set {KEYS}",)
+    seen = _metered(so_far)
+    if seen:
+        basis = f"the expected cost follows the {seen:,} answers so far"
+    elif reasons(judge.model):
+        basis = (
+            f"how long {judge.model} reasons is not known: the expected cost guesses {_REASONING_TOKENS:,} "
+            "tokens an answer; after the first answers it follows them"
+        )
+    else:
+        basis = "the expected cost takes four bytes for a token, and answers of the bare JSON"
+    counted = (
+        "the prompts' tokens as the model's tokenizer has them"
+        if exact
+        else "each UTF-8 byte of the requests as a token"
     )
+    worst = (
+        f"the worst case counts {counted}, max_output_tokens for every answer, and {SAMPLES} times each "
+        f"request, for answers that are {_or(sorted(ASK_AGAIN))}; not in it are requests whose answer is "
+        "lost on its way, which a server may charge"
+    )
+    dated = f"prices change: look them up before a large run, and set {KEYS} in study.toml where they differ"
+    return (basis, worst) if known.source == OWN else (basis, worst, dated)
 
 
-def _at_openai(judge: Judge) -> bool:
-    return judge.base_url is None or judge.base_url.startswith("https://api.openai.com/")
-
-
-@cache
-def _table() -> Any:  # noqa: ANN401 (what prices.json says)
-    return json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))
+def _or(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from judge.cost import Price
 from judge.parsing import ProblemKind, Usage
+from judge.prices import Price
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +25,8 @@ class Ledger:
         unmetered: Answers whose tokens the server did not state; they are missing from tokens and cost.
         cost_usd: US dollars for these tokens; None where the price is unknown.
         notices: What the user should be told.
+        cached_tokens: Those of `input_tokens` that came from the server's cache.
+        reasoning_tokens: Those of `output_tokens` that nobody sees.
     """
 
     requests: int
@@ -36,18 +39,31 @@ class Ledger:
     unmetered: int
     cost_usd: float | None
     notices: tuple[str, ...]
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """Where a run is: so many of `total` presentations have a verdict or have failed."""
+    """Where a run is: so many of `total` presentations have a verdict or have failed.
+
+    Attributes:
+        total: Presentations that were left when it began.
+        verdicts: Those that have a verdict by now.
+        failed: Those that have failed.
+        cost_usd: What this run has cost; None where the price is unknown.
+        notice: What the user should be told now.
+        failures: The failed ones by kind.
+        requests: Requests sent.
+    """
 
     total: int
     verdicts: int
     failed: int
     cost_usd: float | None
     notice: str | None = None
-    """What the user should be told now."""
+    failures: Mapping[ProblemKind, int] = field(default_factory=dict)
+    requests: int = 0
 
 
 @dataclass(kw_only=True)
@@ -59,7 +75,9 @@ class Tally:
     verdicts: int = 0
     failures: Counter[ProblemKind] = field(default_factory=Counter)
     input_tokens: int = 0
+    cached_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
     unmetered: int = 0
 
     @property
@@ -67,13 +85,15 @@ class Tally:
         """Return what the tokens counted so far cost."""
         if self.price is None:
             return None
-        return self.price.usd(self.input_tokens, self.output_tokens)
+        return self.price.usd(self.input_tokens, self.output_tokens, cached=self.cached_tokens)
 
     def count(self, usage: Usage) -> None:
         """Add one paid answer."""
         self.unmetered += usage.input_tokens is None or usage.output_tokens is None
         self.input_tokens += usage.input_tokens or 0
+        self.cached_tokens += usage.cached_tokens or 0
         self.output_tokens += usage.output_tokens or 0
+        self.reasoning_tokens += usage.reasoning_tokens or 0
 
     def close(self, *, requests: int, retries: int, notices: tuple[str, ...]) -> Ledger:
         """Return the ledger."""
@@ -84,7 +104,9 @@ class Tally:
             verdicts=self.verdicts,
             failures=dict(sorted(self.failures.items())),
             input_tokens=self.input_tokens,
+            cached_tokens=self.cached_tokens,
             output_tokens=self.output_tokens,
+            reasoning_tokens=self.reasoning_tokens,
             unmetered=self.unmetered,
             cost_usd=self.cost_usd,
             notices=notices,

@@ -1,4 +1,4 @@
-"""In which orders a judge sees each pair: each order is a slot of the judge's own pool."""
+"""Under which name a judge rates, and how it sees each pair: each order and sample is a slot of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from datetime import timedelta
 from guard_eval.settings import Judge
 from guard_eval.store import Plan
 
+LEASE = timedelta(minutes=1)
+"""How long what a run has claimed stays its own after it was last heard of."""
 
-def judge_plan(judge: Judge, *, seed: int, lease: timedelta) -> Plan:
-    """Return how pairs are handed to `judge`: both orders are two showings, one order is one."""
-    return Plan(seed=seed, slots=2 if judge.orders == "both" else 1, lease=lease)
+
+def rater_name(judge: Judge) -> str:
+    """Return the name of the judge as a rater: its own, or else its model's."""
+    return judge.name or judge.model
+
+
+def judge_plan(judge: Judge, *, seed: int, lease: timedelta = LEASE) -> Plan:
+    """Return how pairs are shown to `judge`.
+
+    Slot 2k is the k-th sample of one order, slot 2k + 1 that of the other; a judge of one order sees every
+    other slot.
+    """
+    return Plan(seed=seed, slots=2 * judge.samples, lease=lease, one_order=judge.orders == "one")

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NoReturn, TypeVar
 
 from guard_eval.errors import StudyError
+from judge.backend import Trouble
 from judge.endpoint import KEYLESS
 from judge.parsing import Problem, ProblemKind, excerpt
-from judge.prompt import Output
 
 Text = TypeVar("Text", str, bytes)
 
@@ -27,35 +27,29 @@ _TOO_LONG = {"context_length_exceeded", "string_above_max_length"}
 _SAYS_TOO_LONG = re.compile(
     r"maximum context length|context.{0,20}(?:exceed|too long|window)|too many tokens", re.IGNORECASE
 )
-_SAYS_OUTPUT = re.compile(
-    r"response_format|json_schema|json_object|json mode|structured.?output|guided.?decoding", re.IGNORECASE
-)
 _AGAIN = {408, 409, 425, 429}
-_MALFORMED = {400, 415, 422}
-
-
-class OutputRefused(Exception):  # noqa: N818 (handled by falling back, never shown)
-    """The server does not take this `response_format`."""
-
-    def __init__(self, output: Output, detail: str) -> None:
-        super().__init__(detail)
-        self.output: Output = output
-        self.detail = detail
+_GATEWAY = {502, 504, 520, 521, 522, 523, 524}  # what is behind it may have done the work
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
-    """A request without an answer.
+class Refusal:
+    """What a server says of a request that it does not take.
 
     Attributes:
-        problem: What it counts as, if it stays so.
-        again: Whether to ask again.
-        wait: Seconds the server asks to wait, where it does.
+        status: The HTTP status.
+        param: Which parameter it names, where it does.
+        said: What it says; for reading, not for showing.
+        detail: The same for the user's eyes: one printable line without the key.
     """
 
-    problem: Problem
-    again: bool
-    wait: float | None = None
+    status: int
+    param: str | None
+    said: str
+    detail: str
+
+
+Look = Callable[[Refusal], None]
+"""Looks at a refusal that may be of the request's shape, and raises if it is."""
 
 
 def redact(text: Text, key: str) -> Text:
@@ -107,18 +101,19 @@ class Refusals:
         """Leave out the key."""
         return f"Refusals({self.model!r} at {self.url!r})"
 
-    def status(self, status: int, headers: Mapping[str, str], error: object, *, output: Output) -> Trouble:
+    def status(
+        self, status: int, headers: Mapping[str, str], error: object, *, look: Look | None = None
+    ) -> Trouble:
         """Explain an HTTP status that is no success.
 
         Args:
             status: The HTTP status.
             headers: The answer's headers; names in lower case are looked up.
             error: What the body's `error` holds, or the body itself.
-            output: How the answer's form was asked for.
+            look: What is told of a refusal that may be of the request's shape, and may raise.
 
         Raises:
             StudyError: Only the user can mend it.
-            OutputRefused: The way of asking for JSON is not known there.
         """
         named = error if isinstance(error, dict) else {}
         codes = {str(named.get(name)) for name in ("code", "type")} & (_QUOTA | _FILTERED | _TOO_LONG)
@@ -129,20 +124,29 @@ class Refusals:
                 f"the account at {self.url} has no credit left (HTTP {status}); add credit there and run "
                 "again: nothing that was answered is paid twice"
             )
+        if look is not None and (400 <= status < 500 or status == 501) and status not in {401, 403, *_AGAIN}:
+            param = named.get("param")
+            look(
+                Refusal(
+                    status=status,
+                    param=param if isinstance(param, str) else None,
+                    said=redact(str(said), self.key),
+                    detail=detail,
+                )
+            )
         self._fatal(status)
         if status in _AGAIN or status >= 500:
             kind: ProblemKind = "rate_limited" if status == 429 else "server_error"
-            return Trouble(problem=Problem(kind=kind, detail=detail), again=True, wait=retry_after(headers))
+            return Trouble(
+                problem=Problem(kind=kind, detail=detail),
+                billed="perhaps" if status in _GATEWAY else "no",
+                wait=retry_after(headers),
+                headers=headers,
+            )
         if codes & _FILTERED:
             return _final("content_filter", detail)
         if status == 413 or codes & _TOO_LONG or _SAYS_TOO_LONG.search(detail):
             return _final("too_long", detail)
-        if (
-            status in _MALFORMED
-            and output != "text"
-            and _SAYS_OUTPUT.search(f"{named.get('param')} {detail}")
-        ):
-            raise OutputRefused(output, detail)
         return _final("rejected", detail)
 
     def _fatal(self, status: int) -> None:
@@ -163,16 +167,16 @@ class Refusals:
                 f"{status}); mend model or base_url in study.toml"
             )
 
-    def lost(self, cause: str) -> Trouble:
-        """Explain a request without any whole answer; `cause` is the name of what happened."""
-        return Trouble(
-            problem=Problem(kind="transport", detail=f"no answer from {self.url}: {cause}"), again=True
-        )
+    def lost(self, cause: str, *, sent: bool) -> Trouble:
+        """Explain a request without any whole answer.
 
-    def unreachable(self, detail: str) -> NoReturn:
-        """Raise for a server that has never answered."""
-        raise StudyError(
-            f"{detail}; check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
+        Args:
+            cause: The name of what happened.
+            sent: Whether the server may have got the request.
+        """
+        return Trouble(
+            problem=Problem(kind="transport", detail=f"no answer from {self.url}: {cause}"),
+            billed="perhaps" if sent else "no",
         )
 
     def page(self) -> NoReturn:
@@ -180,13 +184,6 @@ class Refusals:
         raise StudyError(
             f"{self.url} answers with a web page, not with chat completions; check base_url in study.toml or "
             "OPENAI_BASE_URL: it usually ends in /v1"
-        )
-
-    def long_wait(self, seconds: float) -> NoReturn:
-        """Raise for a server that asks to come back much later."""
-        raise StudyError(
-            f"{self.url} asks to wait {seconds:.0f} seconds before the next request; run again then: nothing "
-            "that was answered is paid twice"
         )
 
 
@@ -200,4 +197,4 @@ def is_page(content_type: str, body: bytes) -> bool:
 
 
 def _final(kind: ProblemKind, detail: str) -> Trouble:
-    return Trouble(problem=Problem(kind=kind, detail=detail), again=False)
+    return Trouble(problem=Problem(kind=kind, detail=detail))

@@ -135,9 +135,70 @@ def test_each_mistake_has_its_remedy(study, change, says):
         study(GOOD.replace(*change))
 
 
-def test_two_tables_for_one_judge(study):
-    with pytest.raises(StudyError, match="names m twice"):
-        study(GOOD + '[[judge]]\nmodel = "m"\n[[judge]]\nmodel = "m"\n')
+JUDGES = """
+[[judge]]
+model = "gpt-4o-2024-11-20"
+[[judge]]
+model = "local"
+base_url = "http://localhost:8000/v1"
+orders = "one"
+concurrency = 4
+max_output_tokens = 128
+usd_per_million_input_tokens = 1.5
+usd_per_million_output_tokens = 2
+"""
+
+
+def test_a_study_with_judges_keeps_the_hash_it_had_before_their_younger_settings(study):
+    """Printed by the version that knew only the settings of `JUDGES`, criteria and two prices."""
+    assert study(GOOD + JUDGES).hash == "2a58b7f22d129e3ba86fe1a9eca3b0bcdc2a09d699f8d2eb6e8c13c503e3ce07"
+    same = 'samples = 1\nstyle = "auto"\noutput = "auto"\nconcurrency = 64\n'
+    first, second = JUDGES.split('[[judge]]\nmodel = "local"')
+    explicit = f'{first}{same}[[judge]]\nmodel = "local"{second}'
+    assert study(GOOD + explicit).hash == study(GOOD + JUDGES).hash
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['name = "the strict one"', "samples = 2", 'style = "batch"', 'output = "text"', "temperature = 0.5",
+     'reasoning_effort = "low"', "usd_per_million_cached_tokens = 0.1", "batch_factor = 0.6",
+     "concurrency = 9", "max_output_tokens = 600"],
+)  # fmt: skip
+def test_a_judges_setting_that_is_used_counts(study, line):
+    assert (
+        study(GOOD + f'[[judge]]\nmodel = "m"\n{line}\n').hash
+        != study(GOOD + '[[judge]]\nmodel = "m"\n').hash
+    )
+
+
+def test_a_reasoning_judge_may_say_more(study):
+    judges = study(GOOD + '[[judge]]\nmodel = "gpt-5.4"\n[[judge]]\nmodel = "gpt-4o"\n').settings.judge
+    assert [judge.max_output_tokens for judge in judges] == [8192, 512]
+
+
+def test_a_panel_of_one_model_has_names(study):
+    panel = GOOD + "".join(f'[[judge]]\nmodel = "m"\n{more}\n' for more in ("", "samples = 2", 'name = "x"'))
+    assert [judge.name for judge in study(panel).settings.judge] == [None, "m#2", "x"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        (("", ""), "[[judge]] names m twice, with the same settings; remove one"),
+        (('name = "x"', 'name = "x"\nsamples = 2'), "two judges are called x"),
+        (('name = "m#2"', "samples = 2"), "two judges are called m#2"),
+        (("samples = 3\ntemperature = 0",), "pays for the same answer again; remove one"),
+        (('criteria = ["fluency", "fluency"]',), "names fluency twice"),
+        (('name = " "',), "printable characters"),
+        (('style = "chatty"',), "judge[1].style: 'chatty': input should be"),
+        (("usd_per_million_input_tokens = inf",), "input should be a finite number"),
+        (("usd_per_milion_input_tokens = 1",), "did you mean 'usd_per_million_input_tokens'?"),
+        (("batch_factor = 0",), "greater than 0"),
+    ],
+)
+def test_judges_that_cannot_be(study, tables, says):
+    with pytest.raises(StudyError, match=re.escape(says)):
+        study(GOOD + "".join(f'[[judge]]\nmodel = "m"\n{more}\n' for more in tables))
 
 
 def test_no_folder_and_no_study(tmp_path):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from analysis.columns import full_table
+from analysis.core.intervals import wilson
 from analysis.judge_run import (
     CalibrationRow,
     Checked,
@@ -19,8 +20,15 @@ from analysis.judge_run import (
 )
 from analysis.render import Table
 from analysis.section import Section
+from analysis.sections.judge_run_columns import (
+    CALIBRATION_COLUMNS,
+    CHECKED_COLUMNS,
+    FAILED_COLUMNS,
+    SEEN_COLUMNS,
+    SPENT_COLUMNS,
+)
 from analysis.words import and_list, limits, percent, plural, title
-from guard_eval.escaping import NOTHING, Cell
+from guard_eval.escaping import NOTHING
 
 FAILURES: dict[str, str] = {
     "refusal": "the model declined",
@@ -38,81 +46,33 @@ FAILURES: dict[str, str] = {
 }
 
 LEDGER_NOTE = (
-    "Over all runs, calibration included. Cached tokens are among the prompt's, reasoning among the answers'. Set "
-    "aside: for requests whose answer never came, which a server may have charged, and for those under way."
+    "Over all runs, calibration included. Cached tokens are among the prompt's, reasoning among the "
+    "answers'. Set aside: for requests whose answer never came, which a server may have charged, and for "
+    "those under way."
 )
 FAILURES_NOTE = (
-    "A failure is no verdict and no tie: the pair lacks this judge's word, in one order or both. They are asked "
-    "again when the judge is run again."
+    "A failure is no verdict and no tie: the pair lacks this judge's word, in one order or both. What got "
+    "no answer is asked again when the judge is run again; an answer that is no verdict is kept as it is."
 )
 SEEN_NOTE = "As the server names them. Configurations: how many fingerprints it gave. Times are UTC."
 CALIBRATION_NOTE = (
-    "Share of pairs, with Wilson's interval; both orders of a pair together. Identical: a text against itself is "
-    "called similar; a judge that reads says so always. Shuffled: a text is preferred to its own words in disorder. "
-    "Swapped: the study's own pairs get the same verdict both ways round. Padded: a text made half as long again "
-    "with its own sentences and with filler is preferred to itself; what is no preference for it is a tie or a "
-    "preference for the shorter."
+    "Share of pairs, with Wilson's interval; both orders of a pair together. Identical: a text against "
+    "itself is called similar; a judge that reads says so always. Shuffled: a text is preferred to its "
+    "own words in disorder. Swapped: the study's own pairs get the same verdict both ways round. Padded: "
+    "a text made about half as long again, with its own sentences and with filler, is preferred to "
+    "itself; the rest are ties and preferences for the shorter one."
 )
+
+NOT_CALIBRATED = (
+    "No judge was calibrated: guard-eval judge STUDY --calibrate asks about pairs whose answer is known."
+)
+NO_WORRIES = "On the calibration's pairs, no judge did what a judge that reads would not do."
 
 HEADINGS: dict[CheckName, str] = {
     "identical": "Identical: similar",
     "shuffled": "Shuffled: intact one preferred",
     "swapped": "Swapped: same verdict",
     "padded": "Padded: longer one preferred",
-}
-
-SPENT_COLUMNS: dict[str, Callable[[Spent], Cell]] = {
-    "simulated": lambda _: False,
-    "judge": lambda row: row.judge,
-    "requests": lambda row: row.requests,
-    "answers": lambda row: row.answers,
-    "lost": lambda row: row.lost,
-    "under_way": lambda row: row.waiting,
-    "prompt_tokens": lambda row: row.input_tokens,
-    "cached_tokens": lambda row: row.cached_tokens,
-    "completion_tokens": lambda row: row.output_tokens,
-    "reasoning_tokens": lambda row: row.reasoning_tokens,
-    "answers_without_tokens": lambda row: row.unmetered,
-    "requests_without_price": lambda row: row.unpriced,
-    "usd": lambda row: row.usd,
-    "held_usd": lambda row: row.held_usd,
-}
-FAILED_COLUMNS: dict[str, Callable[[Failed], Cell]] = {
-    "simulated": lambda _: False,
-    "judge": lambda row: row.judge,
-    "kind": lambda row: row.kind,
-    "count": lambda row: row.count,
-}
-SEEN_COLUMNS: dict[str, Callable[[Seen], Cell]] = {
-    "simulated": lambda _: False,
-    "judge": lambda row: row.judge,
-    "model": lambda row: row.model,
-    "fingerprint": lambda row: row.fingerprint,
-    "answers": lambda row: row.answers,
-    "first": lambda row: row.first.astimezone(UTC).isoformat(),
-    "last": lambda row: row.last.astimezone(UTC).isoformat(),
-}
-CALIBRATION_COLUMNS: dict[str, Callable[[CalibrationRow], Cell]] = {
-    "simulated": lambda _: False,
-    "judge": lambda row: row.judge,
-    "check": lambda row: row.check,
-    "criterion": lambda row: row.criterion,
-    "items": lambda row: row.share.n,
-    "missing": lambda row: row.missing,
-    "hits": lambda row: row.hits,
-    "opposite": lambda row: row.opposite,
-    "share": lambda row: row.share.estimate,
-    "low": lambda row: row.share.low,
-    "high": lambda row: row.share.high,
-}
-CHECKED_COLUMNS: dict[str, Callable[[Checked], Cell]] = {
-    "simulated": lambda _: False,
-    "judge": lambda row: row.judge,
-    "check": lambda row: row.check,
-    "item": lambda row: row.item,
-    "criterion": lambda row: row.criterion,
-    "said": lambda row: " ".join(row.said),
-    "asked": lambda row: row.asked,
 }
 
 
@@ -138,7 +98,7 @@ def section(run: JudgeRun | None, *, alpha: float = 0.05) -> Section | None:
     return Section(
         anchor="judge-run",
         title="How the judges were asked",
-        paragraphs=(*_prompt(run), *_changes(run), *_failures(run), *_calibration(rows)),
+        paragraphs=(*_prompt(run), *_changes(run), *_failures(run), *_calibration(rows, run.checked)),
         parts=tuple(parts),
         exports=exports,
     )
@@ -239,8 +199,9 @@ def _prompt(run: JudgeRun) -> list[str]:
     said = [f"The prompt's wording has the hash {run.prompt}."]
     if run.asked_otherwise:
         said.append(
-            f"Warning: {and_list(run.asked_otherwise)} answered requests unlike those that would be made today: "
-            "another wording, seed, temperature or token limit. The hash above is not that of its prompt."
+            f"Warning: {and_list(run.asked_otherwise)} answered requests unlike those that would be made "
+            "today: another wording, seed, temperature or token limit. The hash above is not that of its "
+            "prompt."
         )
     return said
 
@@ -265,40 +226,48 @@ def _failures(run: JudgeRun) -> list[str]:
     return [f"{plural(total, 'showing')} of a pair ended without a verdict, counted below by kind."]
 
 
-def _calibration(rows: Sequence[CalibrationRow]) -> list[str]:
+def _calibration(rows: Sequence[CalibrationRow], checked: Sequence[Checked]) -> list[str]:
     if not rows:
-        return [
-            "No judge was calibrated: guard-eval judge STUDY --calibrate asks about pairs whose answer is known."
-        ]
+        return [NOT_CALIBRATED]
     said = []
     for judge in dict.fromkeys(row.judge for row in rows):
         mine = [row for row in rows if row.judge == judge]
         said += [f"{judge} {found}." for found in _worries(mine)]
-    missing = sum(row.missing for row in rows)
-    if missing:
+    said = said or [NO_WORRIES]
+    lacking = {(one.judge, one.check, one.item) for one in checked if len(one.said) < one.asked}
+    if lacking:
+        whole = len({(one.judge, one.check, one.item) for one in checked})
         said.append(
-            f"The calibration lacks {plural(missing, 'item')}, each counted once a criterion: not every answer came."
+            f"Of the calibration's {plural(whole, 'item')}, {len(lacking)} were not answered in every order "
+            "and are left out."
         )
-    return said or ["On the calibration's pairs, no judge did what a judge that reads would not do."]
+    return said
 
 
 def _worries(rows: Sequence[CalibrationRow]) -> list[str]:
     """Return what a judge that reads would not do, as far as the calibration shows it."""
     untied = [row for row in rows if row.check == "identical" and row.hits < row.share.n]
     blind = [row for row in rows if row.check == "shuffled" and row.share.n and (row.share.low or 0) <= 0.5]
-    long = [row for row in rows if row.check == "padded" and row.share.n and row.hits > row.opposite]
+    long = [row for row in rows if row.check == "padded" and _mostly(row.hits, row.opposite)]
     said = []
     if untied:
-        said.append(f"finds differences between identical texts ({_criteria(untied)})")
+        said.append(f"does not always call identical texts similar (it does in {_criteria(untied)})")
     if blind:
-        said.append(f"is not shown to prefer most texts to their own words in disorder ({_criteria(blind)})")
+        said.append(
+            f"is not shown to prefer texts to their own words in disorder (it does in {_criteria(blind)})"
+        )
     if long:
-        said.append(f"prefers padded texts more often than not ({_criteria(long)})")
+        said.append(f"prefers padded texts to themselves (it does in {_criteria(long)})")
     return said
 
 
+def _mostly(hits: int, opposite: int) -> bool:
+    """Return whether hits are shown to be more than half of those that took a side."""
+    return (wilson(hits, hits + opposite).low or 0) > 0.5
+
+
 def _criteria(rows: Sequence[CalibrationRow]) -> str:
-    return and_list([f"{title(row.criterion)} {percent(row.share.estimate, 0)}" for row in rows])
+    return and_list([f"{percent(row.share.estimate, 0)} on {title(row.criterion)}" for row in rows])
 
 
 def _share(row: CalibrationRow | None) -> str:

@@ -55,7 +55,8 @@ def about(
     """Find out which way of decoding a language model writes better text, and how sure we are.
 
     A study is a folder. Its commands, in the order of a study: new, generate, measure, pair, raters,
-    annotate, progress, judge, report; `power` plans one. Each can be stopped at any moment and run again. Start with: guard-eval demo
+    annotate, progress, judge, report; `power` plans one. Each can be stopped at any moment and run again.
+    Start with: guard-eval demo
     """
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, progress, say, say_next
+from guard_eval.cli.console import StudyFolder, say_next
 
 if TYPE_CHECKING:
-    from guard_eval.settings import Judge
-    from guard_eval.store import Store
+    from guard_eval.judge_settings import Judge
     from guard_eval.study import Study
-    from judge.ledger import Ledger
-    from judge.preview import DryRun
 
-LEASE = timedelta(minutes=10)
-"""How long a presentation is one run's: longer than any single answer takes, its retries included."""
+
+CLASHES = (("ledger", "reparse", "calibrate", "batch"), ("ledger", "reparse", "dry_run"), ("batch", "replay"))
+"""Options of which no two make sense together."""
+
+
+class Orders(StrEnum):
+    """In how many orders each pair is judged."""
+
+    both = "both"
+    one = "one"
 
 
 def command(
@@ -26,94 +31,110 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be sent and what it would cost; send nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before spending.")] = False,
-    only: Annotated[str | None, typer.Option(help="Only the judge of this model.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before spending; for scripts.")] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="USD",
+            help="What all judges of the study may cost together, over all runs. It is never exceeded: the "
+            "most that a request can cost is set aside before it is sent.",
+        ),
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Only the judge of this name, or of this model.")] = None,
+    orders: Annotated[
+        Orders | None,
+        typer.Option(
+            help="In place of study.toml's: both, or one, drawn by the study's seed at half the price."
+        ),
+    ] = None,
+    batch: Annotated[
+        bool,
+        typer.Option(
+            "--batch",
+            help="Ask by the Batch API: half the price at OpenAI, and up to a day. It waits for the batches; "
+            "stop it at any time, and the same command later collects what has come.",
+        ),
+    ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Ask about pairs whose answer is known, made of the study's texts: identical ones, shuffled "
+            "words, swapped orders, padded copies. The report shows the result; no verdict comes of it.",
+        ),
+    ] = False,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Only print what the judges have taken so far, and stop.")
+    ] = False,
+    reparse: Annotated[
+        bool, typer.Option("--reparse", help="Read every answer in the journal again; nothing is sent.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Afterwards, write all answers to a file, for --replay."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take the answers from a recording: no key, no network."),
+    ] = None,
 ) -> None:
     """Have language models compare the pairs.
 
-    What is answered already is never paid for again.
+    Begin with --dry-run: it shows one request in full, and what all of them would cost. Then run without it;
+    you are asked before anything is spent. What is answered is in the study's journal and never paid for
+    again, so a run can be stopped at any moment, and goes on with the same command.
 
-    The key is read from OPENAI_API_KEY and goes nowhere else; OPENAI_BASE_URL names another server.
+    The key is read from OPENAI_API_KEY and goes nowhere else. OPENAI_BASE_URL, or base_url in study.toml,
+    names another server: vLLM, Ollama, llama.cpp, or any that speaks chat completions or responses.
+
+    Judges stand in study.toml, a [[judge]] table each: model, criteria, orders, samples, prices and more.
     """
+    from guard_eval.cli.judge_job import Job
     from guard_eval.store import Store
     from guard_eval.study import Study
 
+    _check(dry_run=dry_run, batch=batch, calibrate=calibrate, ledger=ledger, reparse=reparse, replay=replay)
     study = Study.open(folder)
-    judges = _judges(study, only)
     with Store.open(study.database, study_hash=study.hash) as store:
-        for judge in judges:
-            preview = _preview(store, study, judge)
-            if not preview.example:
-                say("nothing is left to ask")
-            elif dry_run:
-                say(f"\n{preview.example}")
-            elif _agreed(yes=yes):
-                _show(_run(store, study, judge), judge)
-    say_next(f"guard-eval judge {folder}" if dry_run else f"guard-eval report {folder}")
+        job = Job(study, store, budget=budget, calibrate=calibrate, replay=replay)
+        if ledger:
+            job.show_ledger()
+            return
+        judges = _judges(study, only, orders=orders, batch=batch)
+        if reparse:
+            job.reparse(judges)
+        elif not job.judge(judges, dry_run=dry_run, yes=yes):
+            say_next(f"guard-eval judge {folder}")
+            return
+        if record is not None:
+            job.record(judges, record)
+    say_next(f"guard-eval report {folder}")
 
 
-def _judges(study: Study, only: str | None) -> list[Judge]:
+def _check(*, replay: Path | None, **chosen: bool) -> None:
     from guard_eval.errors import StudyError
 
-    judges = [judge for judge in study.settings.judge if only in (None, judge.model)]
+    wanted = [name for name, on in chosen.items() if on] + (["replay"] if replay else [])
+    for together in CLASHES:
+        clash = [f"--{name.replace('_', '-')}" for name in together if name in wanted]
+        if len(clash) > 1:
+            raise StudyError(f"{' and '.join(clash)} do not go together; give one at a time")
+
+
+def _judges(study: Study, only: str | None, *, orders: Orders | None, batch: bool) -> list[Judge]:
+    from guard_eval.errors import StudyError
+    from judge.orders import rater_name
+
+    changes: dict[str, object] = {"orders": orders.value} if orders else {}
+    changes |= {"style": "batch"} if batch else {}
+    judges = [
+        judge.model_copy(update=changes)
+        for judge in study.settings.judge
+        if only in (None, judge.model, rater_name(judge))
+    ]
     if judges:
         return judges
-    known = ", ".join(judge.model for judge in study.settings.judge)
+    known = ", ".join(rater_name(judge) for judge in study.settings.judge)
     if only and known:
         raise StudyError(f"the study has no judge {only!r}; it has: {known}")
     raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
-
-
-def _preview(store: Store, study: Study, judge: Judge) -> DryRun:
-    from guard_eval.errors import StudyError
-    from judge.orders import judge_plan
-    from judge.preview import dry_run
-
-    if not store.pairs():
-        raise StudyError(f"{study.folder} has no pairs yet; run: guard-eval pair {study.folder}")
-    seed = study.settings.seed
-    waiting = store.waiting(judge.model, judge_plan(judge, seed=seed, lease=LEASE))
-    preview = dry_run(judge, waiting, seed=seed, answered=store.answers())
-    for line in preview.summary:
-        say(line)
-    return preview
-
-
-def _agreed(*, yes: bool) -> bool:
-    from guard_eval.errors import StudyError
-
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise StudyError("nobody is here to be asked whether to spend this; add --yes")
-    return typer.confirm("Send these requests?")
-
-
-def _run(store: Store, study: Study, judge: Judge) -> Ledger:
-    from judge.run import Progress, run_judge
-
-    with progress("judgments") as bar:
-        task = bar.add_task(judge.model, total=None, note="")
-
-        def show(now: Progress) -> None:
-            note = f"{now.failed} failed" if now.failed else ""
-            if now.cost_usd is not None:
-                note = f"{note} ${now.cost_usd:.2f}".strip()
-            bar.update(task, total=now.total, completed=now.verdicts + now.failed, note=note)
-            if now.notice:
-                bar.console.print(now.notice)
-
-        return run_judge(store, judge, seed=study.settings.seed, lease=LEASE, on_progress=show)
-
-
-def _show(ledger: Ledger, judge: Judge) -> None:
-    say(
-        f"{judge.model}: {ledger.verdicts} pairs judged, {ledger.requests} requests sent "
-        f"({ledger.retries} of them again), {ledger.reused} answers from the journal"
-    )
-    cost = "" if ledger.cost_usd is None else f", ${ledger.cost_usd:.4f}"
-    say(f"tokens: {ledger.input_tokens:,} in, {ledger.output_tokens:,} out{cost}")
-    for kind, count in sorted(ledger.failures.items()):
-        say(f"failed: {count} × {kind}; counted in the report, and asked again when the command is run again")
-    if ledger.unmetered:
-        say(f"{ledger.unmetered} answers came without token counts; they are missing from tokens and cost")

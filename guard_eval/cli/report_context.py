@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.context import Context, Example, Metrics
+from guard_eval.cli.judge_context import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
 
@@ -46,6 +47,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         raters_per_item=_raters_per_item(settings),
         metrics=_read_metrics(study.metrics),
         examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
+        judging=judge_run(study, store),
         failures=tuple(sorted(Counter(failure.kind for failure in store.failures()).items())),
         versions=versions(),
         settings=(study.folder / "study.toml").read_text(encoding="utf-8"),

@@ -9,22 +9,52 @@
 (True, None)
 """
 
+from guard_eval.store.judge_values import (
+    Answer,
+    Batch,
+    BatchRequest,
+    Failure,
+    JudgeRun,
+    Judgment,
+    Refused,
+    Reservation,
+    Settlement,
+    Showing,
+    Spend,
+    Style,
+    Unjudged,
+    Wanted,
+)
 from guard_eval.store.rows import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
+from guard_eval.store.snapshots import Snapshot
 from guard_eval.store.store import Store
-from guard_eval.store.values import Answer, Failure, Note, Plan, RaterProgress, Saved
+from guard_eval.store.values import Note, Plan, RaterProgress, Saved
 
 __all__ = [
     "Answer",
     "Balance",
+    "Batch",
+    "BatchRequest",
     "CheckRow",
     "Failure",
     "HistoryRow",
+    "JudgeRun",
+    "Judgment",
     "Note",
     "PairBalance",
     "Plan",
     "RaterBalance",
     "RaterProgress",
+    "Refused",
+    "Reservation",
     "Saved",
+    "Settlement",
+    "Showing",
+    "Snapshot",
+    "Spend",
     "Store",
+    "Style",
     "TidyRow",
+    "Unjudged",
+    "Wanted",
 ]

@@ -1,7 +1,7 @@
 """The tables. `migrations/` makes them; a test holds that both agree.
 
 `pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
-DELETE.
+DELETE. The judge's own tables, `request`, `answer`, `failure` and `batch`, are in `judge_schema`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
@@ -103,6 +102,18 @@ gold = Table(
     CheckConstraint("expected IN ('a', 'b')", name="expected"),
 )
 
+run = Table(
+    "run",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("host", String(64), nullable=False, comment="a hash that stands for the machine since it started"),
+    Column("process", String(64), nullable=False, comment="the process's number there, and when it began"),
+    Column("started_at", Moment, nullable=False),
+    Column("leased_until", Moment, nullable=False, comment="then, unless renewed, its claims are free"),
+    Column("ended_at", Moment),
+)
+
 presentation = Table(
     "presentation",
     metadata,
@@ -132,6 +143,7 @@ presentation = Table(
         comment="the rater is excluded, and the slot free",
     ),
     Column("role", String(8), nullable=False, server_default="study", comment="study, gold or repeat"),
+    Column("run_id", Integer, ForeignKey("run.id"), comment="of a model's: which run has claimed it"),
     UniqueConstraint("pair_id", "pool", "slot", "attempt"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
     CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
@@ -195,34 +207,5 @@ note = Table(
     Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
     Column("kind", String(16), nullable=False, comment="such as consent, comment or exclude"),
     Column("detail", ExactText, nullable=False, comment="text, or JSON, as the kind has it"),
-    Column("at", Moment, nullable=False),
-)
-
-answer = Table(
-    "answer",
-    metadata,
-    Column(
-        "key", ExactText, primary_key=True, comment="SHA-256 of the canonical request and the sample's index"
-    ),
-    Column("attempt", Integer, primary_key=True, autoincrement=False, comment="0, 1, … for one key"),
-    Column("presentation_id", Integer, ForeignKey("presentation.id"), nullable=False, index=True),
-    Column("status", Integer, nullable=False, comment="HTTP status"),
-    Column("body", LargeBinary, nullable=False, comment="the response as it came"),
-    Column("request_id", ExactText),
-    Column("model", ExactText, comment="the snapshot the server says it used"),
-    Column("input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("seconds", Float(53), nullable=False),
-    Column("at", Moment, nullable=False),
-    CheckConstraint("attempt >= 0", name="attempt"),
-)
-
-failure = Table(
-    "failure",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("presentation_id", Integer, ForeignKey("presentation.id"), nullable=False, index=True),
-    Column("kind", ExactText, nullable=False),
-    Column("detail", ExactText, nullable=False),
     Column("at", Moment, nullable=False),
 )

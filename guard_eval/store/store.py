@@ -13,7 +13,6 @@ from guard_eval.store import (
     exclusion,
     gold,
     handout,
-    journal,
     meta,
     notes,
     pairs,
@@ -21,14 +20,13 @@ from guard_eval.store import (
     showing,
     unblind,
     verdicts,
-    waiting,
 )
-from guard_eval.store.opening import OpenDatabase
+from guard_eval.store.judging import Judging
 from guard_eval.store.rows import Balance, CheckRow, HistoryRow, TidyRow
-from guard_eval.store.values import Answer, Failure, Note, Plan, RaterProgress, Saved
+from guard_eval.store.values import Note, Plan, RaterProgress, Saved
 
 
-class Store(OpenDatabase):
+class Store(Judging):
     """A study's database; threads may share one, processes and machines each open their own.
 
     Every method is one transaction. Every method raises `StudyError` when the database cannot be used.
@@ -179,11 +177,6 @@ class Store(OpenDatabase):
         with self._database.read() as connection:
             return handout.progress(connection, self._orders, rater, plan, now=self._clock())
 
-    def waiting(self, model: str, plan: Plan) -> list[BlindPair]:
-        """Return what a model would still be shown, with presentation 0: nothing is handed out."""
-        with self._database.read() as connection:
-            return waiting.waiting(connection, self._orders, model, plan)
-
     def save(
         self,
         presentation: int,
@@ -296,31 +289,3 @@ class Store(OpenDatabase):
         """Return on which side the methods stood in the verdicts that count, per rater and per pair."""
         with self._database.read() as connection:
             return balance.balance(connection)
-
-    def journal(self, answer: Answer) -> None:
-        """Append a judge's answer, on disk when this returns; a second one for the same key is kept too.
-
-        Raises:
-            StudyError: There is no such presentation, or the key is empty or too long.
-        """
-        with self._database.write(lock=f"answer:{answer.key}") as connection:
-            journal.add(connection, answer)
-
-    def answers(self) -> dict[str, Answer]:
-        """Return the newest complete answer by key; complete is HTTP 200."""
-        with self._database.read() as connection:
-            return journal.complete(connection)
-
-    def fail(self, presentation: int, kind: str, detail: str) -> None:
-        """Note that a presentation could not be judged: counted, never a verdict.
-
-        Raises:
-            StudyError: There is no such presentation.
-        """
-        with self._database.write() as connection:
-            journal.fail(connection, presentation, kind, detail, self._clock())
-
-    def failures(self) -> list[Failure]:
-        """Return the failures whose presentation has no verdict to this day, oldest first."""
-        with self._database.read() as connection:
-            return journal.failures(connection)

@@ -19,6 +19,7 @@ class Plan:
         quota: How many of the study's pairs one rater may rate; None for as many as there are.
         gold_every: One gold pair is mixed into so many of the study's, at seeded places; None for none.
         repeats: How many of a rater's own pairs it is shown again later with the sides swapped.
+        one_order: A model sees each pair in one order only, drawn by the seed: every other slot.
 
     `quota`, `gold_every` and `repeats` are for people and simulations; a model sees every slot and no more.
     """
@@ -29,6 +30,7 @@ class Plan:
     quota: int | None = None
     gold_every: int | None = None
     repeats: int = 0
+    one_order: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,46 +44,6 @@ class Saved:
 
     revision: int
     surplus: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """A judge's answer as the server sent it.
-
-    Attributes:
-        key: SHA-256 of the canonical request and the sample's index.
-        presentation: What was judged.
-        status: The HTTP status.
-        body: The response's raw bytes.
-        request_id: The server's name for the request, where it gave one.
-        model: The snapshot the server says it used, where it says so.
-        input_tokens: Tokens of the request as the server counted them, where it did.
-        output_tokens: Tokens of the answer, likewise.
-        seconds: From request to answer.
-        at: When the answer came; any time zone, given back in UTC.
-    """
-
-    key: str
-    presentation: int
-    status: int
-    body: bytes
-    request_id: str | None
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    seconds: float
-    at: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """A presentation that could not be judged: counted, never a verdict."""
-
-    presentation: int
-    rater: str
-    kind: str
-    detail: str
-    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,7 @@ from guard_eval.study import Study
 
 
 def lines(folder):
-    return {path.name: path.read_bytes() for path in sorted((folder / "continuations").iterdir())}
+    return {path.name: path.read_bytes() for path in sorted((folder / "continuations").glob("*"))}
 
 
 def test_from_prompts_to_a_report(run, study):
@@ -104,7 +104,9 @@ def test_ctrl_c_in_mid_generation_and_then_the_same_command_again(run, study):
         stderr=subprocess.PIPE,
     )
     until = time.monotonic() + 120
-    while not any((study / "continuations").glob("*.jsonl")) and time.monotonic() < until:
+    while time.monotonic() < until and not any(
+        b"\n" in path.read_bytes() for path in (study / "continuations").glob("*.jsonl")
+    ):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from guard_eval.records import BlindPair, Pair
+from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.settings import Judge
 from guard_eval.store import Store
 
@@ -36,6 +37,13 @@ class Ask:
     def criteria(self):
         listed = re.search(r"exactly these fields: (.*?)\. Each", self.body["messages"][0]["content"])
         return json.loads(f"[{listed[1]}]")
+
+    @property
+    def block(self):
+        """The verdict block asked for in plain text, one line per criterion; None where JSON is."""
+        return re.search(
+            r"<verdict-\w+>\n(.*)\n</verdict-\w+>\Z", self.body["messages"][1]["content"], re.DOTALL
+        )
 
     @property
     def texts(self):
@@ -78,6 +86,8 @@ def error(status, *, message="no", code=None, kind=None, param=None, **more):
 
 
 def verdict(ask, choice="A"):
+    if ask.block:
+        return completion(ask.block[0].replace("…", CHOICE_LABELS[choice]))
     return completion(json.dumps(dict.fromkeys(ask.criteria, choice)))
 
 

@@ -1,15 +1,14 @@
-import inspect
 import json
 import re
 import socket
 from datetime import date
 
 import pytest
-from openai.types.shared import chat_model
 
 from guard_eval.errors import StudyError
 from guard_eval.settings import Judge
-from judge.cost import Price, estimate, price, shutdown, warnings
+from guard_eval.store import Showing, Spend
+from judge.cost import estimate
 from judge.preview import dry_run
 from judge.prompt import PROMPT_VERSION, canonical, keys, request
 
@@ -20,6 +19,10 @@ def priced(**settings):
     )
 
 
+def shown(*blinds):
+    return [Showing(blind=each, sample=0) for each in blinds]
+
+
 def test_the_bounds_are_bytes_and_the_limit(blind):
     judge = priced(criteria=["fluency", "coherence"], max_output_tokens=100)
     blinds = [blind("één"), blind("two")]
@@ -27,7 +30,7 @@ def test_the_bounds_are_bytes_and_the_limit(blind):
         len(json.dumps(request(judge, each, 1), ensure_ascii=False, separators=(",", ":")).encode())
         for each in blinds
     ]
-    found = estimate(judge, blinds, seed=1)
+    found = estimate(judge, shown(*blinds), seed=1)
     assert (found.requests, found.reused) == (2, 0)
     assert found.input_tokens == sum(sizes)
     assert found.output_tokens == 200
@@ -40,7 +43,7 @@ def test_what_is_answered_or_the_same_costs_nothing(blind):
     judge = priced()
     blinds = [blind("x", presentation=1), blind("x", presentation=2), blind("y"), blind("z")]
     answered = {keys(judge, blind("y"), 1)["json_object"]}
-    found = estimate(judge, blinds, seed=1, answered=answered)
+    found = estimate(judge, shown(*blinds), seed=1, answered=answered)
     assert (found.requests, found.reused) == (2, 2)
     assert found.input_tokens == sum(len(canonical(request(judge, blind(text), 1))) for text in "xz")
 
@@ -50,62 +53,58 @@ def test_nothing_left_costs_nothing():
     assert (found.requests, found.expected_usd, found.worst_usd) == (0, 0.0, 0.0)
 
 
-def test_the_list_knows_openais_models_and_study_toml_goes_before_it():
-    listed = price(Judge(model="gpt-4o-2024-11-20"))
-    assert listed == Price(input=2.5, output=10.0, source="list of 2025-11")
-    own = price(
-        Judge(model="gpt-4o-2024-11-20", usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=0.0)
-    )
-    assert own == Price(input=1.0, output=0.0, source="study.toml")
-    half = price(Judge(model="gpt-4o-2024-11-20", usd_per_million_input_tokens=1.0))
-    assert half == Price(input=1.0, output=10.0, source="list of 2025-11")
-
-
 def test_an_unknown_price_is_asked_for(blind):
-    for judge in (Judge(model="llama"), Judge(model="gpt-4o-2024-11-20", base_url="http://localhost:1/v1")):
-        found = estimate(judge, [blind()], seed=1)
-        assert (found.price, found.expected_usd, found.worst_usd) == (None, None, None)
-        assert "usd_per_million_input_tokens and usd_per_million_output_tokens" in found.notes[0]
+    judge = Judge(model="llama", base_url="https://far.example/v1")
+    found = estimate(judge, shown(blind()), seed=1)
+    assert (found.price, found.expected_usd, found.batch_worst_usd) == (None, None, None)
+    assert "usd_per_million_input_tokens and usd_per_million_output_tokens" in found.notes[0]
 
 
-def test_listed_prices_say_their_date(blind):
-    notes = " ".join(estimate(Judge(model="gpt-4.1-2025-04-14"), [blind()], seed=1).notes)
-    assert "2025-11" in notes
-    assert "may have changed" in notes
+def test_nothing_is_reckoned_for_an_unlisted_model_nearby(blind):
+    found = estimate(Judge(model="llama", base_url="http://localhost:1/v1"), shown(blind()), seed=1)
+    assert (found.expected_usd, found.worst_usd) == (0.0, 0.0)
+    assert "nothing is reckoned" in found.notes[0]
+
+
+def test_listed_prices_say_their_date_and_what_the_bounds_are(blind):
+    found = estimate(Judge(model="gpt-4.1-2025-04-14"), shown(blind()), seed=1)
+    assert re.fullmatch(r"the list of 20\d\d-\d\d-\d\d", found.price.source)
+    notes = " ".join(found.notes)
+    assert "prices change" in notes
     assert "UTF-8 byte" in notes
 
 
-def test_shutdown_dates_are_those_the_sdk_announces():
-    source = inspect.getsource(chat_model)
-    text = " ".join(source.split())
-    found = {}
-    for names, day in re.findall(r'- ((?:"[^"]+",? ?)+): Announced shutdown date: (\d{4}-\d\d-\d\d)', text):
-        found |= dict.fromkeys(re.findall(r'"([^"]+)"', names), day)
-    ours = [name for name in found if shutdown(name)]
-    assert {"gpt-4", "gpt-4-0613", "gpt-4o-2024-11-20", "gpt-4.1-2025-04-14"} <= set(ours)
-    assert {name: str(shutdown(name)) for name in ours} == {name: found[name] for name in ours}
+def test_a_batch_costs_its_part(blind):
+    found = estimate(priced(batch_factor=0.25), shown(blind()), seed=1)
+    assert found.batch_expected_usd == pytest.approx(found.expected_usd / 4)
+    assert found.batch_worst_usd == pytest.approx(found.worst_usd / 4)
 
 
-@pytest.mark.parametrize(
-    ("model", "today", "said"),
-    [
-        ("gpt-4-0613", date(2026, 10, 23), ["switched off since 2026-10-23"]),
-        ("gpt-4-0613", date(2026, 10, 22), ["in 1 day;"]),
-        ("gpt-4o-2024-11-20", date(2026, 11, 20), ["in 55 days;"]),  # 10 in November, 31, 14
-        ("gpt-4o-2024-11-20", date(2026, 10, 16), ["in 90 days;"]),
-        ("gpt-4o-2024-11-20", date(2026, 10, 15), []),
-        ("gpt-4o", date(2026, 1, 1), ["pin a snapshot, such as gpt-4o-2024-11-20"]),
-        ("some-model", date(2030, 1, 1), []),
-    ],
-)
-def test_a_models_end_is_announced(model, today, said):
-    found = warnings(Judge(model=model), today=today)
-    assert len(found) == len(said)
-    assert all(words in each for words, each in zip(said, found, strict=True))
+def test_samples_are_requests_of_their_own(blind):
+    judge = priced(samples=2)
+    left = [Showing(blind=blind(), sample=sample) for sample in (0, 1)]
+    assert estimate(judge, left, seed=1).requests == 2
 
 
-def test_another_servers_models_are_its_own():
-    assert warnings(Judge(model="gpt-4", base_url="http://localhost/v1"), today=date(2030, 1, 1)) == ()
+def test_what_was_answered_tells_what_more_will_take(blind):
+    spent = Spend(
+        judge="local", requests=6, answers=5, lost=1, open=0, unmetered=1, input_tokens=4000, cached_tokens=0,
+        output_tokens=800, reasoning_tokens=0, usd=0.0, held_usd=0.0, unpriced=0,
+    )  # fmt: skip
+    found = estimate(priced(), shown(blind("x"), blind("y")), seed=1, so_far=spent)
+    # 4 metered answers: 1000 tokens and 200 each, for two requests more
+    assert found.expected_usd == pytest.approx((2 * 1000 * 3 + 2 * 200 * 12) / 1e6)
+    assert "follows the 4 answers" in found.notes[0]
+
+
+def test_reasoning_is_guessed_until_there_are_answers(blind):
+    judge = Judge(model="gpt-5.4-mini-2026-03-17", criteria=["fluency"])
+    found = estimate(judge, shown(blind()), seed=1)
+    bare = 8 + 4
+    size = len(canonical(request(judge, blind(), 1)))
+    assert found.expected_usd == pytest.approx((-(-size // 4) * 0.75 + (bare + 1000) * 4.5) / 1e6)
+    assert found.output_tokens == 8192
+    assert "how long" in found.notes[0]
 
 
 @pytest.fixture
@@ -120,17 +119,20 @@ def no_network(monkeypatch):
 def test_a_dry_run_shows_everything_and_sends_nothing(no_network, blind):
     judge = Judge(model="gpt-4o-2024-11-20", criteria=["fluency"])
     text = "first \x1b[31mtext\nof two lines"
-    shown = dry_run(judge, [blind(text), blind("text two")], seed=3, environ={}, today=date(2026, 11, 20))
-    assert shown.server == "https://api.openai.com/v1"
-    lines = "\n".join(shown.summary)
-    assert f"(prompt {PROMPT_VERSION})" in lines
+    shown_run = dry_run(
+        judge, shown(blind(text), blind("text two")), seed=3, environ={}, today=date(2026, 11, 20)
+    )
+    assert shown_run.server == "https://api.openai.com/v1"
+    lines = "\n".join(shown_run.summary)
+    assert f"(chat, prompt {PROMPT_VERSION})" in lines
     assert "to ask: 2 requests" in lines
     assert "in 55 days" in lines
-    assert "$2.5 in, $10 out per million tokens, list of 2025-11" in lines
-    assert "first \\x1b[31mtext\nof two lines" in shown.example
-    assert "You are a language evaluation specialist" in shown.example
-    assert "temperature: 0" in shown.example
-    assert "\x1b" not in shown.example
+    assert "price: $2.5 in, $1.25 cached, $10 out per million tokens; in a batch × 0.5 (the list of" in lines
+    assert [cost[0] for cost in shown_run.costs] == [f"{judge.model}, online", f"{judge.model}, in a batch"]
+    assert "first \\x1b[31mtext\nof two lines" in shown_run.example
+    assert "You are a language evaluation specialist" in shown_run.example
+    assert "temperature: 0" in shown_run.example
+    assert "\x1b" not in shown_run.example
 
 
 def test_a_dry_run_of_nothing_has_no_example(no_network):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Plan, Store
+from guard_eval.store import judged
+from judge.orders import judge_plan
 from judge.prompt import keys
 from judge.run import Retry, run_judge
 
@@ -91,8 +92,15 @@ def test_a_finished_study_costs_nothing_more(run, store, pair, server):
 def test_one_order_asks_half(run, store, pair, server):
     store.add_pairs([pair(number) for number in range(5)])
     assert run(orders="one").requests == 5
-    assert {row.slot for row in store.tidy()} == {0}
+    rows = store.tidy()
+    assert len({row.pair_id for row in rows}) == 5
+    first = {row.pair_id: row.shown_first for row in rows}
+    positions = {each.id: each.position for each in store.pairs()}
+    by_position = [first[pair_id] for pair_id in sorted(first, key=positions.get)]
+    assert by_position[0] != by_position[1]
+    assert by_position[2] != by_position[3]
     assert run(orders="both").requests == 5
+    assert Counter(row.shown_first for row in store.tidy()) == {"guard": 10, "top_k(k=50)": 10}
 
 
 def test_equal_requests_are_paid_once(run, store, pair, server):
@@ -134,7 +142,7 @@ def test_every_verdict_arrives_through_a_storm_and_nothing_is_paid_twice(run, st
     assert sum(server.paid.values()) > 50  # prose was paid, and asked again as another sample
     assert set(server.paid.values()) == {0, 1} or set(server.paid.values()) == {1}
     assert run().requests == 0
-    assert len(store.answers()) == sum(server.paid.values())
+    assert len(store.answered()) == sum(server.paid.values())
 
 
 @pytest.mark.parametrize(
@@ -148,7 +156,7 @@ def test_every_verdict_arrives_through_a_storm_and_nothing_is_paid_twice(run, st
         (lambda fake: fake.completion(None, finish="content_filter"), "content_filter", 1),
         (lambda fake: fake.error(400, code="context_length_exceeded"), "too_long", 1),
         (lambda fake: fake.error(500), "server_error", 6),
-        (lambda fake: fake.error(429), "rate_limited", 6),
+        (lambda fake: fake.error(429), "rate_limited", 12),
     ],
 )
 def test_a_failure_is_counted_and_is_no_verdict(*, run, store, pair, server, fake, act, kind, times):
@@ -182,8 +190,8 @@ def test_a_failure_that_passes_becomes_a_verdict(run, store, pair, server, fake)
 
 def test_a_standing_trouble_ends_the_run(run, store, pair, server, fake):
     store.add_pairs([pair(number) for number in range(40)])
-    server.act = lambda ask: fake.error(400, message="unknown field seed")
-    with pytest.raises(StudyError, match=r"failed 10 times in a row.*unknown field seed"):
+    server.act = lambda ask: fake.error(400, message="not on Sundays")
+    with pytest.raises(StudyError, match=r"failed 10 times in a row.*not on Sundays"):
         run()
     assert len(server.asks) <= 10 + 4
     assert store.tidy() == []
@@ -212,7 +220,7 @@ def test_a_wrong_key_or_model_ends_it_and_keeps_what_is_there(*, run, store, pai
     with pytest.raises(StudyError) as caught:
         run()
     assert fake.KEY not in str(caught.value)
-    assert len(store.answers()) == 5
+    assert len(store.answered()) == 5
     assert len(store.tidy()) == 5 * 2
     server.act = fake.verdict
     assert run().requests == 12 - 5
@@ -234,7 +242,7 @@ def test_a_web_page_is_not_kept_as_an_answer(run, store, pair, server, fake):
     server.act = lambda ask: fake.Act(body=b"<html>login", headers={"Content-Type": "text/html"})
     with pytest.raises(StudyError, match="web page"):
         run()
-    assert store.answers() == {}
+    assert store.answered() == set()
     server.act = fake.verdict
     assert run().verdicts == 2
 
@@ -243,7 +251,7 @@ def test_a_web_page_is_not_kept_as_an_answer(run, store, pair, server, fake):
     ("takes", "asks", "said"),
     [
         ("json_object", "in JSON mode", 1),
-        ("text", "for JSON by the prompt alone", 2),
+        ("text", "for a verdict block in plain text", 2),
     ],
 )
 def test_a_server_without_schemas_is_asked_more_simply(*, run, store, pair, server, fake, takes, asks, said):
@@ -288,12 +296,17 @@ def test_an_answer_that_was_journalled_and_not_read_is_read_and_not_paid(
     *, run, store, pair, server, judge, monkeypatch
 ):
     store.add_pairs([pair(number) for number in range(3)])
+
+    def no_verdicts(_, __, judgments, **___):
+        if judgments:
+            raise StudyError("disk full")
+
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "save", lambda *_, **__: (_ for _ in ()).throw(StudyError("disk full")))
+        patched.setattr(judged, "save", no_verdicts)
         with pytest.raises(StudyError, match="disk full"):
             run()
     paid = len(server.asks)
-    assert paid == len(store.answers()) > 0
+    assert paid == len(store.answered()) > 0
     assert store.tidy() == []
     ledger = run()
     assert (ledger.verdicts, ledger.reused, ledger.requests) == (6, paid, 6 - paid)
@@ -303,7 +316,7 @@ def test_the_journal_holds_the_bytes_the_usage_and_the_key(run, store, pair, ser
     store.add_pairs([pair(0)])
     run()
     blinds = {}
-    for presentation, answer in ((each.presentation, each) for each in store.answers().values()):
+    for presentation, answer in ((each.presentation, each) for each in store.answers_of(judge.model)):
         blinds[presentation] = answer
         assert (
             json.loads(answer.body)["choices"][0]["message"]["content"]
@@ -316,10 +329,9 @@ def test_the_journal_holds_the_bytes_the_usage_and_the_key(run, store, pair, ser
 
 def test_the_keys_in_the_journal_are_those_of_the_requests(*, run, store, pair, server, judge, lease):
     store.add_pairs([pair(number) for number in range(3)])
-    rater = store.rater(judge.model, "model")
-    handed = store.hand_out(rater, Plan(seed=11, slots=2, lease=lease), limit=6)
+    left = store.waiting(judge.model, judge_plan(judge, seed=11, lease=lease))
     run()
-    assert set(store.answers()) == {keys(judge, blind, 11)["json_schema"] for blind in handed}
+    assert store.answered() == {keys(judge, each.blind, 11)["json_schema"] for each in left}
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,8 @@ def test_a_database_made_by_many_at_once_is_made_once(store_url):
 def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock):
     from sqlalchemy import func, select
 
-    from guard_eval.store import Answer, schema
+    from guard_eval.store import Answer
+    from guard_eval.store import judge_schema as schema
 
     store.add_pairs(make_pairs(1))
     judge = store.rater("judge", "model")

@@ -41,21 +41,24 @@ def test_an_answer_comes_back_as_it_was(store, judged):
     )
     store.journal(first)
     store.journal(second)
-    assert store.answers() == {first.key: first, second.key: second}
+    kept = store.answers([first.key, second.key, "2"])
+    assert kept == {each.key: replace(each, attempt=0) for each in (first, second)}
+    assert store.answered() == {first.key, second.key}
+    assert list(store.answers_of("judge")) == list(kept.values())
 
 
 def test_a_moment_comes_back_in_utc(store, judged):
     _, numbers = judged
     local = datetime(2026, 5, 6, 9, 8, 9, tzinfo=timezone(timedelta(hours=2)))
     store.journal(answer(numbers[0], at=local))
-    stored = store.answers()["0" * 64].at
+    stored = store.answers(["0" * 64])["0" * 64].at
     assert (stored, stored.utcoffset()) == (local, timedelta(0))
 
 
 def test_the_newest_complete_answer_is_current_and_all_are_kept(store, judged):
     from sqlalchemy import select
 
-    from guard_eval.store import schema
+    from guard_eval.store import judge_schema as schema
 
     _, numbers = judged
     entries = [
@@ -64,7 +67,7 @@ def test_the_newest_complete_answer_is_current_and_all_are_kept(store, judged):
     ]
     for entry in entries:
         store.journal(entry)
-    assert store.answers() == {"0" * 64: entries[1]}
+    assert store.answers(["0" * 64]) == {"0" * 64: replace(entries[1], attempt=1)}
     with store._database.read() as connection:
         kept = connection.execute(select(schema.answer).order_by(schema.answer.c.attempt)).all()
     assert [(row.attempt, row.status, row.body) for row in kept] == [
@@ -77,7 +80,7 @@ def test_the_newest_complete_answer_is_current_and_all_are_kept(store, judged):
 def test_an_error_is_no_answer(store, judged):
     _, numbers = judged
     store.journal(answer(numbers[0], status=500))
-    assert store.answers() == {}
+    assert store.answered() == set()
 
 
 def test_an_answer_to_nothing_is_refused(store, judged):
@@ -85,7 +88,7 @@ def test_an_answer_to_nothing_is_refused(store, judged):
         store.journal(answer(4711))
     with pytest.raises(StudyError, match="key of the answer"):
         store.journal(answer(judged[1][0], key=""))
-    assert store.answers() == {}
+    assert store.answered() == set()
 
 
 def test_a_failure_counts_until_there_is_a_verdict(store, judged, clock):

@@ -1,0 +1,52 @@
+"""What a list of models tells of a server."""
+
+from datetime import date
+
+import pytest
+
+from judge.probe import read
+
+
+def entry(name="m", owner="someone", **more):
+    return {"id": name, "object": "model", "owned_by": owner, **more}
+
+
+@pytest.mark.parametrize(
+    ("entries", "headers", "kind"),
+    [
+        ([entry(owner="vllm", max_model_len=4096)], {"server": "uvicorn"}, "vLLM"),
+        ([entry(owner="library")], {}, "Ollama"),
+        ([entry(owner="llamacpp", meta={"n_ctx": 4096})], {}, "llama.cpp"),
+        ([entry()], {"server": "llama.cpp"}, "llama.cpp"),
+        ([entry(owner="sglang", max_model_len=4096)], {}, "SGLang"),
+        ([entry(owner="organization_owner")], {}, "LM Studio"),
+        ([entry("Qwen/Qwen3-4B", "Qwen")], {"server": "uvicorn"}, "transformers serve"),
+        ([entry("Qwen/Qwen3-4B", "Qwen")], {"server": "nginx"}, None),
+        ([entry(owner="system"), entry("ft:x", "a-firm")], {}, "OpenAI"),
+        ([entry()], {"openai-processing-ms": "5"}, "OpenAI"),
+        ([entry()], {}, None),
+        ([], {"server": "uvicorn"}, None),
+    ],
+)
+def test_servers_are_told_apart_as_far_as_they_say(entries, headers, kind):
+    found = read(entries, headers, entries[0]["id"] if entries else "m")
+    assert found.kind == kind
+    said = "; ".join(found.notices)
+    assert (f"the server is {kind}" in said) == (kind not in (None, "OpenAI"))
+    assert found.context == (4096 if "4,096" in said else None)
+
+
+def test_a_model_that_is_not_listed_is_said_with_those_that_are():
+    (notice,) = read([entry(f"m{number}") for number in range(7)], {}, "n").notices
+    assert notice == "the server does not list n; it has m0, m1, m2, m3, m4 and 2 more"
+    assert read([entry("n:latest")], {}, "n").notices == ()
+    (notice,) = read([entry("red \x1b[31m")], {}, "n").notices
+    assert "\x1b" not in notice
+
+
+def test_a_shutdown_that_the_provider_announces_is_said():
+    found = read([entry(shutdown_date="2027-01-14")], {}, "m")
+    assert found.shutdown == date(2027, 1, 14)
+    assert "switches m off on 2027-01-14" in found.notices[0]
+    assert read([entry(shutdown_date=None)], {}, "m").notices == ()
+    assert read([entry(shutdown_date=3), entry("n", shutdown_date="2027-01-14")], {}, "m").shutdown is None

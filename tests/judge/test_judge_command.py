@@ -1,0 +1,262 @@
+"""`guard-eval judge` as a user has it: preview, price, consent, budget, ledger, calibration, recording."""
+
+import sys
+
+import pytest
+import typer
+
+from guard_eval.cli.judge import Orders, command
+from guard_eval.cli.judge_context import judge_run
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study import Study
+from judge.orders import judge_plan
+from judge.prompt import PROMPT_VERSION, canonical, request
+
+STUDY = """
+name = "s"
+seed = 11
+[model]
+name = "bundled"
+[generation]
+strategies = ["guard", "top_k(k=50)"]
+[pairs]
+compare = [["guard", "top_k(k=50)"]]
+[[judge]]
+model = "gpt-4o-2024-11-20"
+criteria = ["fluency", "coherence"]
+concurrency = 4
+"""
+ANOTHER = '[[judge]]\nmodel = "local"\nname = "second"\ncriteria = ["fluency"]\nconcurrency = 4\n'
+
+
+@pytest.fixture
+def key(fake, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", fake.KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return fake.KEY
+
+
+@pytest.fixture
+def folder(tmp_path, pair, key):
+    """A study of two pairs and one judge."""
+    made = tmp_path / "s"
+    made.mkdir()
+    (made / "study.toml").write_text(STUDY)
+    study = Study.open(made)
+    with Store.open(study.database, create=True) as store:
+        store.add_pairs([pair(number) for number in range(2)])
+    return made
+
+
+@pytest.fixture
+def twin(tmp_path, pair):
+    """The same study once more, of which nothing is judged."""
+    made = tmp_path / "twin"
+    made.mkdir()
+    (made / "study.toml").write_text(STUDY)
+    with Store.open(Study.open(made).database, create=True) as store:
+        store.add_pairs([pair(number) for number in range(2)])
+    return made
+
+
+@pytest.fixture
+def said(capsys):
+    """Run the command, and return what it printed."""
+
+    def run(folder, **options):
+        command(folder, **options)
+        return capsys.readouterr().out
+
+    return run
+
+
+def opened(folder):
+    study = Study.open(folder)
+    return Store.open(study.database, study_hash=study.hash)
+
+
+def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, said, server, key):
+    out = said(folder, dry_run=True)
+    for words in (
+        "to ask: 4 requests",
+        "online",
+        "in a batch",
+        "[POST /chat/completions]",
+        "[system]",
+        "note: ",
+    ):
+        assert words in out
+    assert out.count("[system]") == 1
+    assert out.rstrip().endswith(f"Next: guard-eval judge {folder}")
+    assert "to ask: 2 requests" in said(folder, dry_run=True, orders=Orders.one)
+    assert server.asks == []
+    assert key not in out
+
+
+def test_a_run_ends_with_a_ledger_and_the_next_one_costs_nothing(folder, said, server, key):
+    out = said(folder, yes=True)
+    assert "4 judged, 4 requests sent (0 of them again), 0 answers from the journal, $0.0014" in out
+    # 4 answers of 100 and 10 tokens at $2.50 and $10
+    assert "US dollars" in out
+    assert "0.0014" in out
+    again = said(folder, yes=True)
+    assert "nothing is left to ask" in again
+    assert len(server.asks) == 4
+    assert "400" in said(folder, ledger=True)
+    assert key not in out
+    assert key.encode() not in (folder / "study.db").read_bytes()
+
+
+def test_a_ledger_before_anything_was_asked(folder, said):
+    assert "no judge has been asked yet" in said(folder, ledger=True)
+
+
+def test_nothing_is_sent_without_consent(folder, said, server, monkeypatch):
+    with pytest.raises(StudyError, match="add --yes"):
+        said(folder)
+    questions = []
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "confirm", lambda question: questions.append(question) or False)
+    out = said(folder)
+    assert questions[0].startswith("Send 4 requests, for about $0.")
+    assert "at worst $0." in questions[0]
+    assert out.rstrip().endswith(f"Next: guard-eval judge {folder}")
+    said(folder, budget=3.0)
+    assert questions[1] == "Send 4 requests, for never more than $3.00 over all runs?"
+    assert server.asks == []
+
+
+def test_an_unknown_price_is_asked_for_or_named(folder, said, server, monkeypatch):
+    text = (folder / "study.toml").read_text().replace("gpt-4o-2024-11-20", "brand-new")
+    (folder / "study.toml").write_text(text + 'base_url = "https://far.example/v1"\n')
+    out = said(folder, dry_run=True)
+    assert "the price of 'brand-new' is unknown" in out
+    with pytest.raises(
+        StudyError, match="set usd_per_million_input_tokens and usd_per_million_output_tokens"
+    ):
+        said(folder, yes=True)
+    prices = iter((2.0, 8.0))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(prices))
+    questions = []
+    monkeypatch.setattr(typer, "confirm", lambda question: questions.append(question) or False)
+    said(folder)
+    # 4 x 3 requests of 512 tokens at $8 for a million are $0.05 alone; the prompts cost more
+    assert float(questions[0].rpartition("$")[2].rstrip("?")) > 0.05
+    assert next(prices, None) is None
+    (folder / "prices.toml").write_text('[models]\n"brand-new" = { input = 3, output = 9 }\n')
+    assert "price: $3 in, $9 out per million tokens; in a batch × 0.5 (the study's prices.toml)" in said(
+        folder, dry_run=True
+    )
+
+
+def test_a_judge_nearby_costs_nothing_and_no_budget_holds_it(folder, said, server):
+    (folder / "study.toml").write_text(STUDY.replace("gpt-4o-2024-11-20", "local"))
+    with pytest.raises(StudyError, match="--budget cannot be held for 'local'"):
+        said(folder, yes=True, budget=1.0)
+    assert "nothing is reckoned for this judge" in said(folder, dry_run=True)
+    assert "4 judged" in said(folder, yes=True)
+
+
+def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, said, server):
+    judge = Study.open(folder).settings.judge[0]
+    with opened(folder) as store:
+        blind = store.waiting("m", judge_plan(judge, seed=11))[0].blind
+    most = (len(canonical(request(judge, blind, 11))) * 2.5 + 512 * 10) / 1e6
+    budget = most + 0.0002  # an answer costs $0.00035: a second one does not fit
+    with pytest.raises(StudyError, match=r"the budget of \$0.01\d* is used up"):
+        said(folder, yes=True, budget=budget)
+    with opened(folder) as store:
+        spent = store.spend()[0]
+    assert (spent.answers, spent.usd + spent.held_usd <= budget) == (1, True)
+    said(folder, yes=True, budget=1.0)
+    with opened(folder) as store:
+        assert len(store.tidy()) == 2 * 2 * 2
+
+
+def test_panels_run_one_after_the_other_or_one_alone(folder, said, server):
+    (folder / "study.toml").write_text(STUDY + ANOTHER)
+    assert "second (local)" in said(folder, dry_run=True)
+    said(folder, yes=True, only="second")
+    with opened(folder) as store:
+        assert {row.rater for row in store.tidy()} == {"second"}
+    said(folder, yes=True)
+    with opened(folder) as store:
+        assert {row.rater for row in store.tidy()} == {"second", "gpt-4o-2024-11-20"}
+    with pytest.raises(StudyError, match="it has: gpt-4o-2024-11-20, second"):
+        said(folder, only="third")
+
+
+def test_a_calibration_goes_into_the_report_and_not_into_the_verdicts(folder, said, server):
+    assert "14 judged, 14 requests sent" in said(folder, yes=True, calibrate=True)
+    assert "nothing is left to ask" in said(folder, yes=True, calibrate=True)
+    said(folder, yes=True)
+    study = Study.open(folder)
+    with opened(folder) as store:
+        assert len(store.tidy()) == 8
+        run = judge_run(study, store)
+    assert run.prompt == PROMPT_VERSION
+    assert [(each.judge, each.requests, each.input_tokens) for each in run.spent] == [
+        ("gpt-4o-2024-11-20", 18, 1800)
+    ]
+    assert [(each.model, each.fingerprint, each.answers) for each in run.seen] == [("snapshot-1", "fp_1", 18)]
+    assert (run.failed, run.asked_otherwise) == ((), ())
+    always_first = {(each.check, each.said) for each in run.checked}
+    assert always_first == {
+        ("identical", ("target",)),
+        *((check, ("target", "other")) for check in ("shuffled", "swapped", "padded")),
+    }
+
+
+def test_failures_are_listed_with_what_helps(folder, said, server, fake):
+    server.act = lambda _: fake.completion("{", finish="length")
+    out = said(folder, yes=True)
+    assert "4 × truncated (set a higher max_output_tokens" in out
+    study = Study.open(folder)
+    with opened(folder) as store:
+        run = judge_run(study, store)
+    assert [(each.judge, each.kind, each.count) for each in run.failed] == [
+        ("gpt-4o-2024-11-20", "truncated", 4)
+    ]
+
+
+def test_a_recording_is_judged_again_without_key_and_network(folder, twin, said, server, monkeypatch):
+    recording = folder / "answers.jsonl"
+    assert "4 answers, for --replay" in said(folder, yes=True, record=recording)
+    assert "4 answers to 4 showings read again, nothing sent; 0 verdicts" in said(folder, reparse=True)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    said(twin, replay=recording)
+    with opened(folder) as first, opened(twin) as second:
+        verdicts = [
+            {(row.pair_id, row.slot, row.criterion): row.verdict for row in each.tidy()}
+            for each in (first, second)
+        ]
+    assert verdicts[0] == verdicts[1]
+    assert len(server.asks) == 4
+
+
+def test_what_cannot_be_is_said(folder, said, tmp_path):
+    for options, says in (
+        ({"ledger": True, "reparse": True}, "--ledger and --reparse do not go together"),
+        ({"batch": True, "calibrate": True}, "--calibrate and --batch do not go together"),
+        ({"budget": 0.0}, "--budget 0 is no sum to spend"),
+        ({"budget": float("nan")}, "--budget nan is no sum to spend"),
+    ):
+        with pytest.raises(StudyError, match=says):
+            said(folder, **options)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "study.toml").write_text(STUDY)
+    with Store.open(Study.open(empty).database, create=True):
+        pass
+    with pytest.raises(StudyError, match="has no pairs yet"):
+        said(empty)
+
+
+def test_a_missing_key_is_said_before_anybody_is_asked(folder, said, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    with pytest.raises(StudyError, match="OPENAI_API_KEY is not set"):
+        said(folder)

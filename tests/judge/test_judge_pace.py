@@ -1,0 +1,155 @@
+"""How many requests are under way, by a clock that the test moves."""
+
+import asyncio
+import random
+
+import pytest
+
+from judge.pace import Pace, Stopped
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def run(scenario):
+    asyncio.run(scenario())
+
+
+def test_it_grows_by_one_with_each_answer_up_to_the_bound(clock):
+    async def scenario():
+        pace = Pace(64, clock=clock)
+        assert pace.limit == 16
+        for _ in range(20):
+            pace.answered()
+        assert pace.limit == 36
+        for _ in range(99):
+            pace.answered()
+        assert pace.limit == 64
+        assert Pace(3, clock=clock).limit == 3
+
+    run(scenario)
+
+
+def test_too_much_cuts_once_a_round_and_growth_is_slow_then(clock):
+    async def scenario():
+        pace = Pace(64, clock=clock)
+        entered = [await pace.enter() for _ in range(16)]
+        clock.now += 1
+        pace.too_much(entered[0])
+        assert pace.limit == pytest.approx(16 * (1 - 1 / 32))  # one of the last 16 was too much
+        pace.too_much(entered[1])
+        assert pace.limit == pytest.approx(15.5)
+        for _ in range(15):  # a round of answers
+            pace.answered()
+        assert 16.4 < pace.limit < 16.6
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("refused", "low", "high"), [(0.02, 40, 64), (0.1, 14, 30), (1.0, 1, 1)])
+def test_it_falls_with_the_share_that_is_too_much(clock, refused, low, high):
+    """By hand: a round grows by 1 - p, and where it has too much falls by p/2 of itself: about 2/p."""
+
+    async def scenario():
+        chance = random.Random(3)
+        pace = Pace(64, clock=clock)
+        for _ in range(400):
+            entered = clock.now = clock.now + 1
+            for _ in range(int(pace.limit)):
+                clock.now += 0.001
+                if chance.random() < refused:
+                    pace.too_much(entered)
+                else:
+                    pace.answered()
+            if refused == 1.0 and pace.limit == 1.0:
+                break
+        assert low <= pace.limit <= high
+
+    run(scenario)
+
+
+def test_no_more_pass_than_the_limit_and_who_waits_goes_on(clock):
+    async def scenario():
+        pace = Pace(2, clock=clock)
+        passed = []
+
+        async def go(name):
+            await pace.enter()
+            passed.append(name)
+
+        waiting = [asyncio.create_task(go(name)) for name in "abc"]
+        await settle()
+        assert (passed, pace.in_flight) == (["a", "b"], 2)
+        pace.leave()
+        await settle()
+        assert (passed, pace.in_flight) == (["a", "b", "c"], 2)
+        last = asyncio.create_task(go("d"))
+        await settle()
+        pace.stop()
+        with pytest.raises(Stopped):
+            await last
+        await asyncio.gather(*waiting)
+        assert pace.stopping
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 120.0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1.5s"}, 1.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "250ms"}, 0.25),
+        ({"x-ratelimit-remaining-requests": "0"}, 0.0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "soon"}, 0.0),
+        ({"x-ratelimit-remaining-requests": "7", "x-ratelimit-reset-requests": "9s"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_an_empty_window_is_waited_out(clock, headers, seconds):
+    async def scenario():
+        pace = Pace(4, clock=clock)
+        waits = []
+
+        async def wait(wanted):
+            waits.append(wanted)
+            clock.now += wanted
+
+        pace.wait = wait
+        pace.heed(headers)
+        await pace.enter()
+        assert waits == ([pytest.approx(seconds)] if seconds else [])
+
+    run(scenario)
+
+
+def test_the_longest_wait_asked_for_holds(clock):
+    async def scenario():
+        pace = Pace(4, clock=clock)
+        pace.ask_to_wait(3.0)
+        pace.ask_to_wait(1.0)
+        waits = []
+
+        async def wait(wanted):
+            waits.append(wanted)
+            clock.now += wanted
+
+        pace.wait = wait
+        await pace.enter()
+        assert waits == [3.0]
+
+    run(scenario)

@@ -1,0 +1,86 @@
+"""The journal read again: nothing is sent, what is read otherwise by now becomes a revision."""
+
+import json
+
+import pytest
+
+import judge.reparse
+from guard_eval.errors import StudyError
+from judge.parsing import Parsed, Usage
+from judge.provenance import asked_otherwise
+from judge.reparse import reparse
+from judge.rules import Retry
+from judge.run import run_judge
+
+FAST = Retry(base=0.01, longest=0.02, timeout=5)
+
+
+@pytest.fixture
+def run(store, judge, environ):
+    return lambda **changes: run_judge(
+        store, judge.model_copy(update=changes), seed=11, retry=FAST, environ=environ
+    )
+
+
+@pytest.fixture
+def reread(store, judge, pair, run):
+    """Read the journal again, of a study of three pairs."""
+    store.add_pairs([pair(number) for number in range(3)])
+
+    def go():
+        return reparse(store, judge, seed=11)
+
+    go.run, go.store = run, store
+    return go
+
+
+def test_reading_again_changes_nothing_and_sends_nothing(reread, server):
+    reread.run()
+    before = reread.store.tidy()
+    done = reread()
+    assert (done.answers, done.presentations, done.changed, done.unread) == (6, 6, 0, {})
+    assert reread.store.tidy() == before
+    assert len(server.asks) == 6
+
+
+def test_what_could_not_be_read_then_and_can_now_becomes_a_verdict(reread, server, fake, monkeypatch):
+    server.act = lambda ask: (
+        fake.completion('{"fluency": "A"}') if ask.texts[0].startswith("first") else fake.verdict(ask, "B")
+    )
+    assert reread.run().failures == {"wrong_schema": 3}
+    assert len(reread.store.failures()) == 3
+
+    def lenient(body, names, *, code):
+        said = json.loads(json.loads(body)["choices"][0]["message"]["content"])
+        return Parsed(choices={"coherence": "tie", **said}, usage=Usage())
+
+    monkeypatch.setattr(judge.reparse, "parse", lenient)
+    done = reread()
+    assert (done.answers, done.presentations, done.changed, done.unread) == (12, 6, 3, {})
+    assert reread.store.failures() == []
+    rows = reread.store.tidy()
+    assert len(rows) == 3 * 2 * 2
+    assert sum(row.verdict == "tie" for row in rows) == 3
+
+
+def test_a_failure_stays_one_and_is_counted(reread, server, fake):
+    server.act = lambda _: fake.completion("", refusal="no")
+    reread.run()
+    assert reread().unread == {"refusal": 6}
+    assert reread.store.tidy() == []
+
+
+def test_another_criterion_is_refused(store, judge, pair, server, run):
+    store.add_pairs([pair(0)])
+    run()
+    with pytest.raises(StudyError, match="take back the change"):
+        reparse(store, judge.model_copy(update={"criteria": ["fluency"]}), seed=11)
+
+
+def test_answers_to_other_requests_are_noticed(store, judge, pair, server, run):
+    store.add_pairs([pair(number) for number in range(2)])
+    assert not asked_otherwise(store, judge, seed=11)
+    run()
+    assert not asked_otherwise(store, judge, seed=11)
+    assert asked_otherwise(store, judge, seed=12)
+    assert asked_otherwise(store, judge.model_copy(update={"max_output_tokens": 100}), seed=11)
