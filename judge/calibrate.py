@@ -12,22 +12,17 @@ from datetime import timedelta
 
 from guard_eval.errors import StudyError
 from guard_eval.judge_settings import Judge
-from guard_eval.store import JudgeRun, Store
-from judge.backend import Backend
-from judge.budget import Budget
+from guard_eval.store import Store
 from judge.calibrated import FIRST_SAMPLE, of_study
 from judge.calibration import Question
-from judge.cost import SAMPLES, price
+from judge.cost import SAMPLES
 from judge.crew import FAILURES_IN_A_ROW
-from judge.journal import Journal
-from judge.ledger import Ledger, Progress, Tally
-from judge.online import Online
-from judge.orders import LEASE, rater_name
-from judge.pace import Pace, Stopped
+from judge.ledger import Ledger, Progress
+from judge.orders import LEASE
+from judge.pace import Stopped
 from judge.parsing import Parsed, Problem
-from judge.preview import located
 from judge.rules import Retry, samples
-from judge.sending import Sender
+from judge.session import Connect, Session, in_session
 
 
 def calibrate(
@@ -37,7 +32,7 @@ def calibrate(
     seed: int,
     lease: timedelta = LEASE,
     budget_usd: float | None = None,
-    connect: Callable[[], Backend] | None = None,
+    connect: Connect | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     retry: Retry | None = None,
     environ: Mapping[str, str] | None = None,
@@ -48,62 +43,36 @@ def calibrate(
         StudyError: Only the user can mend it; what was answered until then is saved.
     """
     asked = of_study(store, seed=seed)
-    retry = retry or Retry()
-    known = price(located(judge, environ))
-    budget = Budget(known, budget_usd, model=judge.model)
 
-    def online() -> Backend:
-        return Online(judge, seed=seed, environ=environ, timeout=retry.timeout)
-
-    async def go(run: JudgeRun) -> Ledger:
-        backend = (connect or online)()
+    async def work(session: Session) -> Ledger:
+        renewing = asyncio.create_task(session.renew())
         try:
-            async with Journal(store, run, limit_usd=budget_usd) as journal:
-                pace = Pace(judge.concurrency)
-                sender = Sender(backend, journal, budget=budget, pace=pace, retry=retry, seed=seed)
-                tally = Tally(price=known)
-                panel = _Panel(backend, sender, pace, tally, total=len(asked), on_progress=on_progress)
-                renewing = asyncio.create_task(_renew(store, run, journal))
-                try:
-                    await panel.go(asked)
-                finally:
-                    renewing.cancel()
-                return tally.close(
-                    requests=sender.requests, retries=sender.retries, notices=tuple(backend.notices)
-                )
+            await _Panel(session, total=len(asked), on_progress=on_progress).go(asked)
         finally:
-            await backend.close()
+            renewing.cancel()
+        return session.close()
 
-    run = store.begin(store.rater(rater_name(judge), "model"), lease)
-    try:
-        return asyncio.run(go(run))
-    finally:
-        store.end(run)
-
-
-async def _renew(store: Store, run: JudgeRun, journal: Journal) -> None:
-    while True:
-        await asyncio.sleep(run.lease.total_seconds() / 3)
-        await journal.call(store.renew, run)
+    return in_session(
+        work,
+        store,
+        judge,
+        seed=seed,
+        lease=lease,
+        budget_usd=budget_usd,
+        connect=connect,
+        retry=retry,
+        environ=environ,
+    )
 
 
 class _Panel:
     """All questions of a calibration at once, as fast as the server bears."""
 
     def __init__(
-        self,
-        backend: Backend,
-        sender: Sender,
-        pace: Pace,
-        tally: Tally,
-        *,
-        total: int,
-        on_progress: Callable[[Progress], None] | None,
+        self, session: Session, *, total: int, on_progress: Callable[[Progress], None] | None
     ) -> None:
-        self._backend = backend
-        self._sender = sender
-        self._pace = pace
-        self._tally = tally
+        self._backend, self._sender = session.backend, session.sender
+        self._pace, self._tally = session.pace, session.tally
         self._total = total
         self._on_progress = on_progress
         self._told = 0

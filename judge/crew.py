@@ -11,15 +11,14 @@ from collections import deque
 from collections.abc import Callable
 
 from guard_eval.errors import StudyError
-from guard_eval.store import JudgeRun, Judgment, Plan, Showing, Store, Unjudged
-from judge.backend import Backend
+from guard_eval.store import Judgment, Plan, Showing, Unjudged
 from judge.cost import SAMPLES
-from judge.journal import Journal
-from judge.ledger import Ledger, Progress, Tally
-from judge.pace import Pace, Stopped
+from judge.ledger import Ledger, Progress
+from judge.pace import Stopped
 from judge.parsing import Parsed, Problem
 from judge.rules import samples
-from judge.sending import Answered, Gone, Sender
+from judge.sending import Answered, Gone
+from judge.session import Session
 
 FAILURES_IN_A_ROW = 10
 """So many presentations failing without a success between them end the run: something stands in the way."""
@@ -35,29 +34,16 @@ class Crew:
     """As many workers as may be under way at once; `go` lets them work until nothing is left."""
 
     def __init__(
-        self,
-        *,
-        store: Store,
-        run: JudgeRun,
-        plan: Plan,
-        size: int,
-        backend: Backend,
-        sender: Sender,
-        journal: Journal,
-        pace: Pace,
-        tally: Tally,
-        on_progress: Callable[[Progress], None] | None,
+        self, session: Session, plan: Plan, size: int, *, on_progress: Callable[[Progress], None] | None
     ) -> None:
-        self._store = store
-        self._run = run
+        self._session = session
+        self._store, self._run = session.store, session.run
+        self._backend, self._sender, self._journal = session.backend, session.sender, session.journal
+        self._pace, self._tally = session.pace, session.tally
         self._plan = plan
         self._size = size
-        self._backend = backend
-        self._sender = sender
-        self._journal = journal
-        self._pace = pace
-        self._tally = tally
         self._on_progress = on_progress
+        run, store = session.run, session.store
         self._known = {
             (failure.presentation, failure.kind, failure.detail)
             for failure in store.failures()
@@ -73,7 +59,7 @@ class Crew:
 
     async def go(self) -> Ledger:
         """Judge until nothing is left, and return what it took; what is under way at any end is received."""
-        renewing = asyncio.create_task(self._renew())
+        renewing = asyncio.create_task(self._session.renew())
         hands = self._size + -(-self._size // AHEAD)
         workers = [asyncio.create_task(self._work()) for _ in range(hands)]
         try:
@@ -95,17 +81,7 @@ class Crew:
         errors = [error for task in tasks if not task.cancelled() and (error := task.exception())]
         if errors:
             raise errors[0]
-        return self._tally.close(
-            requests=self._sender.requests,
-            retries=self._sender.retries,
-            notices=tuple(self._backend.notices),
-        )
-
-    async def _renew(self) -> None:
-        pause = self._run.lease.total_seconds() / 3
-        while True:
-            await asyncio.sleep(pause)
-            await self._journal.call(self._store.renew, self._run)
+        return self._session.close()
 
     async def _work(self) -> None:
         while (showing := await self._next()) is not None:

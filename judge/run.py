@@ -6,30 +6,20 @@ reads what was paid and sends only the rest. A failure is counted, never a verdi
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
 from guard_eval.settings import Judge
-from guard_eval.store import JudgeRun, Store
-from judge.backend import Backend
-from judge.budget import Budget
+from guard_eval.store import Store
 from judge.checks import check_criteria
-from judge.cost import price
 from judge.crew import Crew
-from judge.journal import Journal
-from judge.ledger import Ledger, Progress, Tally
-from judge.online import Online
+from judge.ledger import Ledger, Progress
 from judge.orders import LEASE, judge_plan, rater_name
-from judge.pace import Pace
-from judge.preview import DryRun, dry_run, located
+from judge.preview import DryRun, dry_run
 from judge.rules import Retry
-from judge.sending import Sender
+from judge.session import Connect, Session, in_session
 
 __all__ = ["DryRun", "Ledger", "Progress", "Retry", "dry_run", "run_judge"]
-
-Connect = Callable[[], Backend]
-"""Opens a backend; called in the event loop that will use it."""
 
 
 def run_judge(
@@ -63,39 +53,20 @@ def run_judge(
     Raises:
         StudyError: Only the user can mend it; what was answered until then is saved.
     """
-    retry = retry or Retry()
-    prices = price(located(judge, environ))
-    budget = Budget(prices, budget_usd, model=judge.model)
-    rater = store.rater(rater_name(judge), "model")
-    check_criteria(store, judge, rater)
+    check_criteria(store, judge, store.rater(rater_name(judge), "model"))
+    plan = judge_plan(judge, seed=seed, lease=lease)
 
-    def online() -> Backend:
-        return Online(judge, seed=seed, environ=environ, timeout=retry.timeout)
+    def work(session: Session) -> Awaitable[Ledger]:
+        return Crew(session, plan, judge.concurrency, on_progress=on_progress).go()
 
-    async def go(run: JudgeRun) -> Ledger:
-        backend = (connect or online)()
-        try:
-            async with Journal(store, run, limit_usd=budget_usd) as journal:
-                pace = Pace(judge.concurrency)
-                sender = Sender(backend, journal, budget=budget, pace=pace, retry=retry, seed=seed)
-                crew = Crew(
-                    store=store,
-                    run=run,
-                    plan=judge_plan(judge, seed=seed, lease=lease),
-                    size=judge.concurrency,
-                    backend=backend,
-                    sender=sender,
-                    journal=journal,
-                    pace=pace,
-                    tally=Tally(price=prices),
-                    on_progress=on_progress,
-                )
-                return await crew.go()
-        finally:
-            await backend.close()
-
-    run = store.begin(rater, lease)
-    try:
-        return asyncio.run(go(run))
-    finally:
-        store.end(run)
+    return in_session(
+        work,
+        store,
+        judge,
+        seed=seed,
+        lease=lease,
+        budget_usd=budget_usd,
+        connect=connect,
+        retry=retry,
+        environ=environ,
+    )
