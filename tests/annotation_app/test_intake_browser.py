@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app_browser import faults
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -87,6 +88,8 @@ def answer(page: Any, *downs: int) -> None:
 
 
 def practise(page: Any) -> None:
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    assert faults(page) == []
     for number in (1, 2, 3):
         page.wait_for_selector(f".ge-page h1 >> text=Übung {number} von 3")
         assert "wir würden" not in page.content()
@@ -106,9 +109,11 @@ def test_the_whole_way_by_keyboard(served: tuple[Any, str], page: Any):
     page.wait_for_function("() => location.search.startsWith('?invite=')")
     assert page.evaluate("document.documentElement.dir") == "ltr"
     assert "PROLIFIC_PID" not in page.url
+    found = {"consent": faults(page)}
     press("Control+Enter")
     arrive(page, "Über Sie")
     answer(page, 1)
+    found["background"] = faults(page)
     press("Control+Enter")  # with the focus in the answer just given
     arrive(page, "Zwei Texte vergleichen")
     press("Control+Enter")
@@ -116,6 +121,7 @@ def test_the_whole_way_by_keyboard(served: tuple[Any, str], page: Any):
     arrive(page, "Einige kurze Fragen")
     press("Tab")  # past the button to the instructions
     answer(page, 1, 0, 2, 0)
+    found["check"] = faults(page)
     press("Control+Enter")
     arrive(page, "Nicht alle Antworten sind richtig")
     press("Control+Enter")
@@ -129,6 +135,8 @@ def test_the_whole_way_by_keyboard(served: tuple[Any, str], page: Any):
     for key in ("1", "3", "Enter"):
         press(key)
     arrive(page, "Vielen Dank")
+    found["thanks"] = faults(page)
+    assert found == {name: [] for name in found}
     assert "C1A2B3" in page.inner_text(".stMain")
     link = page.get_by_role("link", name="Code einreichen")
     assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
