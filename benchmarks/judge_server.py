@@ -1,0 +1,200 @@
+"""A server that answers like a chat completions API, a little late and sometimes not well, and counts.
+
+It runs as a process of its own and needs nothing but Python. What it draws comes from its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import random
+import socket
+import struct
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+FAULTS = {"rate": 0.10, "error": 0.05, "prose": 0.05, "truncated": 0.02, "reset": 0.02}
+"""Shares of the requests: 429, 500, an answer in prose, one that is cut short, a connection reset."""
+
+MODEL = "gpt-4o-2024-11-20"
+CRITERIA = ("fluency", "coherence", "factuality", "informativeness", "interestingness", "story_development")
+VERDICTS = json.dumps(dict.fromkeys(CRITERIA, "A"))
+PRICES = 2.5e-6, 10e-6
+"""US dollars for a prompt token and for one of the answer; studies of the benchmark state the same."""
+_TEXTS = {"prose": "Method A is better overall.", "truncated": VERDICTS[:24]}
+_REFUSALS = {
+    "rate": (429, {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}),
+    "error": (500, {"message": "an error of ours", "type": "server_error", "code": None}),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """What the server has seen.
+
+    Attributes:
+        asked: Requests.
+        did: What it did with them, by name of the fault, or `ok`.
+        paid: Complete 200 responses by request key, the key that the journal uses for a first sample.
+        most: The most requests at once.
+        usd: What all 200 responses cost.
+    """
+
+    asked: int
+    did: dict[str, int]
+    paid: dict[str, int]
+    most: int
+    usd: float
+
+    @property
+    def twice(self) -> int:
+        """Return how many complete 200 responses were not the first to their request."""
+        return sum(times - 1 for times in self.paid.values())
+
+
+class State:
+    """What all connections share."""
+
+    def __init__(self, *, seed: int, latency: float, faults: Mapping[str, float], dice: bool) -> None:
+        self.random, self.latency, self.faults, self.dice = random.Random(seed), latency, faults, dice
+        self.did, self.paid = Counter[str](), Counter[str]()
+        self.asked = self.now = self.most = 0
+        self.usd = 0.0
+
+    def fault(self) -> str:
+        """Draw what becomes of a request."""
+        (drawn,) = self.random.choices(
+            [*self.faults, "ok"], [*self.faults.values(), 1 - sum(self.faults.values())]
+        )
+        return drawn
+
+    def usage(self, body: bytes) -> tuple[int, int]:
+        """Return tokens of prompt and answer; with dice, up to all that a request allows."""
+        if not self.dice:
+            return 900, 50
+        told = json.loads(body)
+        most = told.get("max_completion_tokens") or told["max_tokens"]
+        return self.random.randint(1, len(body) // 4), self.random.randint(1, most)
+
+    def log(self) -> dict[str, Any]:
+        """Return the fields of the log."""
+        return {name: getattr(self, name) for name in ("asked", "did", "paid", "most", "usd")}
+
+
+class Connection(asyncio.Protocol):
+    """One connection: requests with a length, one after the other."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._read = state, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember where to answer."""
+        self._transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take a request when it is whole."""
+        self._read += data
+        head, found, rest = self._read.partition(b"\r\n\r\n")
+        if not found:
+            return
+        _, _, length = head.lower().partition(b"content-length:")
+        size = int(length.split(b"\r\n")[0] or 0) if length else 0
+        if len(rest) < size:
+            return
+        self._read = rest[size:]
+        if head.startswith(b"GET /log"):
+            self._send(200, self._state.log())
+        elif head.startswith(b"GET"):
+            self._send(404, {"error": {"message": "there is nothing here"}})
+        else:
+            state = self._state
+            state.asked += 1
+            state.most, state.now = max(state.most, state.now + 1), state.now + 1
+            asyncio.get_running_loop().call_later(state.latency, self._answer, rest[:size])
+
+    def _answer(self, body: bytes) -> None:
+        state, drawn = self._state, self._state.fault()
+        state.now -= 1
+        state.did[drawn] += 1
+        if drawn in _REFUSALS:
+            status, error = _REFUSALS[drawn]
+            self._send(status, {"error": error}, b"retry-after-ms: 100\r\n" if status == 429 else b"")
+        elif drawn == "reset":
+            with suppress(OSError):
+                own = self._transport.get_extra_info("socket")
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+        else:
+            asked, answered = state.usage(body)
+            if self._send(200, completion(drawn, asked, answered)):
+                state.paid[hashlib.sha256(body + b"\n0").hexdigest()] += 1
+                state.usd += asked * PRICES[0] + answered * PRICES[1]
+
+    def _send(self, status: int, content: Mapping[str, Any], more: bytes = b"") -> bool:
+        if self._transport.is_closing():
+            return False
+        body = json.dumps(content).encode()
+        head = (
+            b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\nx-request-id: r\r\n%scontent-length: %d\r\n"
+        )
+        self._transport.write(head % (status, more, len(body)) + b"\r\n" + body)
+        return True
+
+
+def completion(kind: str, asked: int, answered: int) -> dict[str, Any]:
+    """Return a chat completion of that many tokens."""
+    message = {"role": "assistant", "content": _TEXTS.get(kind, VERDICTS), "refusal": None}
+    choice = {"index": 0, "message": message, "finish_reason": "length" if kind == "truncated" else "stop"}
+    usage = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+    made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
+    return {**made, "system_fingerprint": "fp", "choices": [choice], "usage": usage}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server, and where."""
+
+    url: str
+
+    def log(self) -> Log:
+        """Ask it what it has seen."""
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/log", timeout=30) as reply:  # noqa: S310
+            return Log(**json.load(reply))
+
+
+@contextmanager
+def serving(
+    *, faults: Mapping[str, float] | None = None, latency: float = 0.05, dice: bool = False, seed: int = 5
+) -> Iterator[Server]:
+    """Start a server and end it."""
+    settings = json.dumps({"seed": seed, "latency": latency, "faults": faults or {}, "dice": dice})
+    # Without its own folder on the path, whose files have names like packages.
+    command = [sys.executable, "-P", __file__, settings]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (ours)
+        try:
+            port = int(process.stdout.readline() if process.stdout else 0)
+            yield Server(f"http://127.0.0.1:{port}/v1")
+        finally:
+            process.kill()
+
+
+async def serve(state: State) -> None:
+    """Serve at a free port, and print it."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(state), "127.0.0.1", 0, backlog=500)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    command = argparse.ArgumentParser(description=__doc__)
+    command.add_argument("settings", type=json.loads)
+    asyncio.run(serve(State(**command.parse_args().settings)))

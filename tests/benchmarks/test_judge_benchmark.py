@@ -1,0 +1,29 @@
+"""The judge's benchmark runs, and its checks find what is wrong. No test looks at times."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openai", reason="openai is not installed")
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def test_it_runs():
+    # A program of its own: `judge.py` has the name of a package.
+    command = [sys.executable, FOLDER / "judge.py", "--quick", "--only", "faults"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 with neither" in done.stdout
+    assert "| requests of a second run | 0 | 0 |  |" in done.stdout
+
+
+def test_the_log_counts_what_is_paid_twice(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    log = importlib.import_module("judge_server").Log(
+        asked=7, did={"ok": 6, "rate": 1}, paid={"a": 1, "b": 3, "c": 2}, most=2, usd=0.1
+    )
+    assert log.twice == 3
