@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from local_server import LocalServer
 
 from guard_eval.records import BlindPair, Pair
 from guard_eval.rubric import CHOICE_LABELS
@@ -91,7 +92,7 @@ def verdict(ask, choice="A"):
     return completion(json.dumps(dict.fromkeys(ask.criteria, choice)))
 
 
-class FakeServer:
+class FakeServer(LocalServer):
     """Answers every request with what `act` says; counts what it answered in full."""
 
     def __init__(self):
@@ -102,16 +103,7 @@ class FakeServer:
         self.most_at_once = 0
         self._now = 0
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._server.handle_error = lambda *_: None
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(self._handler())
 
     def _take(self, raw, headers):
         body = json.loads(raw)

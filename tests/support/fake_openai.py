@@ -14,7 +14,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from local_server import LocalServer
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def verdict(request, choice="A"):
     return said(request, json.dumps(dict.fromkeys(names, choice)))
 
 
-class FakeOpenAI:
+class FakeOpenAI(LocalServer):
     """The server; `url` is its address and `seen` all that it was asked."""
 
     def __init__(self):
@@ -110,16 +112,7 @@ class FakeOpenAI:
         self.on = {}  # called when a step is done, before the answer goes out
         self._names = itertools.count(1)
         self._lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._server.handle_error = lambda *_: None
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(self._handler())
 
     def count(self, step):
         return sum(each.step == step for each in self.seen)
