@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.core.intervals import Interval
 from guard_eval.escaping import NOTHING, one_line
@@ -79,10 +79,23 @@ def warnings(view: Overview) -> tuple[str, ...]:
     return tuple(said)
 
 
-def criteria_table(view: Overview) -> Table:
-    """Return agreement and preference for a side."""
+def criteria_table(view: Overview, *, narrow: bool = False) -> Table:
+    """Return agreement and preference for a side; `narrow` fits a terminal."""
     several = len({(line.method_a, line.method_b) for line in view.criteria}) > 1
-    heads = ("criterion", "verdicts", "rated twice", "ties %", "same %", "κ", "95 %", "AC1", "A %", "95 %")
+    heads: tuple[str, ...] = (
+        "criterion",
+        "verdicts",
+        "rated twice",
+        "ties %",
+        "same %",
+        "κ",
+        "95 %",
+        "AC1",
+        "A %",
+        "95 %",
+    )
+    if narrow:
+        heads = ("criterion", "ties %", "same %", "κ (95 %)", "AC1", "A % (95 %)")
     remarks: dict[str, list[str]] = {}
     for line in view.criteria:
         for remark in filter(None, (line.agreement.reason, *line.agreement.warnings)):
@@ -92,7 +105,7 @@ def criteria_table(view: Overview) -> Table:
         title="Agreement, and preference for a side",
         columns=("comparison", *heads) if several else heads,
         rows=tuple(
-            ((f"{line.method_a} / {line.method_b}",) if several else ()) + _criterion(line)
+            ((f"{line.method_a} / {line.method_b}",) if several else ()) + _criterion(line, narrow=narrow)
             for line in view.criteria
         ),
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as "
@@ -100,8 +113,18 @@ def criteria_table(view: Overview) -> Table:
     )
 
 
-def _criterion(line: CriterionLine) -> tuple[str, ...]:
+def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
     found = line.agreement
+    limits = NOTHING if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}"
+    if narrow:
+        return (
+            line.criterion.replace("_", " "),
+            _percent(line.ties),
+            _percent(found.raw),
+            f"{_number(found.kappa)} ({limits})",
+            _number(line.ac1.value),
+            f"{_percent(line.first.estimate)} ({_limits(line.first)})",
+        )
     return (
         line.criterion.replace("_", " "),
         str(line.verdicts),
@@ -109,7 +132,7 @@ def _criterion(line: CriterionLine) -> tuple[str, ...]:
         _percent(line.ties),
         _percent(found.raw),
         _number(found.kappa),
-        NOTHING if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}",
+        limits,
         _number(line.ac1.value),
         _percent(line.first.estimate),
         _limits(line.first),
@@ -129,6 +152,20 @@ def raters_table(view: Overview, *, narrow: bool = False) -> Table:
         note="same: other raters' answers to the same pairs that are the same; A: pairs on which the answers "
         "lean to the text shown as A, of those with a leaning; changed: answers to pairs shown again that "
         "differ.",
+    )
+
+
+def _filled(table: Table) -> Table:
+    """Return the table without columns in which nothing stands."""
+    kept = [
+        place
+        for place in range(len(table.columns))
+        if any(row[place] not in {"", NOTHING} for row in table.rows)
+    ]
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
     )
 
 
@@ -284,8 +321,8 @@ def _limits(interval: Interval) -> str:
 def tables(view: Overview, *, narrow: bool = False, remarks: int | None = None) -> Sequence[Table]:
     """Return the tables that have something to say, but for that of the pairs."""
     found = (
-        criteria_table(view),
-        raters_table(view, narrow=narrow),
+        criteria_table(view, narrow=narrow),
+        _filled(raters_table(view, narrow=True)) if narrow else raters_table(view),
         filled_table(view),
         remarks_table(view, most=remarks),
         decisions_table(view),
