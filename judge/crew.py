@@ -202,13 +202,5 @@ class Crew:
         said = [*self._backend.notices[self._told :], *more]
         self._told = len(self._backend.notices)
         self._on_progress(
-            Progress(
-                total=self._total,
-                verdicts=self._tally.verdicts,
-                failed=self._tally.failures.total(),
-                cost_usd=self._tally.cost_usd,
-                notice="; ".join(said) or None,
-                failures=dict(self._tally.failures),
-                requests=self._sender.requests,
-            )
+            self._tally.progress(total=self._total, requests=self._sender.requests, notices=said)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judge.parsing import ProblemKind, Usage
@@ -94,6 +94,18 @@ class Tally:
         self.cached_tokens += usage.cached_tokens or 0
         self.output_tokens += usage.output_tokens or 0
         self.reasoning_tokens += usage.reasoning_tokens or 0
+
+    def progress(self, *, total: int, requests: int, notices: Sequence[str]) -> Progress:
+        """Return where the run is."""
+        return Progress(
+            total=total,
+            verdicts=self.verdicts,
+            failed=self.failures.total(),
+            cost_usd=self.cost_usd,
+            notice="; ".join(notices) or None,
+            failures=dict(self.failures),
+            requests=requests,
+        )
 
     def close(self, *, requests: int, retries: int, notices: tuple[str, ...]) -> Ledger:
         """Return the ledger."""
