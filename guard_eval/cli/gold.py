@@ -55,8 +55,10 @@ def read_gold(path: Path, *, criteria: tuple[str, ...]) -> list[Gold]:
 
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise StudyError(f"cannot read {path}: {error.strerror}; name a JSONL file of gold pairs") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     entries = [
         _entry(path, number, line, criteria) for number, line in enumerate(lines, start=1) if line.strip()
     ]
