@@ -17,7 +17,7 @@ def judge_run(study: Study, store: Store) -> JudgeRun | None:
     spends = store.spend()
     if not spends:
         return None
-    from judge.calibrated import results
+    from judge.calibration_answers import results
     from judge.orders import rater_name
     from judge.prompt import PROMPT_VERSION
     from judge.provenance import asked_otherwise

@@ -110,7 +110,7 @@ class Job:
         )
 
     def _left(self, judge: Judge, name: str) -> list[Showing]:
-        from judge.calibrated import left
+        from judge.calibration_answers import left
         from judge.orders import judge_plan
 
         seed = self._study.settings.seed
@@ -177,7 +177,7 @@ class Job:
         seed, budget, store = self._study.settings.seed, self._budget, self._store
         connect = self._recording(judge)
         if self._calibrate:
-            from judge.calibrate import calibrate
+            from judge.calibration_run import calibrate
 
             return lambda show: calibrate(
                 store, judge, seed=seed, budget_usd=budget, connect=connect, on_progress=show

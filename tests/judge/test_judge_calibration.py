@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from guard_eval.errors import StudyError
-from judge.calibrate import calibrate
-from judge.calibrated import left, results
 from judge.calibration import FILLER, padded, questions, shuffled
+from judge.calibration_answers import left, results
+from judge.calibration_run import calibrate
 from judge.rules import Retry
 from judge.run import run_judge
 

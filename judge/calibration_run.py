@@ -13,8 +13,8 @@ from datetime import timedelta
 from guard_eval.errors import StudyError
 from guard_eval.judge_settings import Judge
 from guard_eval.store import Store
-from judge.calibrated import FIRST_SAMPLE, of_study
 from judge.calibration import Question
+from judge.calibration_answers import FIRST_SAMPLE, of_study
 from judge.cost import SAMPLES
 from judge.crew import FAILURES_IN_A_ROW
 from judge.ledger import Ledger, Progress
