@@ -45,7 +45,8 @@ def command(
 ) -> None:
     """Write the significance report.
 
-    index.html opens from disk; beside it are report.md, report.tex, the figures, and every number as CSV.
+    index.html opens from disk; beside it are report.md, report.tex, the figures, and every number as CSV
+    and JSON.
     """
     if not source.is_dir():
         verdicts, context = _of_file(source, rater_kind=rater_kind)
