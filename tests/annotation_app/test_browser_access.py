@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from app_browser import CHROMIUM, PHONE, Served, begin, faults, moved_on
+from app_browser import CHROMIUM, PHONE, Served, begin, faults, moved_on, where
 
 pytestmark = [
     pytest.mark.browser,
@@ -48,7 +48,7 @@ def test_no_page_has_serious_faults(served: Served, visit: Callable[..., Any], o
     found["break"] = faults(page)
     page.get_by_role("button", name="Go on").click()
     for _ in range(5):
-        before = page.locator("h1").inner_text()
+        before = where(page)
         for group in page.get_by_role("radiogroup").all():
             group.get_by_role("radio", name="Similar").click()
         page.get_by_role("button", name="Save and continue").click()
@@ -58,7 +58,7 @@ def test_no_page_has_serious_faults(served: Served, visit: Callable[..., Any], o
     page.get_by_role("button", name="Back").click()
     page.get_by_role("button", name="To the newest pair").wait_for()
     found["an earlier pair"] = faults(page)
-    assert {where: said for where, said in found.items() if said} == {}
+    assert {which: said for which, said in found.items() if said} == {}
     # axe-core cannot tell what stands on a shade.
     assert page.evaluate(CONTRAST) >= 7
 

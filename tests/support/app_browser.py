@@ -132,7 +132,11 @@ def begin(page: Any) -> None:
 
 
 def where(page: Any) -> str:
-    return str(page.locator("h1").inner_text())
+    """Return the page's heading, once the last page's is gone: for a moment Streamlit may draw both."""
+    heading = page.wait_for_function(
+        "() => document.querySelectorAll('h1').length === 1 && document.querySelector('h1').innerText"
+    )
+    return str(heading.json_value())
 
 
 def moved_on(page: Any, before: str) -> None:
