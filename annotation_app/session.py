@@ -149,6 +149,8 @@ def open_desk() -> Desk:
 
 def forget() -> None:
     """Read the study anew at the next visit, as a server does that was started again."""
+    for desk in _DESKS.values():
+        desk.store.close()
     _DESKS.clear()
     _WORDS.clear()
 

@@ -25,9 +25,6 @@ Key = tuple[str, int, str]
 _AWAY = 0.3
 """Seconds until a browser tries to connect again."""
 
-_PATIENCE = 30.0
-"""Seconds that a page which asks for patience is believed."""
-
 _PAGES = 20
 """How many pages may come before the first pair."""
 
@@ -71,7 +68,12 @@ class Rater:
         name: Who rates.
         url: Where.
         log: What is written to.
+
+    Attributes:
+        patience: Seconds that a page which asks for patience is believed; twice as many for a way back.
     """
+
+    patience = 30.0
 
     def __init__(self, study: Made, name: str, url: str, log: Log) -> None:
         self.name, self.log = name, log
@@ -92,7 +94,7 @@ class Rater:
 
     async def _arrive(self) -> None:
         pages, start = 0, time.perf_counter()
-        while pages < _PAGES and time.perf_counter() - start < _PATIENCE:
+        while pages < _PAGES and time.perf_counter() - start < self.patience:
             view = self.view
             if view.pair is not None or view.ended:
                 return
@@ -164,7 +166,7 @@ class Rater:
             LostError: Nobody was there for a minute.
         """
         start = time.perf_counter()
-        while time.perf_counter() - start < 2 * _PATIENCE:
+        while time.perf_counter() - start < 2 * self.patience:
             await self.session.close()
             await asyncio.sleep(self._dice.uniform(_AWAY, 2 * _AWAY))
             try:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ContextInfo
@@ -51,6 +52,7 @@ class Session:
         self._script = self._session = ""
         self._cached: dict[str, bytes] = {}
         self.page = Page()
+        self.options: dict[str, Any] = {}  # of the websocket's connection: cookies, TLS
 
     async def connect(self) -> None:
         """Open the websocket; a second time the server is told which session it was.
@@ -67,6 +69,7 @@ class Session:
                 max_size=None,
                 proxy=None,
                 open_timeout=ANSWER_SECONDS,
+                **self.options,
             )
         except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
             raise LostError(str(error)) from error

@@ -18,7 +18,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 FAULTS = {"rate": 0.10, "error": 0.05, "prose": 0.05, "truncated": 0.02, "reset": 0.02}
@@ -46,6 +46,7 @@ class Log:
         paid: Complete 200 responses by request key, the key that the journal uses for a first sample.
         most: The most requests at once.
         usd: What all 200 responses cost.
+        sent: Requests by the same key, whatever became of them.
     """
 
     asked: int
@@ -53,6 +54,7 @@ class Log:
     paid: dict[str, int]
     most: int
     usd: float
+    sent: dict[str, int] = field(default_factory=dict)
 
     @property
     def twice(self) -> int:
@@ -65,7 +67,7 @@ class State:
 
     def __init__(self, *, seed: int, latency: float, faults: Mapping[str, float], dice: bool) -> None:
         self.random, self.latency, self.faults, self.dice = random.Random(seed), latency, faults, dice
-        self.did, self.paid = Counter[str](), Counter[str]()
+        self.did, self.paid, self.sent = Counter[str](), Counter[str](), Counter[str]()
         self.asked = self.now = self.most = 0
         self.usd = 0.0
 
@@ -86,7 +88,7 @@ class State:
 
     def log(self) -> dict[str, Any]:
         """Return the fields of the log."""
-        return {name: getattr(self, name) for name in ("asked", "did", "paid", "most", "usd")}
+        return {name: getattr(self, name) for name in ("asked", "did", "paid", "most", "usd", "sent")}
 
 
 class Connection(asyncio.Protocol):
@@ -117,6 +119,7 @@ class Connection(asyncio.Protocol):
         else:
             state = self._state
             state.asked += 1
+            state.sent[key(rest[:size])] += 1
             state.most, state.now = max(state.most, state.now + 1), state.now + 1
             asyncio.get_running_loop().call_later(state.latency, self._answer, rest[:size])
 
@@ -135,7 +138,7 @@ class Connection(asyncio.Protocol):
         else:
             asked, answered = state.usage(body)
             if self._send(200, completion(drawn, asked, answered)):
-                state.paid[hashlib.sha256(body + b"\n0").hexdigest()] += 1
+                state.paid[key(body)] += 1
                 state.usd += asked * PRICES[0] + answered * PRICES[1]
 
     def _send(self, status: int, content: Mapping[str, Any], more: bytes = b"") -> bool:
@@ -147,6 +150,11 @@ class Connection(asyncio.Protocol):
         )
         self._transport.write(head % (status, more, len(body)) + b"\r\n" + body)
         return True
+
+
+def key(body: bytes) -> str:
+    """Return the key that the journal uses for a first sample."""
+    return hashlib.sha256(body + b"\n0").hexdigest()
 
 
 def completion(kind: str, asked: int, answered: int) -> dict[str, Any]:

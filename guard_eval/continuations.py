@@ -2,7 +2,8 @@
 
 A line is a `Continuation` with its recipe laid flat, so that `datasets`, pandas and people read it as it is.
 A process that dies leaves at most one torn last line; reading skips it and the next append cuts it off. Each
-shard has a file of its own, so no two processes ever append to the same one; readers take them all together.
+shard has a file of its own, so no two processes ever append to the same one. An engine with many workers
+leaves Parquet files beside it (`continuation_parquet.py`). Readers take them all together.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
-from dataclasses import MISSING, asdict, fields
+from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from guard_eval.continuation_parquet import next_part, read_parquet
+from guard_eval.continuation_rows import continuation_of, row_of
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
 from guard_eval.settings import Settings
 from guard_eval.shards import Shard
 
-_ALWAYS = tuple(field.name for field in fields(Recipe) if field.default is MISSING)
-_RARE = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
-_OWN = tuple(field.name for field in fields(Continuation) if field.name != "recipe")
+_ID = re.compile("[0-9a-f]{16}")
 
 
 def continuation_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008 (frozen)
@@ -36,11 +39,23 @@ def trace_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # 
     return folder / f"{strategy}{shard.suffix}.trace.jsonl"
 
 
-def continuation_files(folder: Path, strategy: str) -> list[Path]:
-    """Return the files that hold continuations by a strategy: the undivided one first, then by name."""
-    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?\.jsonl")
+def trace_files(folder: Path, strategy: str) -> list[Path]:
+    """Return the files of traces of a strategy's texts, of all shards."""
+    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?\.trace\.jsonl")
     found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
     return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
+def continuation_files(folder: Path, strategy: str) -> list[Path]:
+    """Return the files that hold continuations by a strategy: JSONL first, then by name."""
+    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?(\.jsonl|\.part-\d+\.parquet)")
+    found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda path: (path.suffix, len(path.name), path.name))
+
+
+def part_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008
+    """Return the path of the next Parquet file of a shard's continuations by a strategy."""
+    return next_part(folder, f"{strategy}{shard.suffix}")
 
 
 def read_continuations(path: Path) -> list[Continuation]:
@@ -49,14 +64,28 @@ def read_continuations(path: Path) -> list[Continuation]:
     Raises:
         StudyError: A whole line cannot be read; it is named by its number.
     """
+    return list(iter_continuations(path))
+
+
+def iter_continuations(path: Path) -> Iterator[Continuation]:
+    """Yield the continuations of `path`, as `read_continuations`, with a few in memory at a time."""
+    if path.suffix == ".parquet":
+        yield from read_parquet(path)
+        return
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):  # else its writer died, or is still at it
+                    yield _parse(path, number, line)
     except FileNotFoundError:
-        return []
+        return
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}") from error
-    lines = data.split(b"\n")
-    return [_parse(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
+
+
+def line_of(continuation: Continuation) -> bytes:
+    """Return the line that stands for a continuation."""
+    return _line(row_of(continuation))
 
 
 def append_continuations(path: Path, batch: Iterable[Continuation]) -> None:
@@ -66,7 +95,7 @@ def append_continuations(path: Path, batch: Iterable[Continuation]) -> None:
         StudyError: The file cannot be written (disk full, no permission); what stood in it stays valid, and
             so do the lines that still found room.
     """
-    _append(path, b"".join(_line(_row(continuation)) for continuation in batch))
+    _append(path, b"".join(map(line_of, batch)))
 
 
 def append_traces(path: Path, batch: Iterable[Trace]) -> None:
@@ -154,13 +183,6 @@ def _whole_lines(path: Path) -> int:
     return 0
 
 
-def _row(continuation: Continuation) -> dict[str, Any]:
-    row = asdict(continuation)
-    recipe = row.pop("recipe")
-    rare = {name: recipe[name] for name, default in _RARE.items() if recipe[name] != default}
-    return {**row, **{name: recipe[name] for name in _ALWAYS}, **rare}
-
-
 def _line(row: dict[str, Any]) -> bytes:
     try:
         return json.dumps(row, ensure_ascii=False).encode() + b"\n"
@@ -169,19 +191,12 @@ def _line(row: dict[str, Any]) -> bytes:
 
 
 def _parse(path: Path, number: int, line: bytes) -> Continuation:
+    where = f"{path}, line {number}"
     try:
-        row: dict[str, Any] = json.loads(line)
-        rare = {name: row.get(name, default) for name, default in _RARE.items()}
-        recipe = Recipe(**{name: row[name] for name in _ALWAYS}, **rare)
-        return Continuation(recipe=recipe, **{name: row[name] for name in _OWN})
-    except KeyError as error:
-        raise StudyError(
-            f"{path}, line {number}: has no key {error}; was it written by guard-eval generate?"
-        ) from error
-    except (ValueError, TypeError) as error:
-        raise StudyError(
-            f"{path}, line {number}: not a continuation ({error}); remove the line to make it anew"
-        ) from error
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise StudyError(f"{where}: not a continuation ({error}); remove the line to make it anew") from error
+    return continuation_of(row, where)
 
 
 def current_continuations(
@@ -193,7 +208,30 @@ def current_continuations(
     of several (a model folder whose weights changed) the last one made.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    wanted = (
+    found: dict[str, Continuation] = {}
+    for path in continuation_files(folder, strategy):
+        for continuation in iter_continuations(path):
+            prompt = by_id.get(continuation.prompt_id)
+            if (
+                prompt
+                and is_asked_for(continuation.recipe, strategy, settings)
+                and continuation.recipe.continuation_id(prompt) == continuation.id
+            ):
+                found[prompt.id] = continuation
+    return found
+
+
+def is_asked_for(recipe: Recipe, strategy: str, settings: Settings) -> bool:
+    """Return whether a text was made as `settings` ask for it, by whichever revision of the model."""
+    made = (
+        recipe.model,
+        recipe.seed,
+        recipe.max_new_tokens,
+        recipe.max_prompt_tokens,
+        recipe.amateur,
+        recipe.chat,
+    )
+    return made == (
         settings.model.name,
         settings.seed,
         settings.generation.max_new_tokens,
@@ -201,19 +239,41 @@ def current_continuations(
         settings.amateur_of(strategy),
         settings.generation.chat,
     )
-    found: dict[str, Continuation] = {}
-    for path in continuation_files(folder, strategy):
-        for continuation in read_continuations(path):
-            recipe = continuation.recipe
-            prompt = by_id.get(continuation.prompt_id)
-            made = (
-                recipe.model,
-                recipe.seed,
-                recipe.max_new_tokens,
-                recipe.max_prompt_tokens,
-                recipe.amateur,
-                recipe.chat,
-            )
-            if prompt and made == wanted and recipe.continuation_id(prompt) == continuation.id:
-                found[prompt.id] = continuation
-    return found
+
+
+class MadeAlready:
+    """Which prompts a strategy has continued as the settings ask for it: `prompt in made`.
+
+    It holds eight bytes a text, however long the texts are, and says the same as `current_continuations`.
+
+    Attributes:
+        seconds: How long the texts took, together.
+        devices: Where they were made.
+    """
+
+    def __init__(self, folder: Path, strategy: str, settings: Settings) -> None:
+        """Read what there is, text by text."""
+        ids = array("Q")
+        self.seconds = 0.0
+        devices, recipes = set(), set()
+        for path in continuation_files(folder, strategy):
+            for continuation in iter_continuations(path):
+                if is_asked_for(continuation.recipe, strategy, settings) and _ID.fullmatch(continuation.id):
+                    ids.append(int(continuation.id, 16))
+                    self.seconds += continuation.seconds
+                    devices.add(continuation.device)
+                    recipes.add(continuation.recipe)
+        self.devices = frozenset(devices)
+        self._recipes = tuple(recipes)
+        self._ids = np.unique(np.frombuffer(ids, dtype=np.uint64) if ids else np.empty(0, np.uint64))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, prompt: Prompt) -> bool:
+        return any(self._holds(recipe.continuation_id(prompt)) for recipe in self._recipes)
+
+    def _holds(self, name: str) -> bool:
+        wanted = np.uint64(int(name, 16))
+        place = int(np.searchsorted(self._ids, wanted))
+        return place < len(self._ids) and bool(self._ids[place] == wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,16 @@ from guard_eval.records import Prompt
 
 
 def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
-    """Return the prompts of `path` in the file's order, the first `limit` of them.
+    """Return the prompts of `path`, as `iter_prompts` yields them.
+
+    Raises:
+        StudyError: No such file, no prompt in it, or a line that cannot be read (named by its number).
+    """
+    return list(iter_prompts(path, limit=limit))
+
+
+def iter_prompts(path: Path, *, limit: int | None = None) -> Iterator[Prompt]:
+    """Yield the prompts of `path` in the file's order, the first `limit` of them; the ids alone are kept.
 
     A line without `dataset` belongs to the dataset named like the file; one without `id` is named by dataset
     and line.
@@ -26,11 +35,9 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
     Raises:
         StudyError: No such file, no prompt in it, or a line that cannot be read (named by its number).
     """
-    lines = _lines(path)
     read = _read_text_line if path.suffix == ".txt" else _read_json_line
-    prompts: list[Prompt] = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
         prompt = read(path, number, line)
@@ -40,14 +47,13 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
                 f"{path}, line {number}: the id {prompt.id!r} is that of line {first}; change one"
             )
         seen[prompt.id] = number
-        prompts.append(prompt)
-        if len(prompts) == limit:
+        yield prompt
+        if len(seen) == limit:
             break
-    if not prompts:
+    if not seen:
         raise StudyError(
             f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
         )
-    return prompts
 
 
 def read_dataset(
@@ -109,19 +115,20 @@ def _cut(dataset: str, texts: Iterable[object], words: int, limit: int | None) -
             return
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> Iterator[str]:
+    number = 0
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
     except FileNotFoundError:
         raise StudyError(
             f"there is no prompts file {path}; name it under [prompts] file in study.toml"
         ) from None
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise StudyError(f"{path}, line {line}: not UTF-8; save the file as UTF-8") from error
+        raise StudyError(f"{path}, line {number}: not UTF-8; save the file as UTF-8") from error
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}") from error
-    return text.split("\n")
 
 
 def _read_text_line(path: Path, number: int, line: str) -> Prompt:

@@ -85,6 +85,8 @@ class Recipe:
         amateur: Contrastive decoding's smaller model, by its name; other strategies have none.
         amateur_revision: Its revision, as `revision`.
         chat: Whether the prompt went through the model's chat template.
+        engine: What ran the model, where that was not transformers: `vllm`, whose arithmetic rounds
+            differently.
     """
 
     model: str
@@ -97,14 +99,15 @@ class Recipe:
     amateur: str | None = None
     amateur_revision: str | None = None
     chat: bool = False
+    engine: str | None = None
 
     def continuation_id(self, prompt: Prompt) -> str:
         """Return the id of the continuation this recipe makes of `prompt`.
 
         The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
         revision is only unique together with the name, so both stand in the hash for the Hub and the revision
-        alone for a folder. What only some recipes have (amateur, chat) counts where it is set, so that the
-        ids of all others are what they were before there was such a thing.
+        alone for a folder. What only some recipes have (amateur, chat, engine) counts where it is set, so
+        that the ids of all others are what they were before there was such a thing.
         """
         rare: dict[str, object] = {}
         if self.amateur is not None:
@@ -114,6 +117,8 @@ class Recipe:
             ]
         if self.chat:
             rare["chat"] = True
+        if self.engine is not None:
+            rare["engine"] = self.engine
         return content_id(
             prompt.id,
             prompt.text,

@@ -61,8 +61,7 @@ class Study:
         """Read `folder`/study.toml.
 
         Raises:
-            StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named at
-            once.
+            StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
         """
         path = folder / "study.toml"
         if not folder.is_dir():
@@ -88,9 +87,10 @@ class Study:
     def hash(self) -> str:
         """Return the SHA-256 of the settings: comments, order and spacing do not count.
 
-        Nor does a younger setting that is left at its default, so that a study keeps the hash it was given.
+        Nor does where the database lies, for a study may move while it runs, nor a younger setting that is
+        left at its default, so that a study keeps the hash it was given.
         """
-        settings = self.settings.model_dump(mode="json")
+        settings = self.settings.model_dump(mode="json") | {"database": None}
         for table, key in _YOUNGER:
             if settings[table][key] == _default(table, key):
                 del settings[table][key]

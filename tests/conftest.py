@@ -1,7 +1,9 @@
 """Fixtures for every room: a database of either kind, and pairs to put into it.
 
-`store_url` runs a test twice, on SQLite and on PostgreSQL (marked `postgres`, skipped where its server is not
-installed). Each test has a database of its own that holds nothing yet: `Store.open(store_url, create=True)`.
+A test that asks for `store_url` runs twice, on SQLite and on PostgreSQL; so does one marked `both_databases`,
+if it asks for a database by any of the fixtures here. Others run on SQLite, and all of them on one system by
+`pytest --database postgres` (or sqlite). Those on PostgreSQL are marked `postgres`, and skipped where its
+server is not installed. Each test has a database of its own.
 """
 
 import importlib.util
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import postgres
 import pytest
+from databases import KINDS, Databases
 from hypothesis import settings
 
 from guard_eval.records import Pair, content_id
@@ -20,8 +23,26 @@ settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.env
 settings.load_profile("unhurried")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--database", choices=KINDS, help="run every test that needs a database on this system")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database_kind" not in metafunc.fixturenames:
+        return
+    asked = metafunc.config.getoption("database")
+    both = "store_url" in metafunc.fixturenames or "empty_url" in metafunc.fixturenames
+    both = both or metafunc.definition.get_closest_marker("both_databases") is not None
+    kinds = [asked] if asked else KINDS if both else ["sqlite"]
+    if kinds != ["sqlite"]:
+        marked = [
+            pytest.param(kind, marks=pytest.mark.postgres) if kind == "postgres" else kind for kind in kinds
+        ]
+        metafunc.parametrize("database_kind", marked, indirect=True)
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[object]:
+def postgres_server() -> Iterator[postgres.Server]:
     """A private PostgreSQL server; see `tests/support/postgres.py` for what it can do."""
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed; run: pip install 'guard-eval[postgres]'")
@@ -34,18 +55,50 @@ def postgres_server() -> Iterator[object]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def databases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Databases:
+    """What makes databases for tests; the server is started for the first that needs it."""
+    return Databases(tmp_path_factory.mktemp("template"), lambda: request.getfixturevalue("postgres_server"))
+
+
 @pytest.fixture
-def postgres_url(postgres_server) -> Iterator[str]:
+def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
     url = postgres_server.new_schema()
     yield url
     postgres_server.drop_schema(url)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, once of SQLite and once of PostgreSQL."""
-    if request.param == "sqlite":
+@pytest.fixture
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """On which system the test's databases are."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def new_database(database_kind: str, databases: Databases) -> Iterator[Callable[[Path], str]]:
+    """Return a function that makes a study's database without rows for a folder, and returns its URL."""
+    made: list[str] = []
+
+    def make(folder: Path) -> str:
+        made.append(databases.new(database_kind, folder))
+        return made[-1]
+
+    yield make
+    for url in made:
+        databases.drop(url)
+
+
+@pytest.fixture
+def store_url(new_database: Callable[[Path], str], tmp_path: Path) -> str:
+    """The URL of a study's database without rows, once of SQLite and once of PostgreSQL."""
+    return new_database(tmp_path)
+
+
+@pytest.fixture
+def empty_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without tables, once of SQLite, with no file yet, and once of PostgreSQL."""
+    if database_kind == "sqlite":
         return f"sqlite:///{tmp_path / 'study.db'}"
     return request.getfixturevalue("postgres_url")
 

@@ -1,4 +1,4 @@
-"""docs/paper_index.md: every function and every test it names is there, and every label is the paper's."""
+"""docs/paper_index.md: every label of the paper has a row, and all that a row names is there."""
 
 import importlib
 import re
@@ -7,25 +7,50 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROWS = re.findall(
-    r"^\| (.+?) \| .+? \| `(.+?)` \| `(.+?)::(.+?)` \|$",
-    (ROOT / "docs" / "paper_index.md").read_text(),
-    re.MULTILINE,
+TEXT = (ROOT / "docs" / "paper_index.md").read_text(encoding="utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TEXT.splitlines()
+    if line.startswith("| ") and not line.startswith("| paper ")
+]
+MADE = [row for row in ROWS if row[2] != "–"]
+
+# Every \label of the paper's TeX, in its order.
+LABELS = re.findall(
+    r"\S+",
+    """
+    sec:introduction sec:related_work fig:figure_two sec:methodology fig:decoding_behavior
+    subsec:global-entropy eq:hglob ex et ex2 subsec:efficiency eq:kt eq:deltaloc eq:deltaglob eq:lanbda
+    eq:q eq:rchange eq:rdiff eq:acs eq:alphat sec:exp_setup tab:ablation_resultglacs
+    tab:humaneval_resultglacs tab:llm_judgements sec:results tab:llm_with_human tab:speed_comparison
+    sec:conclusion sec:limitations app:A app:B tab:lambda_selection tab:median_selection
+    tab:ablation_selectw tab:ablation_selectw_llama2 tab:ablation_selectw_deepseek
+    tab:ablation_selectw_llama3 tab:ablation_selectw_mirstral tab:ablation_selectw_gemma
+    tab:ablation_selectw_gpt2 app:C app:D app:E tab:human_evaluation_double_exp
+    fig:human_evaluation_form app:F app:G tab:model_size_results tab:model_size_bertscore_results
+    tab:different_beam_width tab:different_topk tab:different_topp app:H tab:case1 tab:case2 tab:case3
+    """,
 )
 
 
-def test_the_index_is_read_whole():
-    lines = [
-        line for line in (ROOT / "docs" / "paper_index.md").read_text().splitlines() if line.startswith("| ")
-    ]
-    assert len(ROWS) == len(lines) - 1 > 15
+def labels(row: list[str]) -> list[str]:
+    return re.findall(r"`(.+?)`", row[0])
 
 
-@pytest.mark.parametrize(("function", "file", "test"), [row[1:] for row in ROWS])
-def test_a_row_points_somewhere(function, file, test):
-    module, _, name = function.rpartition(".")
-    assert callable(getattr(importlib.import_module(module), name))
-    assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), re.MULTILINE)
+def commands(row: list[str]) -> list[tuple[str, str]]:
+    """Return what a row's last cell names: ("replicate", NAME) and ("--check", NAME)."""
+    return re.findall(r"`(replicate|--check) ([\w-]+)`", row[4])
+
+
+def test_every_row_is_read_whole():
+    assert [row for row in ROWS if len(row) != 5 or not labels(row)] == []
+    # Nothing in the last cell but commands.
+    assert [row for row in ROWS if ", ".join(f"`{a} {b}`" for a, b in commands(row)) != row[4]] == []
+
+
+def test_every_label_has_a_row_and_no_row_another():
+    assert {label for row in ROWS for label in labels(row)} == set(LABELS)
+    assert len(LABELS) == len(set(LABELS)) == 56
 
 
 def test_the_labels_are_the_papers():
@@ -33,5 +58,32 @@ def test_the_labels_are_the_papers():
     if not paper.is_dir():
         pytest.skip(f"{paper} is not here: the paper's source does not lie in the repository")
     tex = "".join(path.read_text(encoding="utf-8") for path in paper.glob("*.txt"))
-    for label in {label for row in ROWS for label in re.findall(r"`(.+?)`", row[0])}:
-        assert f"\\label{{{label}}}" in tex
+    assert re.findall(r"\\label\{(.+?)\}", tex) == LABELS
+
+
+@pytest.mark.parametrize(("function", "test"), [(row[2], row[3]) for row in MADE])
+def test_a_row_points_somewhere(function: str, test: str):
+    module, _, name = function.strip("`").rpartition(".")
+    assert callable(getattr(importlib.import_module(module), name))
+    file, _, case = test.strip("`").partition("::")
+    assert re.search(rf"^def {case}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_what_is_no_code_says_why():
+    assert len(MADE) > 40
+    assert [row for row in ROWS if row[2] == "–" and not row[3].startswith("not code: ")] == []
+
+
+def test_tables_and_figures_are_made_again_by_the_commands_of_their_rows():
+    from guard_eval.replicate.registry import ENTRIES, find
+
+    named = [(name, labels(row)) for row in ROWS for command, name in commands(row) if command == "replicate"]
+    assert [(name, of) for name, of in named if find(name).label not in of] == []
+    assert sorted(name for name, _ in named) == sorted(entry.name for entry in ENTRIES)
+
+
+def test_every_check_stands_in_one_row():
+    from guard_eval.replicate.checks import names
+
+    named = [name for row in ROWS for command, name in commands(row) if command == "--check"]
+    assert sorted(named) == sorted(names())

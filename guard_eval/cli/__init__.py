@@ -18,11 +18,13 @@ from guard_eval.cli import (
     gold,
     judge,
     measure,
+    merge,
     new,
     pair,
     power,
     progress,
     raters,
+    replicate,
     report,
 )
 from guard_eval.errors import StudyError
@@ -54,16 +56,16 @@ def about(
 ) -> None:
     """Find out which way of decoding a language model writes better text, and how sure we are.
 
-    A study is a folder. Its commands, in the order of a study: new, generate, measure, pair, raters,
-    annotate, progress, judge, report; `power` plans one. Each can be stopped at any moment and run again.
-    Start with: guard-eval demo
+    A study is a folder. Its commands, in the order of a study: new, generate, merge, measure, pair,
+    raters, annotate, progress, judge, report; `power` plans one, and `replicate` makes the paper's. Each
+    can be stopped at any moment and run again. Start with: guard-eval demo
     """
 
 
 for _command in (
-    *(new, generate, measure, pair),
+    *(new, generate, merge, measure, pair),
     *(gold, raters, annotate, progress, judge),
-    *(report, audit, power, export, db, demo),
+    *(report, audit, power, export, db, replicate, demo),
 ):
     app.command(_command.__name__.rpartition(".")[2])(_command.command)
 

@@ -1,4 +1,4 @@
-"""`guard-eval db`: the study's database, copied while raters rate, or brought up to date."""
+"""`guard-eval db`: the study's database backed up while raters rate, brought up to date, or moved."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, say
+from guard_eval.cli.console import StudyFolder, progress, say, say_next, say_table
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
+    from guard_eval.store.checksum import Digest
 
 
 class Action(StrEnum):
@@ -19,34 +19,69 @@ class Action(StrEnum):
 
     backup = "backup"
     upgrade = "upgrade"
+    copy = "copy"
+    checksum = "checksum"
+
+
+HELP = (
+    "backup writes it to FILE; upgrade brings its tables up to this version; copy fills another database "
+    "with its rows; checksum tells whether two databases hold the same."
+)
 
 
 def command(
     folder: StudyFolder,
-    action: Annotated[
-        Action, typer.Argument(help="backup copies it; upgrade brings its tables up to this version.")
-    ],
+    action: Annotated[Action, typer.Argument(help=HELP)],
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The copy; there must be none yet.")
+        Path | None, typer.Argument(metavar="FILE", help="For backup: the copy; there must be none yet.")
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|FILE",
+            help="For copy: postgresql+psycopg://user@host/database, or an SQLite file; without rows yet.",
+        ),
+    ] = None,
+    switch: Annotated[
+        bool,
+        typer.Option(
+            "--switch", help="For copy: name it in study.toml then. Nobody else may have the database open."
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="For copy: say what would be done.")] = False,
 ) -> None:
-    """Copy the study's database, or bring it up to date.
+    """Back the study's database up, move it to a server or back, or bring it up to date.
 
-    A copy is the database of one moment, checked, and whole or not there at all; raters go on meanwhile.
-    SQLite's is a database like the study's own; PostgreSQL's is made by pg_dump, for pg_restore.
+    A backup or copy is the database of one moment, checked, and whole or not there at all; raters go on
+    meanwhile. SQLite's backup is a database like the study's own; PostgreSQL's is made by pg_dump, for
+    pg_restore. A copy goes from SQLite to PostgreSQL, back, or anywhere; killed, it is run again. A server's
+    password is read from PGPASSWORD or ~/.pgpass.
     """
-    from guard_eval.errors import StudyError
+    from guard_eval.cli.db_backup import backup
+    from guard_eval.cli.db_copy import copy
     from guard_eval.study import Study
 
     study = Study.open(folder)
-    if (action is Action.backup) is (file is None):
-        wanted = "backup FILE" if action is Action.backup else "upgrade"
-        raise StudyError(f"write: guard-eval db {folder} {wanted}")
+    _check_options(folder, action, file=file is not None, to=to is not None, more=switch or dry_run)
     if file is not None:
         backup(study.database, file)
+    elif to is not None:
+        copy(study, to, switch=switch, dry_run=dry_run)
+    elif action is Action.checksum:
+        checksum(study.database)
     else:
         upgrade(study.database)
         say(f"{folder}: the database is as this version needs it")
+        say_next(f"guard-eval progress {folder}")
+
+
+def _check_options(folder: Path, action: Action, *, file: bool, to: bool, more: bool) -> None:
+    from guard_eval.errors import StudyError
+
+    wanted = {Action.backup: "backup FILE", Action.copy: "copy --to URL [--switch] [--dry-run]"}
+    good = file is (action is Action.backup) and to is (action is Action.copy)
+    if not good or (more and action is not Action.copy):
+        raise StudyError(f"write: guard-eval db {folder} {wanted.get(action, action.value)}")
 
 
 def upgrade(database: str) -> None:
@@ -66,89 +101,25 @@ def upgrade(database: str) -> None:
     Store.open(database, create=True).close()
 
 
-def backup(database: str, file: Path) -> None:
-    """Copy a database to `file` while it is in use.
+def checksum(database: str) -> None:
+    """Print how many rows each table has, and their digest.
 
     Raises:
-        StudyError: The file is there already or cannot be written, or the database cannot be read.
+        StudyError: There is no such database, or it is not of this package's version.
     """
-    from sqlalchemy.engine import make_url
+    from guard_eval.store import checksum
 
-    from guard_eval.errors import StudyError
-
-    if file.exists():
-        raise StudyError(f"{file} is there already, and a backup overwrites nothing; name another file")
-    url = make_url(database)
-    partial = file.with_name(f"{file.name}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        if url.get_backend_name() == "sqlite":
-            _copy(Path(str(url.database)), partial)
-            restore = f"stop the server, move study.db* away, and copy {file} to where study.db was"
-        else:
-            _dump(url, partial)
-            restore = f"stop the servers, then: pg_restore --clean --if-exists --dbname=… {file}"
-        partial.replace(file)
-    except OSError as error:
-        raise StudyError(
-            f"cannot write {file}: {error.strerror}; mend that and run the command again"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
-    say(f"{file}: {file.stat().st_size:,} bytes".replace(",", "\u202f"))
-    say(f"To restore it: {restore}")
+    with progress("rows") as bar:
+        task = bar.add_task("reading", total=None, note="")
+        found = checksum.checksum(database, lambda table, rows: bar.update(task, advance=rows, note=table))
+        bar.update(task, total=found.rows, note="")
+    say_digest(found)
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy an SQLite database in one step of its online backup: readers and writers go on meanwhile."""
-    import os
-    import sqlite3
-    from contextlib import closing
-
-    from guard_eval.errors import StudyError
-
-    if not source.is_file():
-        raise StudyError(f"there is no database {source}; guard-eval pair makes it")
-    try:
-        with (
-            closing(
-                sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=60)
-            ) as original,
-            closing(sqlite3.connect(target)) as copy,
-        ):
-            original.backup(copy)
-            # a copy is one file: nothing of it lies in a journal beside it
-            copy.execute("PRAGMA journal_mode = DELETE")
-            (found,) = copy.execute("PRAGMA integrity_check").fetchone()
-    except sqlite3.Error as error:
-        raise StudyError(
-            f"cannot copy {source}: {error}; see that there is room, then do it again"
-        ) from error
-    if found != "ok":
-        raise StudyError(f"the copy of {source} is damaged, as the database itself may be: {found}")
-    with target.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _dump(url: URL, target: Path) -> None:
-    import shutil
-    import subprocess
-
-    from guard_eval.errors import StudyError
-
-    program = shutil.which("pg_dump")
-    if program is None:
-        raise StudyError(
-            "the copy of a PostgreSQL database is made by pg_dump, which is not there; install it"
-        )
-    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    done = subprocess.run(  # noqa: S603  (pg_dump, at the study's own database)
-        [program, "--format=custom", "--no-password", f"--file={target}", f"--dbname={address}"],
-        capture_output=True,
-        text=True,
-        check=False,
+def say_digest(digest: Digest) -> None:
+    """Print a digest, table by table; what two databases are compared by is the last line."""
+    say_table(
+        ("table", "rows", "SHA-256 begins"),
+        [(each.table, str(each.rows), each.sha256[:16]) for each in digest.tables],
     )
-    if done.returncode:
-        said = " ".join(done.stderr.split())
-        raise StudyError(f"pg_dump failed: {said}; mend that and run the command again")
+    say(f"\n{digest.rows} rows, SHA-256 {digest.sha256}")

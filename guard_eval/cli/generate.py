@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, console, progress, say, say_next
+from guard_eval.cli.console import StudyFolder, say, say_next
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from guard_eval.engines.batching import BatchSizes
-    from guard_eval.engines.loading import LoadedModel
-    from guard_eval.records import Continuation, Prompt
     from guard_eval.shards import Shard
     from guard_eval.study import Study
 
 
-_WIDEST = 28
-"""Characters of a strategy's name for which 80 columns have room beside its progress."""
+class Engine(StrEnum):
+    """Where texts are made."""
 
-
-@dataclass(frozen=True)
-class _Work:
-    """What one strategy has to do, and what it has done: those of this shard, and all that are there."""
-
-    strategy: str
-    missing: list[Prompt]
-    asked: int
-    there: list[Continuation]
-
-    @property
-    def seconds_per_text(self) -> float | None:
-        """Return how long a text took so far; None where there is none."""
-        return sum(c.seconds for c in self.there) / len(self.there) if self.there else None
+    LOCAL = "local"
+    RAY = "ray"
+    VLLM = "vllm"
 
 
 def command(
@@ -67,6 +49,30 @@ def command(
             "q) to continuations/NAME.trace.jsonl.",
         ),
     ] = False,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="local: this process. ray: workers on this machine or on a cluster, the same texts, in "
+            "Parquet. vllm: vLLM, for the strategies that it can do."
+        ),
+    ] = Engine.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT|auto",
+            help="For --engine ray: a Ray cluster that is running; without it one is started here and "
+            "stopped in the end.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="For --engine ray: models at work at once; default: one for each GPU, without GPUs one for "
+            "each CPU but one.",
+        ),
+    ] = None,
 ) -> None:
     """Write continuations with every strategy.
 
@@ -84,6 +90,9 @@ def command(
         shard=Shard.parse(shard) if shard else Shard(),
         only=strategy or (),
         trace=trace,
+        engine=engine,
+        address=address,
+        workers=workers,
     )
     if dry_run:
         say_next(f"guard-eval generate {folder}")
@@ -98,209 +107,52 @@ def run(
     shard: Shard | None = None,
     only: Sequence[str] = (),
     trace: bool = False,
+    engine: Engine = Engine.LOCAL,
+    address: str | None = None,
+    workers: int | None = None,
 ) -> None:
     """Make what is missing, batch by batch; every batch is on disk before the next begins."""
-    from guard_eval.corpora import read_prompts
-    from guard_eval.shards import Shard, reserve
+    from guard_eval.shards import Shard
 
     shard = shard or Shard()
+    _refuse(engine, trace=trace, address=address, workers=workers)
+    if engine is Engine.VLLM:
+        from guard_eval.cli import generate_vllm
+
+        generate_vllm.run(study, dry_run=dry_run, shard=shard, only=only)
+    elif engine is Engine.RAY:
+        from guard_eval.cli import generate_ray
+
+        generate_ray.run(study, dry_run=dry_run, shard=shard, only=only, address=address, workers=workers)
+    else:
+        _run_here(study, dry_run=dry_run, shard=shard, only=only, trace=trace)
+
+
+def _refuse(engine: Engine, *, trace: bool, address: str | None, workers: int | None) -> None:
+    """Refuse what an engine cannot be told, before anything is read."""
+    from guard_eval.errors import StudyError
+
+    if trace and engine is not Engine.LOCAL:
+        raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
+    for name, value in (("--address", address), ("--workers", workers)):
+        if value is not None and engine is not Engine.RAY:
+            raise StudyError(f"{name} {value} is for --engine ray, not {engine}; leave it out")
+
+
+def _run_here(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace: bool) -> None:
+    from guard_eval.cli import generate_local
+    from guard_eval.cli.generate_work import chosen, forecast, work_of
+    from guard_eval.corpora import read_prompts
+    from guard_eval.shards import reserve
+
     prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
-    strategies = _chosen(study, only)
+    strategies = chosen(study, only)
     if dry_run:
-        _forecast(study, _work(study, strategies, prompts, shard))
+        forecast(study, work_of(study, strategies, prompts, shard))
         return
     with reserve(study.continuations, shard):
-        work = _work(study, strategies, prompts, shard)
+        work = work_of(study, strategies, prompts, shard)
         if any(one.missing for one in work):
-            _make(study, work, shard, trace=trace)
+            generate_local.make(study, work, shard, trace=trace)
         elif trace:
             say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")
-
-
-def _chosen(study: Study, only: Sequence[str]) -> list[str]:
-    from guard_eval.errors import StudyError
-    from guard_eval.strategies import parse, signature
-
-    named = study.settings.generation.strategies
-    wanted = [signature(parse(name)) for name in only]
-    for name in wanted:
-        if name not in named:
-            raise StudyError(
-                f"--strategy {name} is not in generation.strategies of {study.folder / 'study.toml'}; "
-                f"add it there, or choose from: {', '.join(named)}"
-            )
-    return [name for name in named if name in wanted] if wanted else named
-
-
-def _work(study: Study, strategies: Sequence[str], prompts: Sequence[Prompt], shard: Shard) -> list[_Work]:
-    from guard_eval.continuations import current_continuations
-
-    mine = [prompt for prompt in prompts if shard.holds(prompt.id)]
-    part = "" if shard.count == 1 else f" of shard {shard}"
-    work = []
-    for strategy in strategies:
-        there = current_continuations(study.continuations, strategy, prompts, study.settings)
-        missing = [prompt for prompt in mine if prompt.id not in there]
-        say(f"{strategy}: {len(mine) - len(missing)} of {len(mine)} continuations{part} are there")
-        work.append(_Work(strategy, missing, len(mine), list(there.values())))
-    return work
-
-
-def _forecast(study: Study, work: Sequence[_Work]) -> None:
-    """Say how much there is to do, and how long it will take at the speed of what has been done."""
-    settings = study.settings
-    total = sum(len(one.missing) for one in work)
-    most = total * settings.generation.max_new_tokens
-    say(f"would make {total} continuations of at most {most:,} tokens with {settings.model.name}")
-    known = [one for one in work if one.missing and one.there]
-    if not known:
-        return
-    seconds = sum(len(one.missing) * (one.seconds_per_text or 0) for one in known)
-    devices = ", ".join(sorted({c.device for one in known for c in one.there}))
-    say(f"estimated time: {_duration(seconds)}, at the speed of what is there ({devices})")
-    unknown = [one.strategy for one in work if one.missing and not one.there]
-    if unknown:
-        say(f"not in it, because nothing of them is there yet: {', '.join(unknown)}")
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _make(study: Study, work: Sequence[_Work], shard: Shard, *, trace: bool) -> None:
-    from guard_eval.engines.local import warm_up
-
-    with console().status("loading the model"):
-        loaded = _load(study)
-        amateur = _load_amateur(study, loaded, work)
-        warm_up(loaded)
-    say(f"{loaded.name} ({loaded.revision}), {loaded.dtype} on {loaded.device}")
-    if amateur is not None:
-        say(f"amateur: {amateur.name} ({amateur.revision}), {amateur.dtype} on {amateur.device}")
-    sizes = _batch_sizes(study, loaded)
-    total = sum(len(one.missing) for one in work)
-    # Batches may take minutes each; the time left is told from all of them, not from the last half minute.
-    with progress("", window=86400) as bar:
-        whole = bar.add_task("all", total=total, note="")
-        for one in work:
-            if one.missing:
-                _make_one(study, one, _Tools(loaded, amateur, sizes, shard, trace), _Bars(bar, whole, one))
-    say(f"continuations: {study.continuations}{Path('/')}")
-    if trace:
-        _say_traces(study, work, shard)
-
-
-@dataclass(frozen=True)
-class _Tools:
-    loaded: LoadedModel
-    amateur: LoadedModel | None
-    sizes: BatchSizes
-    shard: Shard
-    trace: bool
-
-
-class _Bars:
-    """A strategy's progress, and with it that of all: texts, tokens per second, time left."""
-
-    def __init__(self, bar: Progress, whole: TaskID, work: _Work) -> None:
-        self._bar, self._whole = bar, whole
-        name = work.strategy if len(work.strategy) <= _WIDEST else f"{work.strategy[: _WIDEST - 1]}…"
-        self._task = bar.add_task(name, total=len(work.missing), note="")
-        self._tokens = 0
-        self._began = time.monotonic()
-
-    def advance(self, batch: Sequence[Continuation]) -> None:
-        self._tokens += sum(c.new_tokens for c in batch)
-        rate = self._tokens / max(time.monotonic() - self._began, 1e-9)
-        self._bar.update(self._task, advance=len(batch), note=f"{rate:,.0f} tokens/s")
-        self._bar.update(self._whole, advance=len(batch))
-
-
-def _make_one(study: Study, work: _Work, tools: _Tools, bars: _Bars) -> None:
-    from guard_eval.continuations import append_continuations, continuation_file
-
-    path = continuation_file(study.continuations, work.strategy, tools.shard)
-    for batch in _batches(study, work, tools):
-        append_continuations(path, batch)
-        bars.advance(batch)
-
-
-def _batches(study: Study, work: _Work, tools: _Tools) -> Iterator[list[Continuation]]:
-    from guard_eval.continuations import append_traces, trace_file
-    from guard_eval.engines.local import generate
-    from guard_eval.strategies import parse
-
-    settings = study.settings
-    traces = trace_file(study.continuations, work.strategy, tools.shard)
-    return generate(
-        tools.loaded,
-        work.missing,
-        parse(work.strategy),
-        seed=settings.seed,
-        max_new_tokens=settings.generation.max_new_tokens,
-        max_prompt_tokens=settings.generation.max_prompt_tokens,
-        batch_size=tools.sizes,
-        amateur=tools.amateur,
-        chat=settings.generation.chat,
-        compiled=settings.generation.compile,
-        on_trace=(lambda batch: append_traces(traces, batch)) if tools.trace else None,
-    )
-
-
-def _load(study: Study) -> LoadedModel:
-    from guard_eval.engines.loading import load
-
-    model = study.settings.model
-    return load(
-        study.locate_model(model.name),
-        name=model.name,
-        revision=model.revision,
-        dtype=model.dtype,
-        device=model.device,
-        device_map=model.device_map,
-    )
-
-
-def _load_amateur(study: Study, loaded: LoadedModel, work: Sequence[_Work]) -> LoadedModel | None:
-    from guard_eval.engines.amateur import load_amateur
-
-    settings = study.settings
-    name = next((found for one in work if one.missing and (found := settings.amateur_of(one.strategy))), None)
-    if name is None:
-        return None
-    return load_amateur(
-        loaded,
-        study.locate_model(name),
-        name=name,
-        revision=settings.model.amateur_revision,
-        dtype=settings.model.dtype,
-        device=settings.model.device,
-    )
-
-
-def _batch_sizes(study: Study, loaded: LoadedModel) -> BatchSizes:
-    from guard_eval.engines.batching import BatchSizes
-    from guard_eval.strategies import parse
-
-    generation = study.settings.generation
-    if generation.batch_size != "auto":
-        return BatchSizes.capped(generation.batch_size)
-    copies = max(int(getattr(parse(name), "beams", 1)) for name in generation.strategies)
-    tokens = generation.max_prompt_tokens + generation.max_new_tokens
-    return BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
-
-
-def _say_traces(study: Study, work: Sequence[_Work], shard: Shard) -> None:
-    from guard_eval.continuations import trace_file
-
-    made = [one for one in work if one.missing]
-    paths = {one.strategy: trace_file(study.continuations, one.strategy, shard) for one in made}
-    for strategy, path in paths.items():
-        if path.exists():
-            say(f"trace of {strategy}: {path}")
-    if not any(path.exists() for path in paths.values()):
-        say("--trace: only guard adapts to what can be traced, and it made nothing in this run")

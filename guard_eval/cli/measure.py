@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,14 @@ from guard_eval.cli.console import say_next
 
 if TYPE_CHECKING:
     from guard_eval.study import Study
+
+
+class Engine(StrEnum):
+    """Where models read."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
 
 SEED = 1
 """Of the bootstrap, where no study gives one."""
@@ -57,6 +66,23 @@ def command(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="For files: of everything random.")] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="local: this process. ray: workers, on this machine or on a cluster, read the texts for "
+            "coherence, perplexity, MAUVE and BERTScore; the same numbers."
+        ),
+    ] = Engine.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT|auto",
+            help="For --engine ray: a Ray cluster that is running; without it one is started here.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="For --engine ray: models at work at once.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured, and stop.")] = False,
 ) -> None:
     """Score continuations, and say how sure the scores are.
@@ -69,8 +95,12 @@ def command(
     A file of published texts: guard-eval measure texts.jsonl --metrics diversity
     """
     from guard_eval.cli import measure_job
+    from guard_eval.errors import StudyError
     from guard_eval.study import Study
 
+    for name, value in (("--address", address), ("--workers", workers)):
+        if value is not None and engine is not Engine.RAY:
+            raise StudyError(f"{name} {value} is for --engine ray, not {engine}; leave it out")
     options = {
         "compute": metrics and [name.strip() for name in metrics.split(",") if name.strip()],
         "coherence_model": coherence_model,
@@ -79,7 +109,12 @@ def command(
         "baseline": baseline,
     }
     chosen = measure_job.Chosen(
-        settings={key: value for key, value in options.items() if value}, device=device, dtype=dtype
+        settings={key: value for key, value in options.items() if value},
+        device=device,
+        dtype=dtype,
+        spread=engine is Engine.RAY,
+        address=address,
+        workers=workers,
     )
     if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
         for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,17 @@ class Chosen:
         settings: Of the table [metrics], by key.
         device: Where scoring models run.
         dtype: Their arithmetic.
+        spread: Let workers of Ray read the texts.
+        address: Of a Ray cluster that is running; one is started here if None.
+        workers: How many of them; all there is room for if None.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     device: str | None = None
     dtype: str | None = None
+    spread: bool = False
+    address: str | None = None
+    workers: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,32 +62,46 @@ class _Job:
     settings: Metrics
     seed: int
     baseline: str | None
-    models: _Models
+    models: ScoringModels
     output: Path | None
     traces: Sequence[Path] = ()
     remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class _Models:
-    """Scoring models as the user names them, loaded when needed."""
+class ScoringModels:
+    """Scoring models as the user names them, loaded when needed.
+
+    Attributes:
+        locate: What to load for a name.
+        device: Where they run.
+        dtype: Their arithmetic, or `auto`.
+        revisions: What is wanted of the Hub, by name; `main` of others.
+        lazy: The class of what is returned, `LazyModel` if None.
+    """
 
     locate: Callable[[str], str]
     device: str
     dtype: str
     revisions: Mapping[str, str]
+    lazy: Callable[..., Any] | None = None
 
     def causal(self, name: str) -> Any:  # noqa: ANN401 (LazyModel: torch is not imported to say so)
-        from guard_eval.engines.lazy import LazyModel
+        """Return a language model."""
         from guard_eval.engines.loading import load
 
-        return LazyModel(load, **self._options(name))
+        return self._made(load, name)
 
     def encoder(self, name: str) -> Any:  # noqa: ANN401
-        from guard_eval.engines.lazy import LazyModel
+        """Return an encoder."""
         from guard_eval.engines.loading import load_encoder
 
-        return LazyModel(load_encoder, **self._options(name))
+        return self._made(load_encoder, name)
+
+    def _made(self, load: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
+        from guard_eval.engines.lazy import LazyModel
+
+        return (self.lazy or LazyModel)(load=load, **self._options(name))
 
     def _options(self, name: str) -> dict[str, Any]:
         return {
@@ -130,7 +150,7 @@ def measure_study(study: Study, chosen: Chosen, *, dry_run: bool = False) -> Non
     if not found:
         raise StudyError(f"{study.folder} has no continuations yet; run: guard-eval generate {study.folder}")
     wanted = _merged(settings.metrics, chosen.settings)
-    models = _Models(
+    models = ScoringModels(
         locate=study.locate_model,
         device=chosen.device or settings.model.device,
         dtype=chosen.dtype or "auto",
@@ -152,6 +172,7 @@ def measure_study(study: Study, chosen: Chosen, *, dry_run: bool = False) -> Non
             traces=[path for path in traces if path.exists()],
             remarks=_own_scorer(study, wanted),
         ),
+        chosen,
         dry_run=dry_run,
     )
 
@@ -195,7 +216,7 @@ def measure_files(
             settings=wanted,
             seed=seed,
             baseline=baseline or wanted.baseline,
-            models=_Models(
+            models=ScoringModels(
                 locate=lambda name: locate_model(name, Path()),
                 device=chosen.device or "auto",
                 dtype=chosen.dtype or "auto",
@@ -203,6 +224,7 @@ def measure_files(
             ),
             output=output,
         ),
+        chosen,
         dry_run=dry_run,
     )
 
@@ -228,23 +250,29 @@ def _merged(settings: Metrics, asked: Mapping[str, Any]) -> Metrics:
         raise StudyError(explain(Path("the command line"), error)) from error
 
 
-def _run(job: _Job, *, dry_run: bool) -> None:
+def _run(job: _Job, chosen: Chosen, *, dry_run: bool) -> None:
     _announce(job)
     if dry_run:
         return
     from guard_eval.metrics.cache import ScoreCache
     from guard_eval.metrics.measure import measure
 
-    with closing(ScoreCache(job.output / "scores.sqlite" if job.output else None)) as cache, _bars() as told:
+    with ExitStack() as stack:
+        cache = stack.enter_context(closing(ScoreCache(job.output / "scores.sqlite" if job.output else None)))
+        models = job.models
+        if chosen.spread and any(name in _NEEDS for name in job.settings.compute):
+            from guard_eval.cli.measure_ray import spread
+
+            models = stack.enter_context(spread(models, address=chosen.address, workers=chosen.workers))
         measured = measure(
             job.generations,
             job.settings,
             seed=job.seed,
-            models=job.models,
+            models=models,
             cache=cache,
             baseline=job.baseline,
             remarks=job.remarks,
-            progress=told,
+            progress=stack.enter_context(_bars()),
         )
     show(measured.results)
     if job.output:

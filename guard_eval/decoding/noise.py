@@ -44,6 +44,11 @@ def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     return to_unit(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids))
 
 
+def advanced(keys: Tensor, steps: Tensor) -> Tensor:
+    """Return keys that at step 0 meet what `keys` meet at `steps`, `[B]` each: rows need not keep step."""
+    return keys + steps * _GAMMA
+
+
 def to_unit(bits: Tensor) -> Tensor:
     """Return the upper 52 bits of int64 `bits` as the middles of 2^52 equal parts of (0, 1), float64."""
     # Doubled before ½ is added: torch would make int64 + 0.5 a float32, where the largest number is 1.

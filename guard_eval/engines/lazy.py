@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 
 from guard_eval.engines.loading import LoadedModel, model_revision
 
 _SHOWN = 12
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+Told = Callable[[int], None]
+"""Told how many more items are done."""
 
 
 @dataclass(frozen=True)
@@ -64,3 +70,20 @@ class LazyModel:
             )
         finally:
             torch.set_num_threads(threads)
+
+    def map(
+        self,
+        work: Callable[[LoadedModel, Sequence[Item], Told], Made],
+        chunks: Sequence[Sequence[Item]],
+        told: Told = lambda _: None,
+    ) -> Iterator[tuple[int, Made]]:
+        """Yield what `work` makes of each chunk with the model, and the chunk's place; here in their order.
+
+        Args:
+            work: A function of a module, so that an engine with workers can send it to them; what it
+                returns depends on the chunk alone.
+            chunks: What the model reads at a time; who cuts them decides the batches, and so the last bits.
+            told: Told of items as they are done.
+        """
+        for place, chunk in enumerate(chunks):
+            yield place, work(self.loaded, chunk, told)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from guard_eval.engines.lazy import LazyModel
+from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.loading import LoadedModel
 from guard_eval.metrics import bertscore as bert
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import Group, nonzero
-from guard_eval.metrics.models import KEPT_AT_ONCE, Found, Models, Progress
+from guard_eval.metrics.models import Found, Models, Progress, in_chunks
 from guard_eval.metrics.outcomes import Outcome, ratio_of
 from guard_eval.records import content_id
 from guard_eval.settings import Metrics
@@ -38,27 +40,24 @@ def _bertscores(
     kept = cache.get(keys.values())
     missing = [pair for pair in keys if keys[pair] not in kept]
     progress("BERTScore", len(keys) - len(missing), len(keys))
-    if missing:
-        loaded = reader.loaded
-        encoder = bert.keep_layers(loaded.model, layer)
-        for start in range(0, len(missing), KEPT_AT_ONCE):
-            some = missing[start : start + KEPT_AT_ONCE]
-            texts, references = zip(*some, strict=True)
-            made = bert.bertscore(
-                encoder,
-                loaded.tokenizer,
-                texts,
-                references,
-                on_progress=lambda done: progress("BERTScore", done, len(keys)),
-            )
-            long = [bert.count_truncated(encoder, loaded.tokenizer, pair) > 0 for pair in some]
-            new = {
-                keys[pair]: json.dumps([one and one[2], cut]).encode()
-                for pair, one, cut in zip(some, made, long, strict=True)
-            }
-            cache.put(new)
-            kept |= new
+    chunks = in_chunks(missing)
+    for place, made in reader.map(
+        partial(_scored, layer), chunks, lambda done: progress("BERTScore", done, len(keys))
+    ):
+        new = {keys[pair]: json.dumps(one).encode() for pair, one in zip(chunks[place], made, strict=True)}
+        cache.put(new)
+        kept |= new
     return {pair: tuple(json.loads(kept[key])) for pair, key in keys.items()}
+
+
+def _scored(
+    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]], told: Told
+) -> list[tuple[float | None, bool]]:
+    encoder = bert.keep_layers(loaded.model, layer)
+    texts, references = zip(*pairs, strict=True)
+    made = bert.bertscore(encoder, loaded.tokenizer, texts, references, on_progress=told)
+    long = [bert.count_truncated(encoder, loaded.tokenizer, pair) > 0 for pair in pairs]
+    return [(one and one[2], cut) for one, cut in zip(made, long, strict=True)]
 
 
 def _bertscore(

@@ -66,19 +66,57 @@ def log_likelihoods(
         continuations: What is scored.
         batch_size: Most texts per forward pass; long ones come in smaller batches.
     """
+    rows = _rows(model, tokenizer, prompts, continuations)
+    for batch in _planned(rows, model, batch_size):
+        if _has_tokens(rows[batch[0]]):
+            yield dict(zip(batch, _score(model, [rows[place] for place in batch]), strict=True))
+        else:
+            yield dict.fromkeys(batch)
+
+
+def batches_of(
+    model: Any,  # noqa: ANN401
+    tokenizer: Any,  # noqa: ANN401
+    prompts: Sequence[str],
+    continuations: Sequence[str],
+    *,
+    batch_size: int = 64,
+) -> list[list[int]]:
+    """Return the places that `log_likelihoods` would score together, batch by batch.
+
+    Given one of these batches alone, in its order, `log_likelihoods` makes the same batch of it, and the same
+    numbers to the bit: it can be done elsewhere.
+    """
+    return list(_planned(_rows(model, tokenizer, prompts, continuations), model, batch_size))
+
+
+def _rows(
+    model: Any,  # noqa: ANN401
+    tokenizer: Any,  # noqa: ANN401
+    prompts: Sequence[str],
+    continuations: Sequence[str],
+) -> list[_Row]:
     limit = int(getattr(model.config, "max_position_embeddings", None) or 1 << 30)
     texts = [text if text.strip() else "" for text in continuations]
-    rows = [
+    return [
         _fit(prompt, text, limit, kept=tokenizer.bos_token_id is not None)
         for prompt, text in zip(_prompt_ids(tokenizer, prompts), _ids(tokenizer, texts), strict=True)
     ]
-    scored = [place for place, row in enumerate(rows) if row.first < len(row.ids)]
-    if len(scored) < len(rows):
-        yield dict.fromkeys(sorted(set(range(len(rows))) - set(scored)))
+
+
+def _has_tokens(row: _Row) -> bool:
+    return row.first < len(row.ids)
+
+
+def _planned(rows: list[_Row], model: Any, batch_size: int) -> Iterator[list[int]]:  # noqa: ANN401
+    """Yield the places of texts without a token, if there are any, and then batches of all others."""
+    empty = [place for place, row in enumerate(rows) if not _has_tokens(row)]
+    if empty:
+        yield empty
+    scored = [place for place, row in enumerate(rows) if _has_tokens(row)]
     # By prompt's length first: logits are wanted from the shortest prompt's end on.
     scored.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
-    for batch in _batches(rows, scored, model, batch_size):
-        yield dict(zip(batch, _score(model, [rows[place] for place in batch]), strict=True))
+    yield from _batches(rows, scored, model, batch_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.engines.lazy import LazyModel
+from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.loading import LoadedModel
 from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.coherence import LogLikelihood, log_likelihoods
+from guard_eval.metrics.coherence import LogLikelihood, batches_of, log_likelihoods
 from guard_eval.metrics.groups import Group, nonzero
 from guard_eval.metrics.models import Found, Models, Progress
 from guard_eval.metrics.outcomes import Outcome, ratio_of, sum_of
@@ -39,14 +40,27 @@ def _log_likelihoods(
     missing = [pair for pair in keys if keys[pair] not in kept]
     progress("coherence", len(keys) - len(missing), len(keys))
     if missing:
-        loaded = scorer.loaded
-        prompts, texts = zip(*missing, strict=True)
-        for batch in log_likelihoods(loaded.model, loaded.tokenizer, prompts, texts):
-            new = {keys[missing[place]]: _packed(one) for place, one in batch.items()}
+        [(_, batches)] = scorer.map(_planned, [missing])
+        chunks = [[missing[place] for place in batch] for batch in batches]
+        for place, made in scorer.map(_scored, chunks):
+            new = {keys[pair]: _packed(one) for pair, one in zip(chunks[place], made, strict=True)}
             cache.put(new)
             kept |= new
             progress("coherence", len(new), len(keys))
     return {pair: _unpacked(kept[key]) for pair, key in keys.items()}
+
+
+def _planned(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: Told) -> list[list[int]]:
+    prompts, texts = zip(*pairs, strict=True)
+    return batches_of(loaded.model, loaded.tokenizer, prompts, texts)
+
+
+def _scored(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: Told) -> list[LogLikelihood | None]:
+    prompts, texts = zip(*pairs, strict=True)
+    found: dict[int, LogLikelihood | None] = {}
+    for batch in log_likelihoods(loaded.model, loaded.tokenizer, prompts, texts):
+        found |= batch
+    return [found[place] for place in range(len(pairs))]
 
 
 def _packed(one: LogLikelihood | None) -> bytes:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guard_eval.engines.lazy import LazyModel
+from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.loading import LoadedModel
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.features import first_tokens, hidden_features
 from guard_eval.metrics.groups import Group, nonzero
 from guard_eval.metrics.mauve import SEEDS, deviations, mauve
-from guard_eval.metrics.models import KEPT_AT_ONCE, Found, Models, Progress
+from guard_eval.metrics.models import Found, Models, Progress, in_chunks
 from guard_eval.metrics.outcomes import Bare, Outcome, Spread
 from guard_eval.records import content_id
 from guard_eval.settings import Metrics
@@ -62,12 +64,16 @@ def _cut(
     keys = {text: content_id("first tokens", 1, reader.identity, tokens, text) for text in texts}
     kept = cache.get(keys.values())
     missing = [text for text in texts if keys[text] not in kept]
-    if missing:
-        tokenizer = reader.loaded.tokenizer
-        new = {keys[text]: json.dumps(first_tokens(tokenizer, text, tokens)).encode() for text in missing}
+    chunks = in_chunks(missing)
+    for place, made in reader.map(partial(_first, tokens), chunks):
+        new = {keys[text]: json.dumps(one).encode() for text, one in zip(chunks[place], made, strict=True)}
         cache.put(new)
         kept |= new
     return {text: tuple(json.loads(kept[key])) for text, key in keys.items()}
+
+
+def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str], _: Told) -> list[tuple[str, int]]:
+    return [first_tokens(loaded.tokenizer, text, tokens) for text in texts]
 
 
 def _features(
@@ -77,19 +83,16 @@ def _features(
     kept = cache.get(keys.values())
     missing = [text for text in texts if keys[text] not in kept]
     progress("features", len(texts) - len(missing), len(texts))
-    for start in range(0, len(missing), KEPT_AT_ONCE):
-        some = missing[start : start + KEPT_AT_ONCE]
-        loaded = reader.loaded
-        made = hidden_features(
-            loaded.model,
-            loaded.tokenizer,
-            some,
-            on_progress=lambda done: progress("features", done, len(texts)),
-        )
-        new = {keys[text]: row.tobytes() for text, row in zip(some, made, strict=True)}
+    chunks = in_chunks(missing)
+    for place, made in reader.map(_states, chunks, lambda done: progress("features", done, len(texts))):
+        new = {keys[text]: row.tobytes() for text, row in zip(chunks[place], made, strict=True)}
         cache.put(new)
         kept |= new
     return {text: np.frombuffer(kept[key], dtype=np.float32) for text, key in keys.items()}
+
+
+def _states(loaded: LoadedModel, texts: Sequence[str], told: Told) -> NDArray[np.float32]:
+    return hidden_features(loaded.model, loaded.tokenizer, texts, on_progress=told)
 
 
 def _mauve(

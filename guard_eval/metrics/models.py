@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from guard_eval.metrics.outcomes import Outcome
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # who measures texts alone needs no torch
 
 KEPT_AT_ONCE = 256
 """Texts after which what a model said is put on disk."""
+
+Item = TypeVar("Item")
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, how many more of its steps are done, and how many it has."""
@@ -28,3 +30,8 @@ class Models(Protocol):
 
     def encoder(self, name: str) -> LazyModel:
         """Return an encoder."""
+
+
+def in_chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Return items as they are put on disk: so many at once."""
+    return [items[start : start + KEPT_AT_ONCE] for start in range(0, len(items), KEPT_AT_ONCE)]

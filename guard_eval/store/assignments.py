@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, insert, select
 
 from guard_eval.errors import StudyError
-from guard_eval.store import raters
-from guard_eval.store.orders import Orders
+from guard_eval.store import occupancy, raters
+from guard_eval.store.orders import Place
 from guard_eval.store.roster import plan_roster
 from guard_eval.store.schema import assignment, presentation
+from guard_eval.store.schema import occupancy as table
 from guard_eval.store.values import Plan
 
 
-def assign(connection: Connection, orders: Orders, names: Sequence[str], plan: Plan) -> int:
+def assign(connection: Connection, names: Sequence[str], plan: Plan) -> int:
     """Keep the slots of all pairs that nobody was shown yet for the people of those names; return how many.
 
     Must run alone in the pool of people.
@@ -29,17 +30,15 @@ def assign(connection: Connection, orders: Orders, names: Sequence[str], plan: P
         raise StudyError(
             f"the roster {', '.join(names)!r} names nobody, or somebody twice; name each rater once"
         )
-    orders.refresh(connection)
-    begun = set(
-        connection.execute(
-            select(presentation.c.pair_id).where(presentation.c.pool == raters.PEOPLE)
-        ).scalars()
+    occupancy.complete(connection, raters.PEOPLE)
+    columns = (table.c.pair_id, table.c.position, table.c.dataset, table.c.method_a, table.c.method_b)
+    begun = select(presentation.c.pair_id).where(presentation.c.pool == raters.PEOPLE)
+    untouched = select(*columns).where(
+        table.c.pool == raters.PEOPLE,
+        table.c.pair_id.not_in(begun),
+        table.c.pair_id.not_in(select(assignment.c.pair_id)),
     )
-    places = {
-        pair_id: place
-        for pair_id, place in orders.places.items()
-        if pair_id not in begun and pair_id not in orders.kept
-    }
+    places = {pair_id: Place(*rest) for pair_id, *rest in connection.execute(untouched)}
     if not places:
         raise StudyError(
             "no pair is left to plan a roster for; plan it after guard-eval pair, before anybody rates"
@@ -53,6 +52,7 @@ def assign(connection: Connection, orders: Orders, names: Sequence[str], plan: P
         )
     rows = [{"pair_id": pair_id, **kept._asdict()} for pair_id, slots in planned.items() for kept in slots]
     connection.execute(insert(assignment), rows)
+    occupancy.recount(connection, raters.PEOPLE)
     return len(rows)
 
 

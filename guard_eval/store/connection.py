@@ -6,8 +6,9 @@ import importlib.util
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
@@ -16,12 +17,17 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.store import clocks
+from guard_eval.store.alone import keep_others_out, keep_writers_out
 
 BUSY_SECONDS = 60
 """How long a write waits for another process: thousands of ratings, which take a few milliseconds each."""
 
 _LOCK_SPACE = 0x67756172
 """First half of PostgreSQL's advisory lock keys, so that other programs' locks are not ours."""
+
+_RECYCLE = 3600
+"""Seconds after which a connection is made anew, and the server's time read again."""
 
 _write_locks: dict[str, threading.Lock] = {}
 _write_locks_guard = threading.Lock()
@@ -37,8 +43,10 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
-        self.engine = _engine(self.url)
+        server = clocks.ServerClock()
+        self.engine = _engine(self.url, server)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.clock: Callable[[], datetime] = clocks.machine if self.is_sqlite else server
         self._lock: AbstractContextManager[object] = (
             _write_lock(Path(self.url.database or "")) if self.is_sqlite else nullcontext()
         )
@@ -46,7 +54,14 @@ class Database:
     @property
     def name(self) -> str:
         """Return what messages call it: the file, or the URL without its password and query."""
-        return str(self.url.database) if self.is_sqlite else str(self.url.set(query={}, password=""))
+        if self.is_sqlite:
+            return str(self.url.database)
+        url = self.url
+        return str(
+            URL.create(
+                url.drivername, username=url.username, host=url.host, port=url.port, database=url.database
+            )
+        )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -55,29 +70,57 @@ class Database:
         Raises:
             StudyError: The database cannot be used.
         """
-        with self._explained(), self.engine.connect() as connection, connection.begin():
+        with self.explained(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def write(self, lock: str | None = None) -> Iterator[Connection]:
+    def snapshot(self, *, alone: bool = False) -> Iterator[Connection]:
+        """Open a transaction that only reads, all of it as it is now, while others go on writing.
+
+        Args:
+            alone: See that nobody else has the database open, and let nobody write until the block ends.
+
+        Raises:
+            StudyError: The database cannot be used; or somebody else has it open, and should not.
+        """
+        if alone:
+            self.engine.dispose()  # connections that wait here would be others, too
+        with self.explained(), self.engine.connect() as connection:
+            if not self.is_sqlite:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+                connection.begin()
+                # else years 1 and 9999 may lie beyond what Python can tell
+                connection.exec_driver_sql("SET LOCAL TIME ZONE 'UTC'")
+                if alone:
+                    keep_writers_out(connection, self.name)
+            elif alone:
+                keep_others_out(connection, self.name)
+            else:
+                connection.begin()
+            yield connection
+
+    @contextmanager
+    def write(self, lock: str | None = None, *, also: str | None = None) -> Iterator[Connection]:
         """Open a transaction that is committed, and on disk, when the block ends without an exception.
 
-        On PostgreSQL blocks with the same `lock` follow each other; on SQLite all writes do.
+        On PostgreSQL blocks with the same `lock`, or the same that they hold `also`, follow each other; on
+        SQLite all writes do.
 
         Raises:
             StudyError: The database cannot be used.
         """
-        with self._explained(), self._lock, self.engine.connect() as connection:
+        with self.explained(), self._lock, self.engine.connect() as connection:
             connection.execution_options(guard_eval_write=True)
             with connection.begin():
-                if lock is not None and not self.is_sqlite:
-                    number = zlib.crc32(lock.encode("utf-8", "surrogatepass")) - 2**31
-                    connection.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, number)))
+                for name in (lock, also):
+                    if name is not None and not self.is_sqlite:
+                        number = zlib.crc32(name.encode("utf-8", "surrogatepass")) - 2**31
+                        connection.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, number)))
                 yield connection
 
     def use_wal(self) -> None:
         """Let readers and a writer of an SQLite file work at once; the setting stays with the file."""
-        with self._explained(), self._lock:
+        with self.explained(), self._lock:
             connection = self.engine.raw_connection()
             try:
                 cursor = connection.cursor()
@@ -92,13 +135,15 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Turn what the driver says of a database that cannot be used into a `StudyError`."""
         try:
             yield
         except OperationalError as error:
             raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
         except DatabaseError as error:
-            if self.is_sqlite and type(error) is DatabaseError:
+            # a server that ended the connection may call it anything
+            if error.connection_invalidated or (self.is_sqlite and type(error) is DatabaseError):
                 raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
             raise
         except sqlite3.Error as error:
@@ -163,7 +208,7 @@ def _write_lock(path: Path) -> threading.Lock:
         return _write_locks.setdefault(str(path.resolve()), threading.Lock())
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, server: clocks.ServerClock) -> Engine:
     if url.get_backend_name() == "sqlite":
         engine = create_engine(
             url,
@@ -181,10 +226,12 @@ def _engine(url: URL) -> Engine:
         connect_args={"connect_timeout": 10},
         isolation_level="READ COMMITTED",
         pool_pre_ping=True,
+        pool_recycle=_RECYCLE,
         pool_size=8,
         max_overflow=24,
     )
     event.listen(engine, "connect", _set_up_postgresql)
+    event.listen(engine, "connect", server.read)
     return engine
 
 

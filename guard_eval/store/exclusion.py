@@ -14,7 +14,7 @@ from sqlalchemy import Connection, exists, false, select, true, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater
-from guard_eval.store import notes, raters
+from guard_eval.store import notes, occupancy, raters
 from guard_eval.store.names import check_name
 from guard_eval.store.schema import presentation, rater
 
@@ -35,6 +35,7 @@ def exclude(connection: Connection, who: Rater, reason: str, by: str, now: datet
     connection.execute(
         update(presentation).where(presentation.c.rater_id == who.id, *holding).values(withdrawn=true())
     )
+    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
 
 
 def include(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
@@ -64,6 +65,7 @@ def include(connection: Connection, who: Rater, reason: str, by: str, now: datet
         update(presentation).where(*withdrawn, taken).values(superseded=true(), withdrawn=false())
     )
     connection.execute(update(presentation).where(*withdrawn).values(withdrawn=false()))
+    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
 
 
 def _record(

@@ -12,6 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Gold
 from guard_eval.store import pairs, schema
 from guard_eval.store.names import check_name
+from guard_eval.store.showing import batches
 
 
 def add_gold(connection: Connection, new: Sequence[Gold]) -> int:
@@ -22,7 +23,11 @@ def add_gold(connection: Connection, new: Sequence[Gold]) -> int:
             answer is empty or names neither text.
     """
     stored = {entry.pair.id: entry for entry in all_gold(connection)}
-    study = {pair.id for pair in pairs.all_pairs(connection)}
+    asked = [entry.pair.id for entry in new]
+    known = {
+        pair.id for part in batches(asked) for pair in pairs.read(connection, schema.pair.c.id.in_(part))
+    }
+    study = known - stored.keys()
     added: dict[str, Gold] = {}
     for entry in new:
         _check(entry)

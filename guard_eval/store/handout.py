@@ -9,11 +9,11 @@ from sqlalchemy import Connection, bindparam, false, func, insert, select, updat
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Rater, Role, content_id
-from guard_eval.store import mixture, showing, slots
+from guard_eval.store import mixture, occupancy, showing, slots, vacancies
 from guard_eval.store.offers import Offers
 from guard_eval.store.orders import First, Orders
-from guard_eval.store.past import Past
-from guard_eval.store.raters import standing
+from guard_eval.store.past import Past, rated
+from guard_eval.store.raters import pool_of, standing
 from guard_eval.store.schema import presentation
 from guard_eval.store.showing import batches
 from guard_eval.store.slots import Free, Turn
@@ -44,14 +44,20 @@ def hand_out(
         StudyError: The plan makes no sense, or the database does not know the rater.
     """
     check(plan)
+    sees_once(rater)
     if limit < 1 or any(standing(connection, rater)):
         return []
-    turn = Turn(connection, orders, rater, plan, now)
+    known = occupancy.known(connection, pool_of(rater), latest=now + plan.lease)
+    if not known.fits(plan.slots):
+        make_ready(connection, rater, plan)
+        known = occupancy.known(connection, pool_of(rater), latest=now + plan.lease)
+    turn = Turn(connection, orders, rater, plan, now, known)
+    orders.refresh_gold(connection, known.gold)
     numbers = _renew(turn, limit)
-    orders.refresh(connection)
     if len(numbers) < limit:
-        more = _next if turn.sees_once else _next_of_model
-        numbers += _insert(turn, list(more(turn, limit - len(numbers))))
+        if known.late:
+            slots.shorten_leases(turn)
+        numbers += _insert(turn, list(_next(turn, limit - len(numbers))))
     return showing.blind(connection, numbers)
 
 
@@ -60,18 +66,47 @@ def progress(
 ) -> tuple[int, int]:
     """Return how many presentations the rater has rated, and how many it can still get or has open.
 
+    The pool must be ready (`is_ready`). What it can still get is counted up to `vacancies.MOST_COUNTED` where
+    there is no quota.
+
     Raises:
-        StudyError: The plan makes no sense, or the database does not know the rater.
+        StudyError: The database does not know the rater.
     """
-    check(plan)
-    orders.refresh(connection)
-    turn = Turn(connection, orders, rater, plan, now)
     mine = presentation.c.rater_id == rater.id
-    rated = connection.execute(select(func.count(presentation.c.rated_at)).where(mine)).scalar_one()
+    done = connection.execute(select(func.count(presentation.c.rated_at)).where(mine)).scalar_one()
     if any(standing(connection, rater)):
-        return rated, 0
+        return done, 0
+    known = occupancy.known(connection, pool_of(rater))
+    turn = Turn(connection, orders, rater, plan, now, known)
+    orders.refresh_gold(connection, known.gold)
     opened = len(connection.execute(_MINE_OPEN, {"asked_rater": rater.id}).all())
-    return rated, opened + (_left(turn) if turn.sees_once else _left_for_model(turn))
+    return done, opened + _left(turn)
+
+
+def is_ready(connection: Connection, rater: Rater, plan: Plan) -> bool:
+    """Return whether it is marked which pairs are vacant in the rater's pool by this plan."""
+    check(plan)
+    sees_once(rater)
+    return occupancy.known(connection, pool_of(rater)).fits(plan.slots)
+
+
+def make_ready(connection: Connection, rater: Rater, plan: Plan) -> None:
+    """Mark it: for a pool's first hand-out, and where the plan has changed.
+
+    Must run alone in the rater's pool.
+    """
+    occupancy.complete(connection, pool_of(rater))
+    occupancy.mark(connection, pool_of(rater), plan.slots)
+
+
+def sees_once(rater: Rater) -> None:
+    """See that the rater is one that sees a pair once: people and simulations do, models claim their slots.
+
+    Raises:
+        ValueError: It is a model.
+    """
+    if rater.kind == "model":
+        raise ValueError(f"the model {rater.name!r} is handed nothing; its run claims pairs: Store.claim")
 
 
 def check(plan: Plan) -> None:
@@ -107,12 +142,14 @@ def _renew(turn: Turn, limit: int) -> list[int]:
 def _insert(turn: Turn, rows: list[_Row]) -> list[int]:
     if not rows:
         return []
+    filled = [str(row["pair_id"]) for row in rows if row.pop("fills")]
+    occupancy.take(turn.connection, turn.pool, filled, turn.plan.slots)
     statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
     return list(turn.connection.execute(statement, rows).scalars())
 
 
 def _next(turn: Turn, limit: int) -> Iterator[_Row]:
-    """Yield what a rater that sees a pair once is shown next."""
+    """Yield what the rater is shown next."""
     past = Past.of(turn)
     offers = Offers(turn, past)
     for _ in range(limit):
@@ -135,11 +172,11 @@ def _due(turn: Turn, past: Past) -> _Row | None:
         if waiting and mixture.gold_place(plan, name, len(past.gold)) <= past.shown:
             # the side is drawn, so that a rater with a favourite side fails half of them
             side: First = "a" if int(content_id(plan.seed, "gold side", name, waiting[0]), 16) % 2 else "b"
-            past.add(turn, waiting[0], side, "gold")
+            past.gold.add(waiting[0])
             return _row(turn, waiting[0], Free(0, side, None, 0), role="gold")
     number = len(past.repeated)
     if number < plan.repeats:
-        place = mixture.repeat_place(plan, name, number, pairs=len(turn.orders.places))
+        place = mixture.repeat_place(plan, name, number, pairs=turn.known.pairs or 0)
         if place <= past.shown:
             return _repeat(turn, past)
     return None
@@ -147,22 +184,24 @@ def _due(turn: Turn, past: Past) -> _Row | None:
 
 def _repeat(turn: Turn, past: Past) -> _Row | None:
     """Return one of the older half of the pairs the rater has rated, with its sides swapped."""
-    older = past.rated[: len(past.rated) // 2]
-    waiting = {pair_id: first for pair_id, first in older if pair_id not in past.repeated}
-    if not waiting or len(past.repeated) >= turn.plan.repeats:
+    if len(past.repeated) >= turn.plan.repeats:
+        return None
+    mine = rated(turn)
+    waiting = {pair_id: first for pair_id, first in mine[: len(mine) // 2] if pair_id not in past.repeated}
+    if not waiting:
         return None
     key = (turn.plan.seed, "repeat", turn.rater.name)
     chosen = min(waiting, key=lambda pair_id: content_id(*key, pair_id))
     side: First = "b" if waiting[chosen] == "a" else "a"
-    past.add(turn, chosen, side, "repeat")
+    past.repeated.add(chosen)
     return _row(turn, chosen, Free(0, side, None, 0), role="repeat")
 
 
 def _left(turn: Turn) -> int:
-    """Return how many showings are to come for a rater that sees a pair once, beside its open ones."""
+    """Return how many showings are to come for a rater, beside its open ones."""
     plan, past = turn.plan, Past.of(turn)
-    free = len(turn.orders.places) - len(slots.unavailable(turn) | past.seen)
-    study = free if plan.quota is None else min(free, max(0, plan.quota - past.shown))
+    most = vacancies.MOST_COUNTED if plan.quota is None else max(0, plan.quota - past.shown)
+    study = vacancies.count(turn, most) if most else 0
     total = past.shown + study
     gold = len(turn.orders.gold(plan.seed, turn.rater.name))
     checks = (
@@ -170,35 +209,6 @@ def _left(turn: Turn) -> int:
         mixture.most_repeats(plan, total) - len(past.repeated),
     )
     return study + sum(max(0, number) for number in checks)
-
-
-def _next_of_model(turn: Turn, limit: int) -> Iterator[_Row]:
-    """Yield what a model is shown next: every free slot of every pair, in its order."""
-    seen = (
-        select(presentation.c.pair_id)
-        .where(presentation.c.rater_id == turn.rater.id)
-        .group_by(presentation.c.pair_id)
-        .having(func.count() >= turn.plan.slots)
-    )
-    done = set(turn.connection.execute(seen).scalars())
-    remaining = [
-        pair_id for pair_id in turn.orders.of(turn.plan.seed, turn.rater.name) if pair_id not in done
-    ]
-    for pair_ids in batches(remaining):
-        for pair_id, free in slots.free(turn, pair_ids).items():
-            for slot in free:
-                if limit == 0:
-                    return
-                if slots.take(turn, slot):
-                    limit -= 1
-                    yield _row(turn, pair_id, slot)
-
-
-def _left_for_model(turn: Turn) -> int:
-    """Return how many slots are free for a model, beside its open ones."""
-    held = select(func.count()).where(slots.HELD, presentation.c.slot < turn.plan.slots)
-    count = turn.connection.execute(held, turn.asked).scalar_one()
-    return len(turn.orders.places) * turn.plan.slots - count
 
 
 def _row(turn: Turn, pair_id: str, slot: Free, *, role: Role = "study") -> _Row:
@@ -215,4 +225,6 @@ def _row(turn: Turn, pair_id: str, slot: Free, *, role: Role = "study") -> _Row:
         "superseded": False,
         "withdrawn": False,
         "role": role,
+        # whether one slot more of the pair is held from now on
+        "fills": role == "study" and slot.left_by is None and not slot.kept,
     }

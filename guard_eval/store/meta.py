@@ -1,4 +1,4 @@
-"""What the database says of the study as a whole: the hash of its settings when the first verdict came."""
+"""What the database says of the study as a whole, such as its settings' hash when the first verdict came."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ def set_with_first_verdict(connection: Connection, value: str) -> None:
         return
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     connection.execute(insert(meta).values(key=_HASH, value=value).on_conflict_do_nothing())
+
+
+def put(connection: Connection, key: str, value: str) -> None:
+    """Store a value under a key, in place of what was there."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    new = insert(meta).values(key=key, value=value)
+    connection.execute(new.on_conflict_do_update(index_elements=[meta.c.key], set_={"value": value}))

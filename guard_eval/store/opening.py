@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from guard_eval.store import upgrade
 from guard_eval.store.connection import Database
 from guard_eval.store.orders import Orders
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class OpenDatabase:
@@ -32,7 +28,7 @@ class OpenDatabase:
         *,
         create: bool = False,
         study_hash: str | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] | None = None,
     ) -> Self:
         """Open the database at `url`.
 
@@ -40,7 +36,7 @@ class OpenDatabase:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
             create: Make the file and the schema where they are missing, and bring an older schema up to date.
             study_hash: `Study.hash`, to be kept with the first verdict.
-            clock: What says the time, with a time zone.
+            clock: What says the time, with a time zone; default: this machine, or the database's server.
 
         Raises:
             StudyError: There is no such database, it is not a study's, its schema is newer than this package
@@ -52,7 +48,7 @@ class OpenDatabase:
         except BaseException:
             database.close()
             raise
-        return cls(database, study_hash=study_hash, clock=clock)
+        return cls(database, study_hash=study_hash, clock=clock or database.clock)
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,17 +1,21 @@
-"""What is remembered of the study's pairs: each rater's order, the sides, and for whom slots are kept."""
+"""What is remembered of the pairs between calls: a judge's order and places, raters' orders of gold pairs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
 from guard_eval.records import content_id
-from guard_eval.store.schema import assignment, gold, pair
-
-_COUNTS = select(*(select(func.count()).select_from(table).scalar_subquery() for table in (pair, assignment)))
+from guard_eval.store.schema import gold, pair
 
 First = Literal["a", "b"]
+
+_COUNT = select(func.count()).select_from(pair)
+
+_MOST_ORDERS = 10_000
+"""How many raters' orders of the gold pairs are remembered."""
 
 
 class Place(NamedTuple):
@@ -21,6 +25,10 @@ class Place(NamedTuple):
     dataset: str
     method_a: str
     method_b: str
+
+    def first(self, slot: int) -> First:
+        """Return which text is shown as A: slots of a pair alternate, and so do pairs of a slot."""
+        return "b" if (slot + self.position) % 2 else "a"
 
 
 class Kept(NamedTuple):
@@ -32,48 +40,59 @@ class Kept(NamedTuple):
 
 
 class Orders:
-    """The pairs in the order a rater sees them, remembered because hashing the ids takes milliseconds.
+    """The pairs in the order a judge sees them, and the gold pairs in a rater's, as hashing takes time.
+
+    What people are shown of the study's pairs is looked up in the database (`occupancy`).
 
     Attributes:
-        places: Where each of the study's pairs stands.
-        kept: The slots of a pair that a roster keeps for somebody, where there is a roster.
+        places: Where each of the study's pairs stands; `refresh` reads them.
     """
 
     def __init__(self) -> None:
         self.places: dict[str, Place] = {}
-        self.kept: dict[str, list[Kept]] = {}
+        self._known = 0
+        self._order: dict[tuple[int, str], list[str]] = {}
         self._gold: list[str] = []
-        self._known = (0, 0)
-        self._orders: dict[tuple[object, ...], list[str]] = {}
+        self._gold_known = 0
+        self._gold_orders: dict[tuple[int, str], list[str]] = {}
 
     def refresh(self, connection: Connection) -> None:
-        """Notice what was added; pairs and assignments are never changed or removed: their number tells."""
-        known = tuple(connection.execute(_COUNTS).one())
+        """Notice what was added; pairs are never changed or removed: their number tells."""
+        known = connection.execute(_COUNT).scalar_one()
         if known == self._known:
             return
-        self._gold = list(connection.execute(select(gold.c.pair_id).distinct()).scalars())
         columns = (pair.c.id, pair.c.position, pair.c.dataset, pair.c.method_a, pair.c.method_b)
         study = select(*columns).where(pair.c.id.not_in(select(gold.c.pair_id)))
         self.places = {number: Place(*rest) for number, *rest in connection.execute(study)}
-        self.kept = {}
-        for row in connection.execute(select(assignment)):
-            self.kept.setdefault(row.pair_id, []).append(Kept(row.slot, row.rater_id, row.first))
-        self._orders = {}
-        self._known = (known[0], known[1])
+        self._order = {}
+        self._known = known
+
+    def refresh_gold(self, connection: Connection, known: int) -> None:
+        """Notice what was added to the gold pairs, which have `known` answers now."""
+        if known != self._gold_known:
+            self._gold = list(connection.execute(select(gold.c.pair_id).distinct()).scalars())
+            self._gold_orders = {}
+            self._gold_known = known
 
     def of(self, seed: int, rater: str) -> list[str]:
         """Return the pairs' ids, shuffled for one rater by the study's seed."""
-        return self._shuffled(self.places, seed, rater)
+        if (seed, rater) not in self._order:
+            self._order[seed, rater] = shuffled(self.places, seed, rater)
+        return self._order[seed, rater]
 
     def gold(self, seed: int, rater: str) -> list[str]:
         """Return the gold pairs' ids, likewise."""
-        return self._shuffled(self._gold, seed, rater, "gold")
+        if (seed, rater) not in self._gold_orders:
+            if len(self._gold_orders) >= _MOST_ORDERS:
+                self._gold_orders.clear()
+            self._gold_orders[seed, rater] = shuffled(self._gold, seed, rater, "gold")
+        return self._gold_orders[seed, rater]
 
     def first(self, pair_id: str, slot: int) -> First:
-        """Return which text is shown as A: slots of a pair alternate, and so do pairs of a slot."""
-        return "b" if (slot + self.places[pair_id].position) % 2 else "a"
+        """Return which text of a pair a slot shows as A."""
+        return self.places[pair_id].first(slot)
 
-    def _shuffled(self, ids: dict[str, Place] | list[str], *key: object) -> list[str]:
-        if key not in self._orders:
-            self._orders[key] = sorted(ids, key=lambda pair_id: content_id(*key, pair_id))
-        return self._orders[key]
+
+def shuffled(pair_ids: Iterable[str], *key: object) -> list[str]:
+    """Return the ids in the order of a hash of `key` and the id."""
+    return sorted(pair_ids, key=lambda pair_id: content_id(*key, pair_id))

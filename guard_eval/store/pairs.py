@@ -9,11 +9,16 @@ from sqlalchemy import ColumnElement, Connection, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Pair
-from guard_eval.store import schema
+from guard_eval.store import occupancy, schema
 from guard_eval.store.columns import escape
 from guard_eval.store.names import check_name
 
 _FIELDS = [field.name for field in fields(Pair)]
+
+_PART = 500
+"""How many pairs go into a statement."""
+
+_POSITIONS = select(schema.occupancy.c.position).where(schema.occupancy.c.pool == occupancy.PEOPLE)
 
 
 def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
@@ -22,33 +27,45 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
     A pair that is there keeps its position. A new one whose position an earlier call filled gets the lowest
     free one, so that a study which grows keeps its sides balanced.
 
+    Must run alone in the pool of people, and among those who add pairs.
+
     Raises:
         StudyError: A pair is there with other content, or its methods cannot be told apart in a verdict.
     """
-    stored = {pair.id: pair for pair in all_pairs(connection)}
+    occupancy.complete(connection, occupancy.PEOPLE)  # of a database that an older package made
     gold = set(connection.execute(select(schema.gold.c.pair_id)).scalars())
     new: dict[str, Pair] = {}
-    for pair in pairs:
-        check(pair)
-        if pair.id in gold:
-            raise StudyError(f"the pair {pair.id!r} is a gold pair already; the study needs other texts")
-        before = stored.get(pair.id) or new.get(pair.id)
-        if before is None:
-            new[pair.id] = pair
-        elif replace(before, position=pair.position) != pair:
-            differing = [
-                name
-                for name in _FIELDS
-                if name != "position" and getattr(before, name) != getattr(pair, name)
-            ]
-            raise StudyError(
-                f"pair {pair.id!r} is in the study with another {' and '.join(differing)}; "
-                "verdicts belong to the texts shown, so begin a new study for new texts"
-            )
+    for start in range(0, len(pairs), _PART):
+        part = pairs[start : start + _PART]
+        for pair in part:
+            check(pair)
+        stored = {
+            pair.id: pair for pair in read(connection, schema.pair.c.id.in_([pair.id for pair in part]))
+        }
+        for pair in part:
+            if pair.id in gold:
+                raise StudyError(f"the pair {pair.id!r} is a gold pair already; the study needs other texts")
+            before = stored.get(pair.id) or new.get(pair.id)
+            if before is None:
+                new[pair.id] = pair
+            elif replace(before, position=pair.position) != pair:
+                raise StudyError(_differing(before, pair))
     if new:
-        placed = _place(new.values(), {pair.position for pair in stored.values()})
-        connection.execute(insert(schema.pair), [asdict(pair) for pair in placed])
+        taken = set(connection.execute(_POSITIONS).scalars())
+        placed = _place(new.values(), taken)
+        for start in range(0, len(placed), _PART):
+            part = placed[start : start + _PART]
+            connection.execute(insert(schema.pair), [asdict(pair) for pair in part])
+            occupancy.add(connection, part)
     return len(new)
+
+
+def _differing(before: Pair, pair: Pair) -> str:
+    names = [name for name in _FIELDS if name != "position" and getattr(before, name) != getattr(pair, name)]
+    return (
+        f"pair {pair.id!r} is in the study with another {' and '.join(names)}; "
+        "verdicts belong to the texts shown, so begin a new study for new texts"
+    )
 
 
 def all_pairs(connection: Connection) -> list[Pair]:

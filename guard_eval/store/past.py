@@ -5,23 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import and_, bindparam, case, false, func, null, or_, select
 
-from guard_eval.records import Role
-from guard_eval.store.orders import First
-from guard_eval.store.schema import presentation
+from guard_eval.store.orders import First, Place
+from guard_eval.store.schema import occupancy, presentation
 from guard_eval.store.sides import Sides
 from guard_eval.store.slots import Turn
 
+_IS_STUDYS = presentation.c.role == "study"
+_COUNTS = or_(presentation.c.rated_at.is_not(None), presentation.c.superseded == false())
+_check = case((_IS_STUDYS, null()), else_=presentation.c.pair_id)
+_kinds = (
+    presentation.c.role,
+    _check.label("check_id"),
+    presentation.c.first,
+    occupancy.c.dataset,
+    occupancy.c.method_a,
+    occupancy.c.method_b,
+)
 _MINE = (
-    select(
-        presentation.c.pair_id,
-        presentation.c.first,
-        presentation.c.role,
-        presentation.c.rated_at.is_not(None),
-        presentation.c.superseded,
+    select(*_kinds, func.count().label("times"))
+    .select_from(presentation)
+    .outerjoin(
+        occupancy,
+        and_(
+            _IS_STUDYS, occupancy.c.pool == presentation.c.pool, occupancy.c.pair_id == presentation.c.pair_id
+        ),
     )
-    .where(presentation.c.rater_id == bindparam("asked_rater"))
+    .where(presentation.c.rater_id == bindparam("asked_rater"), or_(~_IS_STUDYS, _COUNTS))
+    .group_by(*_kinds)
+)
+
+_RATED = (
+    select(presentation.c.pair_id, presentation.c.first)
+    .where(
+        presentation.c.rater_id == bindparam("asked_rater"), _IS_STUDYS, presentation.c.rated_at.is_not(None)
+    )
     .order_by(presentation.c.id)
 )
 
@@ -31,17 +50,13 @@ class Past:
     """One rater's showings.
 
     Attributes:
-        seen: The study's pairs it was ever shown.
-        shown: How many of them count: rated, or still its own.
-        rated: Those it rated and which text came first, oldest first.
+        shown: How many of the study's it was shown that count: rated, or still its own.
         sides: On which sides it saw the methods in those that count.
         gold: The gold pairs it was shown.
         repeated: The pairs it was shown again.
     """
 
-    seen: set[str] = field(default_factory=set)
     shown: int = 0
-    rated: list[tuple[str, First]] = field(default_factory=list)
     sides: Sides = field(default_factory=Sides)
     gold: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
@@ -50,20 +65,20 @@ class Past:
     def of(cls, turn: Turn) -> Self:
         """Read the past of the rater whose turn it is."""
         past = cls()
-        for pair_id, first, role, rated, superseded in turn.connection.execute(
-            _MINE, {"asked_rater": turn.rater.id}
-        ):
-            past.add(turn, pair_id, first, role, counts=rated or not superseded)
-            if rated and role == "study":
-                past.rated.append((pair_id, first))
+        for row in turn.connection.execute(_MINE, {"asked_rater": turn.rater.id}):
+            if row.role == "study":
+                past.add_study(Place(0, row.dataset, row.method_a, row.method_b), row.first, times=row.times)
+            else:
+                (past.gold if row.role == "gold" else past.repeated).add(row.check_id)
         return past
 
-    def add(self, turn: Turn, pair_id: str, first: First, role: Role, *, counts: bool = True) -> None:
-        """Count a showing; one of the study's that was left to somebody else was only seen."""
-        if role != "study":
-            (self.gold if role == "gold" else self.repeated).add(pair_id)
-            return
-        self.seen.add(pair_id)
-        if counts:
-            self.shown += 1
-            self.sides.add(turn.orders.places[pair_id], first)
+    def add_study(self, place: Place, first: First, *, times: int = 1) -> None:
+        """Count showings of the study's that count."""
+        self.shown += times
+        self.sides.add(place, first, times=times)
+
+
+def rated(turn: Turn) -> list[tuple[str, First]]:
+    """Return the study's pairs the rater has rated and which text came first, oldest first."""
+    rows = turn.connection.execute(_RATED, {"asked_rater": turn.rater.id})
+    return [(row.pair_id, row.first) for row in rows]

@@ -12,11 +12,12 @@ from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select, u
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater, RaterKind
+from guard_eval.store import occupancy
 from guard_eval.store.names import check_name
 from guard_eval.store.schema import presentation, rater, visit
 from guard_eval.store.values import RaterProgress
 
-PEOPLE = "people"
+PEOPLE = occupancy.PEOPLE
 """The pool that all people share."""
 
 
@@ -75,6 +76,7 @@ def revoke(connection: Connection, who: Rater, now: datetime) -> None:
     connection.execute(
         update(presentation).where(*unrated, presentation.c.leased_until > now).values(leased_until=now)
     )
+    occupancy.recount(connection, pool_of(who), rater_id=who.id)
 
 
 def get_or_add(connection: Connection, name: str, kind: RaterKind, now: datetime) -> Rater:

@@ -1,7 +1,8 @@
 """The tables. `migrations/` makes them; a test holds that both agree.
 
 `pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
-DELETE. The judge's own tables, `request`, `answer`, `failure` and `batch`, are in `judge_schema`.
+DELETE. `occupancy` holds nothing that could not be counted anew. The judge's own tables, `request`, `answer`,
+`failure` and `batch`, are in `judge_schema`.
 """
 
 from __future__ import annotations
@@ -150,6 +151,24 @@ presentation = Table(
     CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
 )
 
+occupancy = Table(
+    "occupancy",
+    metadata,
+    Column("pool", ExactText, primary_key=True, comment="people or simulated"),
+    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
+    Column("ring", Integer, nullable=False, comment="where hand-out comes past it: a hash of the pair's id"),
+    Column("held", Integer, nullable=False, comment="slots with a holder, or kept for somebody"),
+    Column("vacant", Boolean, nullable=False, comment="fewer are held than there are to be"),
+    Column("position", Integer, nullable=False, comment="this and the rest are the pair's own"),
+    Column("dataset", ExactText, nullable=False),
+    Column("method_a", ExactText, nullable=False),
+    Column("method_b", ExactText, nullable=False),
+    CheckConstraint("held >= 0", name="held"),
+    sqlite_with_rowid=False,
+)
+
+Index("ix_occupancy_vacant", occupancy.c.pool, occupancy.c.vacant, occupancy.c.ring)
+
 assignment = Table(
     "assignment",
     metadata,
@@ -182,6 +201,16 @@ Index(
     postgresql_where=_once,
 )
 Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
+
+_waiting = and_(_holds, presentation.c.rated_at.is_(None))
+
+Index(
+    "ix_presentation_lease",
+    presentation.c.pool,
+    presentation.c.leased_until,
+    sqlite_where=_waiting,
+    postgresql_where=_waiting,
+)
 
 verdict = Table(
     "verdict",

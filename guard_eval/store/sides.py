@@ -15,9 +15,9 @@ class Sides:
         self._comparisons: Counter[tuple[str, str]] = Counter()
         self._datasets: Counter[tuple[str, str, str]] = Counter()
 
-    def add(self, place: Place, first: First) -> None:
-        """Count a showing."""
-        sign = 1 if first == "a" else -1
+    def add(self, place: Place, first: First, *, times: int = 1) -> None:
+        """Count a showing, or several alike."""
+        sign = times if first == "a" else -times
         self._methods[place.method_a] += sign
         self._methods[place.method_b] -= sign
         self._comparisons[place.method_a, place.method_b] += sign

@@ -9,16 +9,17 @@ revoked or excluded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, and_, bindparam, false, func, or_, select, true, update
+from sqlalchemy import Connection, Row, and_, bindparam, or_, select, true, update
 
 from guard_eval.records import Rater
-from guard_eval.store.orders import First, Orders
+from guard_eval.store.occupancy import GONE, HOLDS, Known
+from guard_eval.store.orders import First, Orders, Place
 from guard_eval.store.raters import pool_of
-from guard_eval.store.schema import presentation, rater
+from guard_eval.store.schema import assignment, presentation, rater
 from guard_eval.store.values import Plan
 
 
@@ -30,6 +31,7 @@ class Turn(NamedTuple):
     rater: Rater
     plan: Plan
     now: datetime
+    known: Known
 
     @property
     def pool(self) -> str:
@@ -37,33 +39,19 @@ class Turn(NamedTuple):
         return pool_of(self.rater)
 
     @property
-    def sees_once(self) -> bool:
-        """Return whether the rater sees a pair once: people and simulations do, models see every slot."""
-        return self.rater.kind != "model"
-
-    @property
     def has_roster(self) -> bool:
         """Return whether slots of the rater's pool are kept for somebody; only people have a roster."""
-        return bool(self.orders.kept) and self.rater.kind == "person"
+        return self.known.roster and self.rater.kind == "person"
 
     @property
     def asked(self) -> dict[str, object]:
         """Return what `HELD` and the statements of this module are asked with."""
-        return {
-            "asked_pool": self.pool,
-            "asked_rater": self.rater.id,
-            "asked_now": self.now,
-            "asked_longest": self.now + self.plan.lease,
-            "asked_slots": self.plan.slots,
-        }
+        return {"asked_pool": self.pool, "asked_rater": self.rater.id, "asked_now": self.now}
 
 
 # built once: building a statement takes as long as running it
-_HOLDS = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
-
 HELD = and_(
-    presentation.c.pool == bindparam("asked_pool"),
-    _HOLDS,
+    HOLDS,
     or_(
         presentation.c.rated_at.is_not(None),
         presentation.c.leased_until > bindparam("asked_now"),
@@ -72,66 +60,75 @@ HELD = and_(
 )
 """True of presentations that keep their slot from a rater: rated, leased, or its own."""
 
-_UNRATED = and_(presentation.c.rated_at.is_(None), presentation.c.superseded == false())
-
 _SHOWN = select(
     presentation.c.id,
     presentation.c.pair_id,
     presentation.c.slot,
     presentation.c.attempt,
-    _HOLDS.label("holds"),
+    HOLDS.label("holds"),
     HELD.label("held"),
-    and_(_UNRATED, presentation.c.leased_until > bindparam("asked_longest")).label("too_long"),
 ).where(
     presentation.c.pool == bindparam("asked_pool"),
     presentation.c.pair_id.in_(bindparam("asked_pairs", expanding=True)),
 )
 
-_FULL = (
-    select(presentation.c.pair_id)
-    .where(HELD, presentation.c.slot < bindparam("asked_slots"))
-    .group_by(presentation.c.pair_id)
-    .having(func.count() >= bindparam("asked_slots"))
+_KEPT = (
+    select(assignment, GONE.label("gone"))
+    .join(rater)
+    .where(assignment.c.pair_id.in_(bindparam("asked_pairs", expanding=True)))
 )
 
-_TAKEN = select(presentation.c.pair_id, presentation.c.slot).where(HELD)
+_SHORTEN = (
+    update(presentation)
+    .where(
+        presentation.c.pool == bindparam("asked_pool"),
+        HOLDS,
+        presentation.c.rated_at.is_(None),
+        presentation.c.leased_until > bindparam("asked_longest"),
+    )
+    .values(leased_until=bindparam("asked_longest"))
+)
 
 
 class Free(NamedTuple):
-    """A free slot of a pair: which text it shows as A, who left it unrated, and how often it was given."""
+    """A free slot of a pair.
+
+    Attributes:
+        slot: Its number.
+        first: Which text it shows as A.
+        left_by: The presentation that left it unrated.
+        attempt: How often it was given before.
+        kept: It was kept for the rater who asks.
+    """
 
     slot: int
     first: First
     left_by: int | None
     attempt: int
+    kept: bool = False
 
 
-def free(turn: Turn, pair_ids: Sequence[str]) -> dict[str, list[Free]]:
+def free(turn: Turn, places: Mapping[str, Place]) -> dict[str, list[Free]]:
     """Return the free slots of the pairs, lowest first; pairs without one are left out."""
     left: dict[tuple[str, int], Row[tuple[object, ...]]] = {}
     attempts: dict[tuple[str, int], int] = {}
     held: set[tuple[str, int]] = set()
-    for row in _shown(turn, pair_ids):
-        place = row.pair_id, row.slot
-        attempts[place] = max(attempts.get(place, 0), row.attempt + 1)
+    for row in turn.connection.execute(_SHOWN, {**turn.asked, "asked_pairs": list(places)}):
+        seat = row.pair_id, row.slot
+        attempts[seat] = max(attempts.get(seat, 0), row.attempt + 1)
         if row.held:
-            held.add(place)
+            held.add(seat)
         elif row.holds:
-            left[place] = row
-    gone = _gone(turn)
+            left[seat] = row
+    kept = _kept(turn, list(places))
     found: dict[str, list[Free]] = {}
-    for pair_id in pair_ids:
-        for slot in _open(turn, pair_id, gone):
+    for pair_id, place in places.items():
+        for slot, first, mine in _open(turn, place, kept.get(pair_id, ())):
             if (pair_id, slot) not in held:
                 holder = left.get((pair_id, slot))
-                found.setdefault(pair_id, []).append(
-                    Free(
-                        slot,
-                        _first(turn, pair_id, slot),
-                        None if holder is None else holder.id,
-                        attempts.get((pair_id, slot), 0),
-                    )
-                )
+                left_by = None if holder is None else holder.id
+                free_slot = Free(slot, first, left_by, attempts.get((pair_id, slot), 0), mine)
+                found.setdefault(pair_id, []).append(free_slot)
     return found
 
 
@@ -144,52 +141,38 @@ def take(turn: Turn, slot: Free) -> bool:
     return done.rowcount == 1
 
 
-def unavailable(turn: Turn) -> set[str]:
-    """Return the pairs with no slot for this rater, whether or not it has seen them."""
-    if not turn.has_roster:
-        return set(turn.connection.execute(_FULL, turn.asked).scalars())
-    gone = _gone(turn)
-    taken = {tuple(row) for row in turn.connection.execute(_TAKEN, turn.asked)}
-    return {
-        pair_id
-        for pair_id in turn.orders.places
-        if all((pair_id, slot) in taken for slot in _open(turn, pair_id, gone))
-    }
-
-
-def _shown(turn: Turn, pair_ids: Sequence[str]) -> list[Row[tuple[object, ...]]]:
-    """Return all showings of the pairs in the pool, and see that no lease outlasts one given now.
+def shorten_leases(turn: Turn) -> None:
+    """See that no lease in the pool outlasts one given now.
 
     A lease can end later than that only because the clock was set back, or the study's lease was longer then;
     whoever holds it keeps a whole lease from now, and a slot that was left is not lost for as long as the
     clock went back.
     """
-    rows = list(turn.connection.execute(_SHOWN, {**turn.asked, "asked_pairs": list(pair_ids)}))
-    if late := [row.id for row in rows if row.too_long]:
-        shortened = update(presentation).where(presentation.c.id.in_(late), _UNRATED)
-        turn.connection.execute(shortened.values(leased_until=turn.now + turn.plan.lease))
-    return rows
+    longest = turn.now + turn.plan.lease
+    turn.connection.execute(_SHORTEN, {"asked_pool": turn.pool, "asked_longest": longest})
 
 
-def _gone(turn: Turn) -> frozenset[int]:
-    """Return the raters for whom no slot is kept any more."""
-    if not turn.has_roster:
-        return frozenset()
-    left = or_(rater.c.revoked_at.is_not(None), rater.c.excluded_at.is_not(None))
-    return frozenset(turn.connection.execute(select(rater.c.id).where(left)).scalars())
+def _kept(turn: Turn, pair_ids: Sequence[str]) -> dict[str, list[Row[tuple[object, ...]]]]:
+    """Return what a roster has of the pairs."""
+    kept: dict[str, list[Row[tuple[object, ...]]]] = {}
+    if turn.has_roster:
+        for row in turn.connection.execute(_KEPT, {"asked_pairs": pair_ids}):
+            kept.setdefault(row.pair_id, []).append(row)
+    return kept
 
 
-def _open(turn: Turn, pair_id: str, gone: frozenset[int]) -> Sequence[int]:
-    """Return the slots of a pair that are for this rater: the one kept for it, or those kept for nobody."""
-    every = range(turn.plan.slots)
-    kept = turn.orders.kept.get(pair_id)
-    if not kept or not turn.has_roster:
-        return every
-    mine = [slot.slot for slot in kept if slot.rater_id == turn.rater.id and slot.slot in every]
-    others = {slot.slot for slot in kept if slot.rater_id not in gone}
-    return mine or [slot for slot in every if slot not in others]
+def _open(
+    turn: Turn, place: Place, kept: Sequence[Row[tuple[object, ...]]]
+) -> Iterator[tuple[int, First, bool]]:
+    """Yield the slots of a pair that are for this rater: the one kept for it, or those kept for nobody.
 
-
-def _first(turn: Turn, pair_id: str, slot: int) -> First:
-    kept = turn.orders.kept.get(pair_id, ()) if turn.has_roster else ()
-    return next((k.first for k in kept if k.slot == slot), turn.orders.first(pair_id, slot))
+    With each come its side, which the roster planned even where its rater is gone, and whether it is kept.
+    """
+    planned = {row.slot: row for row in kept if row.slot < turn.plan.slots}
+    mine = [slot for slot, row in planned.items() if row.rater_id == turn.rater.id]
+    for slot in mine or range(turn.plan.slots):
+        row = planned.get(slot)
+        if row is None:
+            yield slot, place.first(slot), False
+        elif mine or row.gone:
+            yield slot, row.first, bool(mine) and not row.gone

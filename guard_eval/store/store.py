@@ -38,7 +38,7 @@ class Store(Judging):
         Raises:
             StudyError: A pair is there with other content.
         """
-        with self._database.write(lock="pairs") as connection:
+        with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
             return pairs.add_pairs(connection, new)
 
     def add_gold(self, new: Sequence[Gold]) -> int:
@@ -155,7 +155,7 @@ class Store(Judging):
         """
         handout.check(plan)
         with self._database.write(lock=raters.PEOPLE) as connection:
-            return assignments.assign(connection, self._orders, names, plan)
+            return assignments.assign(connection, names, plan)
 
     def hand_out(self, rater: Rater, plan: Plan, *, limit: int = 1) -> list[BlindPair]:
         """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then free slots.
@@ -175,6 +175,10 @@ class Store(Judging):
             StudyError: The plan has no slots, or the database does not know the rater.
         """
         with self._database.read() as connection:
+            if handout.is_ready(connection, rater, plan):
+                return handout.progress(connection, self._orders, rater, plan, now=self._clock())
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            handout.make_ready(connection, rater, plan)
             return handout.progress(connection, self._orders, rater, plan, now=self._clock())
 
     def save(

@@ -31,11 +31,11 @@ def prepare(database: Database, *, create: bool) -> None:
         version = _version(database, connection)
     if version != newest and not create:
         found = (
-            "holds no study yet"
+            "holds no study yet; run: guard-eval pair STUDY"
             if version is None
-            else f"has schema version {version}, this package {newest}"
+            else f"has schema version {version}, this package {newest}; run: guard-eval db STUDY upgrade"
         )
-        raise StudyError(f"the database {database.name} {found}; run: guard-eval pair STUDY")
+        raise StudyError(f"the database {database.name} {found}")
     if database.is_sqlite:
         database.use_wal()
     if version != newest:

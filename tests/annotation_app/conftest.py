@@ -21,6 +21,7 @@ from app_browser import (
     begin,
     serving,
 )
+from databases import Databases, setting
 from streamlit.components.v2.component_manager import BidiComponentManager
 
 from annotation_app import session
@@ -76,8 +77,12 @@ class Built:
     second: str = SECOND
     first_word: str = FIRST_WORD
 
+    @property
+    def database(self) -> str:
+        return Study.open(self.folder).database
+
     def open(self) -> Store:
-        return Store.open(Study.open(self.folder).database)
+        return Store.open(self.database)
 
     @property
     def plan(self) -> Plan:
@@ -141,12 +146,17 @@ def build(
     criteria: tuple[str, ...] = ("coherence", "fluency"),
     gold: Sequence[Gold] = (),
     more: str = "",
+    new_database: Callable[[Path], str] | None = None,
 ) -> Built:
-    """Write a study to disk; `more` are further lines of the table [annotation]."""
+    """Write a study to disk; `more` are further lines of the table [annotation].
+
+    `new_database` makes its database, as the fixture of that name does; else it is the folder's own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    database = "" if new_database is None else setting(new_database(folder))
     named = "[" + ", ".join(f'"{name}"' for name in criteria) + "]"
     settings = TOML.format(seed=SEED, first=FIRST, second=SECOND, criteria=named, slots=slots, more=more)
-    (folder / "study.toml").write_text(settings, encoding="utf-8")
+    (folder / "study.toml").write_text(database + settings, encoding="utf-8")
     with Store.open(Study.open(folder).database, create=True) as store:
         if pairs:
             store.add_pairs(pairs)
@@ -165,19 +175,18 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Built]]:
+def study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_database: Callable[[Path], str]
+) -> Iterator[Callable[..., Built]]:
     """Build a study in a temporary folder and point the page at it."""
 
     def make(number: int = 3, **options: object) -> Built:
         pairs = [make_pair(i) for i in range(number)]
-        built = build(tmp_path / "study", pairs, **options)  # type: ignore[arg-type]
+        built = build(tmp_path / "study", pairs, new_database=new_database, **options)  # type: ignore[arg-type]
         monkeypatch.setenv(STUDY_VARIABLE, str(built.folder))
         return built
 
     yield make
-    if (tmp_path / "study" / "study.db").exists():
-        monkeypatch.setenv(STUDY_VARIABLE, str(tmp_path / "study"))
-        session.open_desk().store.close()
     session.forget()
 
 
@@ -197,9 +206,15 @@ def build_study() -> Callable[..., Built]:
 
 
 @pytest.fixture(scope="session")
-def served(build_study: Callable[..., Built], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    build_study: Callable[..., Built],
+    databases: Databases,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[Served]:
     """Serve a study of three pairs, the last one hostile, a gold pair and one pair shown twice."""
     folder = tmp_path_factory.mktemp("served")
+    kind = pytestconfig.getoption("database") or "sqlite"
     built = build_study(
         folder / "study",
         number=2,
@@ -223,6 +238,7 @@ def served(build_study: Callable[..., Built], tmp_path_factory: pytest.TempPathF
         ),
         slots=14,
         more="gold_every = 3\nrepeats = 1",
+        new_database=lambda made: databases.new(kind, made),
     )
     log = folder / "log"
     with serving(built.folder, log) as url:

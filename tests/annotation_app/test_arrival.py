@@ -14,6 +14,8 @@ from annotation_app import arrival
 from annotation_app.guesses import Guesses
 from guard_eval.annotation_settings import Recruitment
 
+pytestmark = pytest.mark.both_databases
+
 PAGE = str(Path(annotation_app.__file__).with_name("page.py"))
 PERSON = "5f0c0ffee1234567890abcde"
 VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}

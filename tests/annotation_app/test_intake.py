@@ -14,6 +14,8 @@ from annotation_app import intake, panel, wording
 from annotation_app.panel import View
 from guard_eval.store import Store
 
+pytestmark = pytest.mark.both_databases
+
 PAGE = str(Path(annotation_app.__file__).with_name("page.py"))
 ALL = "[annotation.pages]\nconsent = true\nbackground = true\npractice = true\ncheck = true\n"
 RIGHT = {"no_difference": "similar", "own": "nothing", "cut": "judge", "orders": "judge"}

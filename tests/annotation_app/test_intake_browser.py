@@ -40,8 +40,17 @@ pytestmark = [
 
 
 @pytest.fixture
-def served(build_study: Callable[..., Any], tmp_path: Path) -> Iterator[tuple[Any, str]]:
-    built = build_study(tmp_path / "study", number=0, hostile=("One.", "Two."), raters=(), slots=1)
+def served(
+    build_study: Callable[..., Any], tmp_path: Path, new_database: Callable[[Path], str]
+) -> Iterator[tuple[Any, str]]:
+    built = build_study(
+        tmp_path / "study",
+        number=0,
+        hostile=("One.", "Two."),
+        raters=(),
+        slots=1,
+        new_database=new_database,
+    )
     path = built.folder / "study.toml"
     path.write_text(path.read_text(encoding="utf-8") + SETTINGS, encoding="utf-8")
     with (tmp_path / "log").open("w") as log:

@@ -43,10 +43,10 @@ def test_a_folder_that_is_no_study(tmp_path: Path):
         launch.serve(tmp_path)
 
 
-def test_a_study_without_pairs_drawn(study):
+@pytest.mark.both_databases
+def test_a_study_without_pairs_drawn(study, databases):
     built = study()
-    for path in built.folder.glob("study.db*"):
-        path.unlink()
+    databases.clear(built.database)
     with pytest.raises(StudyError, match="guard-eval pair"):
         launch.serve(built.folder)
 

@@ -50,14 +50,14 @@ def test_instructions_give_the_rubric(study):
     assert "Factuality" not in shown
 
 
-def test_a_study_without_database_is_a_calm_page(study, caplog: pytest.LogCaptureFixture):
+@pytest.mark.both_databases
+def test_a_study_without_database_is_a_calm_page(study, databases, caplog: pytest.LogCaptureFixture):
     built = study()
-    (built.folder / "study.db").rename(built.folder / "away.db")
-    page = visit(built.tokens["ann"])
+    with databases.away(built.database):
+        page = visit(built.tokens["ann"])
     assert "Please try again in a moment" in words(page)
     assert built.tokens["ann"] not in caplog.text
     assert "showing a page failed" in caplog.text
-    (built.folder / "away.db").rename(built.folder / "study.db")
     assert view(press(press(page, "again"), "start"))["where"] == "Pair 1 of 3"
 
 

@@ -222,13 +222,13 @@ def blind():
 
 
 @pytest.fixture
-def database(tmp_path):
-    return f"sqlite:///{tmp_path / 'study.db'}"
+def database(new_database, tmp_path):
+    return new_database(tmp_path)
 
 
 @pytest.fixture
 def store(database):
-    with Store.open(database, create=True) as opened:
+    with Store.open(database) as opened:
         yield opened
 
 

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import typer
+from databases import every_row, setting
 
 from guard_eval.cli.judge import Orders, command
 from guard_eval.cli.judge_context import judge_run
@@ -12,6 +13,8 @@ from guard_eval.store import Store
 from guard_eval.study import Study
 from judge.orders import judge_plan
 from judge.prompt import PROMPT_VERSION, canonical, request
+
+pytestmark = pytest.mark.both_databases
 
 STUDY = """
 name = "s"
@@ -38,26 +41,30 @@ def key(fake, server, monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, pair, key):
-    """A study of two pairs and one judge."""
-    made = tmp_path / "s"
-    made.mkdir()
-    (made / "study.toml").write_text(STUDY)
-    study = Study.open(made)
-    with Store.open(study.database, create=True) as store:
-        store.add_pairs([pair(number) for number in range(2)])
-    return made
+def make(new_database, tmp_path):
+    """Make a study with these pairs and one judge."""
+
+    def make(name, pairs):
+        made = tmp_path / name
+        made.mkdir()
+        (made / "study.toml").write_text(setting(new_database(made)) + STUDY)
+        with Store.open(Study.open(made).database) as store:
+            store.add_pairs(pairs)
+        return made
+
+    return make
 
 
 @pytest.fixture
-def twin(tmp_path, pair):
+def folder(make, pair, key):
+    """A study of two pairs and one judge."""
+    return make("s", [pair(number) for number in range(2)])
+
+
+@pytest.fixture
+def twin(make, pair):
     """The same study once more, of which nothing is judged."""
-    made = tmp_path / "twin"
-    made.mkdir()
-    (made / "study.toml").write_text(STUDY)
-    with Store.open(Study.open(made).database, create=True) as store:
-        store.add_pairs([pair(number) for number in range(2)])
-    return made
+    return make("twin", [pair(number) for number in range(2)])
 
 
 @pytest.fixture
@@ -69,6 +76,11 @@ def said(capsys):
         return capsys.readouterr().out
 
     return run
+
+
+def write_settings(folder, text):
+    """Change the settings, and leave the database where it is."""
+    (folder / "study.toml").write_text(setting(Study.open(folder).database) + text)
 
 
 def opened(folder):
@@ -105,7 +117,7 @@ def test_a_run_ends_with_a_ledger_and_the_next_one_costs_nothing(folder, said, s
     assert len(server.asks) == 4
     assert "400" in said(folder, ledger=True)
     assert key not in out
-    assert key.encode() not in (folder / "study.db").read_bytes()
+    assert key not in repr(every_row(Study.open(folder).database))
 
 
 def test_a_ledger_before_anything_was_asked(folder, said):
@@ -152,7 +164,7 @@ def test_an_unknown_price_is_asked_for_or_named(folder, said, server, monkeypatc
 
 
 def test_a_judge_nearby_costs_nothing_and_no_budget_holds_it(folder, said, server):
-    (folder / "study.toml").write_text(STUDY.replace("gpt-4o-2024-11-20", "local"))
+    write_settings(folder, STUDY.replace("gpt-4o-2024-11-20", "local"))
     with pytest.raises(StudyError, match="--budget cannot be held for 'local'"):
         said(folder, yes=True, budget=1.0)
     assert "nothing is reckoned for this judge" in said(folder, dry_run=True)
@@ -176,7 +188,7 @@ def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, said, server):
 
 
 def test_panels_run_one_after_the_other_or_one_alone(folder, said, server):
-    (folder / "study.toml").write_text(STUDY + ANOTHER)
+    write_settings(folder, STUDY + ANOTHER)
     assert "second (local)" in said(folder, dry_run=True)
     said(folder, yes=True, only="second")
     with opened(folder) as store:
@@ -236,7 +248,7 @@ def test_a_recording_is_judged_again_without_key_and_network(folder, twin, said,
     assert len(server.asks) == 4
 
 
-def test_what_cannot_be_is_said(folder, said, tmp_path):
+def test_what_cannot_be_is_said(folder, said, make):
     for options, says in (
         ({"ledger": True, "reparse": True}, "--ledger and --reparse do not go together"),
         ({"batch": True, "calibrate": True}, "--calibrate and --batch do not go together"),
@@ -245,13 +257,8 @@ def test_what_cannot_be_is_said(folder, said, tmp_path):
     ):
         with pytest.raises(StudyError, match=says):
             said(folder, **options)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (empty / "study.toml").write_text(STUDY)
-    with Store.open(Study.open(empty).database, create=True):
-        pass
     with pytest.raises(StudyError, match="has no pairs yet"):
-        said(empty)
+        said(make("empty", []))
 
 
 def test_a_missing_key_is_said_before_anybody_is_asked(folder, said, monkeypatch):

@@ -11,6 +11,8 @@ from guard_eval.store import runs
 from judge.orders import judge_plan, rater_name
 from judge.run import Retry, run_judge
 
+pytestmark = pytest.mark.both_databases
+
 FAST = Retry(base=0.01, longest=0.02, timeout=5)
 
 

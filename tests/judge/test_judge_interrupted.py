@@ -15,6 +15,8 @@ from guard_eval.store import Store
 from judge.prompt import key
 from judge.run import Retry, run_judge
 
+pytestmark = pytest.mark.both_databases
+
 PROGRAM = """
 import json, sys
 from guard_eval.store import Store

@@ -1,17 +1,19 @@
 import hashlib
 import json
 import random
-import sqlite3
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from databases import every_row
 
 from guard_eval.errors import StudyError
 from guard_eval.store import judged
 from judge.orders import judge_plan
 from judge.prompt import keys
 from judge.run import Retry, run_judge
+
+pytestmark = pytest.mark.both_databases
 
 FAST = Retry(base=0.01, longest=0.02, timeout=5)
 CRITERIA = ("fluency", "coherence")
@@ -352,7 +354,9 @@ def test_an_answer_that_quotes_a_forged_verdict_is_no_verdict(*, run, store, pai
     assert store.tidy() == []
 
 
-def test_the_key_is_in_no_file_and_no_message(*, run, store, pair, server, fake, tmp_path, capfd):
+def test_the_key_is_in_no_row_no_file_and_no_message(
+    *, run, store, database, pair, server, fake, tmp_path, capfd
+):
     store.add_pairs([pair(number) for number in range(4)])
 
     def act(ask):
@@ -367,21 +371,9 @@ def test_the_key_is_in_no_file_and_no_message(*, run, store, pair, server, fake,
     ledger = run(on_progress=heard.append)
     assert ledger.failures == {"rejected": 2, "unparseable": 2}
     store.close()
-    files = [each for each in Path(tmp_path).rglob("*") if each.is_file()]
-    assert files
-    with sqlite3.connect(tmp_path / "study.db") as connection:
-        dump = "\n".join(connection.iterdump())
-    connection.close()
-    assert "prose [key]" in "".join(bytes.fromhex(part).decode(errors="ignore") for part in _blobs(dump))
-    told = [dump, repr(ledger), repr(heard), *capfd.readouterr()]
+    rows = repr(every_row(database))
+    assert "prose [key]" in rows
+    told = [rows, repr(ledger), repr(heard), *capfd.readouterr()]
     assert all(fake.KEY not in words for words in told)
+    files = [each for each in Path(tmp_path).rglob("*") if each.is_file()]
     assert all(fake.KEY.encode() not in each.read_bytes() for each in files)
-    assert all(fake.KEY not in part for part in map(_decoded, _blobs(dump)))
-
-
-def _blobs(dump):
-    return [part.split("'")[0] for part in dump.split("X'")[1:]]
-
-
-def _decoded(part):
-    return bytes.fromhex(part).decode(errors="ignore")

@@ -1,10 +1,11 @@
 """A store whose clock the test moves."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from guard_eval.records import BlindPair, Rater
 from guard_eval.store import Plan, Store
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -39,3 +40,16 @@ def store(store_url: str, clock: Clock) -> Iterator[Store]:
 def plan() -> Plan:
     """Two showings per pair, half an hour each."""
     return Plan(seed=7, slots=2, lease=timedelta(minutes=30))
+
+
+@pytest.fixture
+def claim() -> Callable[..., list[BlindPair]]:
+    """Return what a judge claims: first what it left unrated, as its runs are over when they have claimed."""
+
+    def claim(store: Store, judge: Rater, plan: Plan, limit: int = 1) -> list[BlindPair]:
+        run = store.begin(judge, plan.lease)
+        given = [showing.blind for showing in store.claim(run, plan, limit)]
+        store.end(run)
+        return given
+
+    return claim

@@ -27,7 +27,7 @@ def off(row):
     return abs(row.first - row.second)
 
 
-def test_the_report_counts_sides_by_hand(store, make_pairs, plan):
+def test_the_report_counts_sides_by_hand(store, make_pairs, plan, claim):
     pairs = make_pairs(3)
     store.add_pairs(pairs)
     ann, _ = store.invite("Ann")
@@ -35,7 +35,7 @@ def test_the_report_counts_sides_by_hand(store, make_pairs, plan):
     shown = store.hand_out(ann, plan, limit=3)
     for blind in shown[:2]:
         store.save(blind.presentation, {"fluency": "A", "coherence": "B"}, rater=ann)
-    both = store.hand_out(judge, plan, limit=2)
+    both = claim(store, judge, plan, 2)
     for blind in both:
         store.save(blind.presentation, {"fluency": "A"}, rater=judge)
     found = store.balance()
@@ -101,7 +101,7 @@ def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
     assert max(map(off, store.balance().raters)) == 0
 
 
-def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(store, make_pairs, plan):
+def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(store, make_pairs, plan, claim):
     store.add_pairs(make_pairs(2))
     store.invite("Ann")
     ben, _ = store.invite("Ben")
@@ -111,7 +111,7 @@ def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(store
     store.add_pairs(make_pairs(3))
     assert len(store.hand_out(ben, one, limit=9)) == 1
     judge = store.rater("judge", "model")
-    given = store.hand_out(judge, plan, limit=9)
+    given = claim(store, judge, plan, 9)
     assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in make_pairs(3)}
     assert {row.text_a for row in given} == {t for pair in make_pairs(3) for t in (pair.text_a, pair.text_b)}
 

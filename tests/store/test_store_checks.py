@@ -43,7 +43,7 @@ def is_gold(blind):
     return blind.prompt.startswith("A gold")
 
 
-def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan):
+def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan, claim):
     pairs = make_pairs(3)
     store.add_pairs(pairs)
     assert store.add_gold(make_gold(2)) == 2
@@ -56,7 +56,7 @@ def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan):
     gold = replace(plan, gold_every=1)
     assert sum(map(is_gold, rate(store, ann, gold))) == 3
     judge = store.rater("judge", "model")
-    assert not any(map(is_gold, store.hand_out(judge, gold, limit=99)))
+    assert not any(map(is_gold, claim(store, judge, gold, 99)))
     assert len(store.tidy()) == 3
     assert {row.name: row.rated for row in store.raters()} == {"Ann": 3, "judge": 0}
 

@@ -186,7 +186,7 @@ def test_a_database_made_by_many_at_once_is_made_once(store_url):
     assert at_once([make] * 8) == [[]] * 8
 
 
-def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock):
+def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock, claim):
     from sqlalchemy import func, select
 
     from guard_eval.store import Answer
@@ -194,7 +194,7 @@ def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock
 
     store.add_pairs(make_pairs(1))
     judge = store.rater("judge", "model")
-    number = store.hand_out(judge, plan)[0].presentation
+    number = claim(store, judge, plan)[0].presentation
     common = {"key": "k", "presentation": number, "status": 200, "request_id": None, "model": None}
     answers = [
         Answer(**common, body=bytes([index]), input_tokens=1, output_tokens=1, seconds=1.0, at=clock())
@@ -212,7 +212,7 @@ def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
 ):
     """On PostgreSQL a verdict can come when a hand-out has just found the slot free; it goes on."""
     one = replace(plan, slots=1)
-    look = slots._shown
+    look = slots.free
     with Store.open(postgres_url, create=True, clock=clock) as store:
         store.add_pairs(make_pairs(2))
         late, new = (store.invite(name)[0] for name in ("late", "new"))
@@ -220,13 +220,13 @@ def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
         clock.advance(hours=1)
         chosen = []
 
-        def look_then_wait(turn, pair_ids):
-            holders = look(turn, pair_ids)
+        def look_then_wait(turn, places):
+            found = look(turn, places)
             prompts = {pair.id: pair.prompt for pair in store.pairs()}
-            chosen.append(prompts[pair_ids[0]])
+            chosen.append(prompts[next(iter(found))])
             assert not store.save(held[chosen[0]].presentation, {"fluency": "A"}, rater=late).surplus
-            return holders
+            return found
 
-        monkeypatch.setattr(slots, "_shown", look_then_wait)
+        monkeypatch.setattr(slots, "free", look_then_wait)
         given = store.hand_out(new, one)
     assert {given[0].prompt, chosen[0]} == set(held)

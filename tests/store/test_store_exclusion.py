@@ -132,11 +132,13 @@ def test_exclusion_and_surplus_are_told_apart(store, make_pairs, plan, clock):
     assert [row.rater for row in store.tidy(include_surplus=True)] == ["Ben", "Eve"]
 
 
-def test_a_judge_can_be_excluded_too(store, make_pairs, plan):
+def test_a_judge_can_be_excluded_too(store, make_pairs, plan, claim):
     store.add_pairs(make_pairs(1))
     judge = store.rater("judge", "model")
-    assert rate_all(store, judge, plan) == 2
+    for blind in claim(store, judge, plan, 2):
+        store.save(blind.presentation, {"fluency": "A"}, rater=judge)
+    assert len(store.tidy()) == 2
     store.exclude("judge", "it answers A always", "who")
-    assert store.tidy() == store.hand_out(judge, plan) == []
+    assert store.tidy() == claim(store, judge, plan) == []
     store.include("judge", "it was the prompt", "who")
     assert len(store.tidy()) == 2

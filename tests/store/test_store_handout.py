@@ -157,44 +157,47 @@ def test_a_slot_can_be_abandoned_again_and_again(store, make_pairs, plan, clock)
     assert len(store.tidy()) == 1
 
 
-def test_a_model_sees_a_pair_once_per_slot_in_both_orders(store, make_pairs, plan, clock):
+def test_a_model_sees_a_pair_once_per_slot_in_both_orders(store, make_pairs, plan, claim):
     pairs = make_pairs(3)
     store.add_pairs(pairs)
     judge = store.rater("judge", "model")
-    given = store.hand_out(judge, plan, limit=100)
+    given = claim(store, judge, plan, 100)
     assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in pairs}
     assert {(blind.text_a, blind.text_b) for blind in given} == {
         texts for pair in pairs for texts in ((pair.text_a, pair.text_b), (pair.text_b, pair.text_a))
     }
-    clock.advance(days=1)
-    assert store.hand_out(judge, plan, limit=100) == given
+    assert claim(store, judge, plan, 100) == given
     for blind in given:
         store.save(blind.presentation, {"fluency": "A"}, rater=judge)
-    assert store.hand_out(judge, plan) == []
+    assert claim(store, judge, plan) == []
 
 
-def test_limits_split_a_models_pair_without_loss(store, make_pairs, plan):
+def test_limits_split_a_models_pair_without_loss(store, make_pairs, plan, claim):
     store.add_pairs(make_pairs(3))
     judge = store.rater("judge", "model")
     seen = []
     for _ in range(6):
-        blind = store.hand_out(judge, plan)[0]
+        blind = claim(store, judge, plan)[0]
         store.save(blind.presentation, {"fluency": "A"}, rater=judge)
         seen.append((blind.prompt, blind.text_a))
     assert len(set(seen)) == 6
-    assert store.hand_out(judge, plan) == []
+    assert claim(store, judge, plan) == []
 
 
-def test_pools_do_not_take_each_others_slots(store, make_pairs, plan):
+def test_a_model_is_handed_nothing(store, plan):
+    judge = store.rater("judge", "model")
+    for asked in (store.hand_out, store.progress):
+        with pytest.raises(ValueError, match="the model 'judge' is handed nothing"):
+            asked(judge, plan)
+
+
+def test_pools_do_not_take_each_others_slots(store, make_pairs, plan, claim):
     store.add_pairs(make_pairs(2))
     one = replace(plan, slots=1)
-    raters = [
-        store.invite("Ann")[0],
-        store.rater("simulated", "simulated"),
-        store.rater("judge", "model"),
-        store.rater("people", "model"),
-    ]
-    assert [len(rate_all(store, rater, one)) for rater in raters] == [2, 2, 2, 2]
+    raters = [store.invite("Ann")[0], store.rater("simulated", "simulated")]
+    judges = [store.rater(name, "model") for name in ("judge", "people", "simulated judge")]
+    assert [len(claim(store, judge, one, 9)) for judge in judges] == [2, 2, 2]
+    assert [len(rate_all(store, rater, one)) for rater in raters] == [2, 2]
     assert rate_all(store, store.rater("another simulated", "simulated"), one) == []
 
 
@@ -209,12 +212,6 @@ def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
     rate_all(store, ben, plan)
     assert store.progress(ben, plan) == (4, 0)
     assert store.progress(eve, plan) == (0, 2)  # Ann holds two of the four pairs, Ben has rated all
-    judge = store.rater("judge", "model")
-    assert store.progress(judge, plan) == (0, 8)
-    blind = store.hand_out(judge, plan, limit=3)[0]
-    assert store.progress(judge, plan) == (0, 8)
-    store.save(blind.presentation, {"fluency": "A"}, rater=judge)
-    assert store.progress(judge, plan) == (1, 7)
 
 
 def test_pairs_added_later_are_handed_out_too(store, make_pairs, plan):
@@ -241,10 +238,10 @@ def test_without_pairs_there_is_nothing(store, plan):
 
 def test_hundreds_at_once(store, make_pairs, plan):
     store.add_pairs(make_pairs(1100))
-    judge = store.rater("judge", "model")
-    given = store.hand_out(judge, plan, limit=10_000)
-    assert len({blind.presentation for blind in given}) == 2200
-    assert store.hand_out(judge, plan, limit=10_000) == given
+    ann = people(store, 1)[0]
+    given = store.hand_out(ann, plan, limit=10_000)
+    assert len({blind.presentation for blind in given}) == 1100
+    assert store.hand_out(ann, plan, limit=10_000) == given
 
 
 def test_a_plan_without_slots_is_refused(store, plan):

@@ -10,11 +10,11 @@ from guard_eval.store import Answer, Failure
 
 
 @pytest.fixture
-def judged(store, make_pairs, plan):
+def judged(store, make_pairs, plan, claim):
     """A model and its presentations."""
     store.add_pairs(make_pairs(2))
     judge = store.rater("judge", "model")
-    return judge, [blind.presentation for blind in store.hand_out(judge, plan, limit=4)]
+    return judge, [blind.presentation for blind in claim(store, judge, plan, 4)]
 
 
 def answer(presentation, **changes):
@@ -117,7 +117,7 @@ def test_a_failure_of_nothing_is_refused(store):
         store.fail(1, "refusal", "")
 
 
-def test_a_failed_presentation_is_handed_out_again(store, judged, plan):
+def test_a_failed_presentation_is_claimed_again(store, judged, plan, claim):
     judge, numbers = judged
     store.fail(numbers[0], "timeout", "after 60 s")
-    assert store.hand_out(judge, plan)[0].presentation == numbers[0]
+    assert claim(store, judge, plan)[0].presentation == numbers[0]

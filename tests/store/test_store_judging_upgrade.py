@@ -22,9 +22,9 @@ INSERT INTO answer (key, attempt, presentation_id, status, body, input_tokens, o
 
 
 @pytest.fixture
-def second_version(store_url):
+def second_version(empty_url):
     """The URL of a database as version 0002 left it, with an answer that no verdict was read from yet."""
-    database = Database(store_url)
+    database = Database(empty_url)
     with database.write() as connection:
         config = upgrade._config()
         config.attributes["connection"] = connection
@@ -36,7 +36,7 @@ def second_version(store_url):
             for table in ("rater", "presentation"):
                 connection.execute(text(f"SELECT setval('{table}_id_seq', 3)"))
     database.close()
-    return store_url
+    return empty_url
 
 
 def test_old_answers_are_answered_requests_of_unknown_cost(second_version, plan):

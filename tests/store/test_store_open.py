@@ -25,11 +25,11 @@ def test_a_missing_file_is_not_made_unasked(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_database_is_not_filled_unasked(store_url, tmp_path):
-    if store_url.startswith("sqlite"):
+def test_an_empty_database_is_not_filled_unasked(empty_url, tmp_path):
+    if empty_url.startswith("sqlite"):
         (tmp_path / "study.db").touch()
-    assert "holds no study yet; run: guard-eval pair STUDY" in refuse(store_url)
-    with Store.open(store_url, create=True) as store:
+    assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
+    with Store.open(empty_url, create=True) as store:
         assert store.pairs() == []
 
 

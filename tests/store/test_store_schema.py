@@ -28,7 +28,7 @@ NEXT = f"{int(NEWEST) + 1:04}"
 
 
 @pytest.fixture
-def filled(store, make_pairs, plan, clock):
+def filled(store, make_pairs, plan, clock, claim):
     """A store with rows in every table that keeps them as they came."""
     store.add_pairs(make_pairs(2))
     gold = replace(make_pairs(1)[0], id="gold")
@@ -37,7 +37,7 @@ def filled(store, make_pairs, plan, clock):
     store.note(ann, "consent", "yes")
     store.assign(["Ann"], plan)
     judge = store.rater("judge", "model")
-    number = store.hand_out(judge, plan)[0].presentation
+    number = claim(store, judge, plan)[0].presentation
     store.save(number, {"fluency": "A"}, rater=judge)
     store.fail(number, "refusal", "")
     entry = {
@@ -192,7 +192,7 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
     with monkeypatch.context() as patch:
         patch.setattr(upgrade, "MIGRATIONS", newer)
         with pytest.raises(
-            StudyError, match=f"has schema version {NEWEST}, this package {NEXT}; run: guard-eval pair STUDY"
+            StudyError, match=f"has schema version {NEWEST}, this package {NEXT}; run: guard-eval db STUDY up"
         ):
             Store.open(store_url)
         with Store.open(store_url, create=True) as upgraded:

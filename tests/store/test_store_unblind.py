@@ -86,14 +86,12 @@ def test_a_clock_without_a_zone_is_a_mistake_of_the_program(store_url):
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(preferred=st.sampled_from(["a", "b", "tie"]), position=st.integers(0, 9))
-def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, preferred, position):
+def test_swapping_sides_never_changes_the_method(*, store, make_pairs, plan, claim, preferred, position):
     """A judge that knows which text it likes, by its words, names that method in both orders."""
     pairs = {pair.prompt: pair for pair in make_pairs(10)}
     store.add_pairs(list(pairs.values()))
     judge = store.rater(f"judge {len(store.raters())}", "model")
-    given = [
-        blind for blind in store.hand_out(judge, plan, limit=20) if blind.prompt.endswith(f" {position}")
-    ]
+    given = [blind for blind in claim(store, judge, plan, 20) if blind.prompt.endswith(f" {position}")]
     assert len(given) == 2
     assert given[0].text_a == given[1].text_b
     for blind in given:

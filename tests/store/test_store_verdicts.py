@@ -163,10 +163,10 @@ def test_a_hash_that_comes_after_the_first_verdict_is_not_taken_for_it(store_url
         st.dictionaries(st.sampled_from("xyz"), st.sampled_from(CHOICES), min_size=1), max_size=6
     )
 )
-def test_the_current_choices_are_the_last_ones_given(store, make_pairs, plan, history):
+def test_the_current_choices_are_the_last_ones_given(store, make_pairs, plan, claim, history):
     store.add_pairs(make_pairs(1))
     judge = store.rater(f"judge {len(store.raters())}", "model")
-    number = store.hand_out(judge, plan)[0].presentation
+    number = claim(store, judge, plan)[0].presentation
     expected = {}
     for choices in history:
         store.save(number, choices, rater=judge)

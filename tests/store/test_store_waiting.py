@@ -24,13 +24,13 @@ def texts(showings):
     return [(showing.blind.text_a, showing.blind.text_b, showing.sample) for showing in showings]
 
 
-def test_both_orders_are_shown_and_rated_ones_are_left_out(store, make_pairs, plan):
+def test_both_orders_are_shown_and_rated_ones_are_left_out(store, make_pairs, plan, claim):
     (pair,) = pairs = make_pairs(1)
     store.add_pairs(pairs)
     one, other = (pair.text_a, pair.text_b, 0), (pair.text_b, pair.text_a, 0)
     assert texts(store.waiting("judge", plan)) == [one, other]
     judge = store.rater("judge", "model")
-    (first,) = store.hand_out(judge, plan)
+    (first,) = claim(store, judge, plan)
     store.save(first.presentation, {"fluency": "tie"}, rater=judge)
     assert texts(store.waiting("judge", plan)) == [other]
     assert len(store.waiting("another judge", plan)) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -51,14 +50,8 @@ class Served:
 
     def revisions(self, name: str) -> int:
         """Return how many verdicts of the rater are stored, changed ones, gold and repeats among them."""
-        with sqlite3.connect(self.built.folder / "study.db") as database:
-            (count,) = database.execute(
-                "SELECT count(*) FROM verdict JOIN presentation ON presentation.id = presentation_id "
-                "JOIN rater ON rater.id = presentation.rater_id WHERE rater.name = ?",
-                (name,),
-            ).fetchone()
-        database.close()
-        return int(count)
+        with self.built.open() as store:
+            return sum(row.rater == name for row in store.history())
 
 
 @contextmanager

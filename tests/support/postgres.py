@@ -74,13 +74,35 @@ class Server:
 
     def drop_database(self, url: str) -> None:
         """Remove a database, ending whatever is still connected."""
-        self._execute(f"DROP DATABASE {url.split('@/', 1)[1].split('?', 1)[0]} WITH (FORCE)")
+        self._execute(f"DROP DATABASE {self.name_of(url)} WITH (FORCE)")
 
-    def _execute(self, statement: str) -> None:
+    def shut(self, url: str) -> None:
+        """End every connection to a database, and take no new one."""
+        self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS false")
+        self._execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+            f"WHERE datname = '{self.name_of(url)}'"
+        )
+
+    def let_in(self, url: str) -> None:
+        """Take connections to a database again."""
+        self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS true")
+
+    def clear(self, url: str) -> None:
+        """Remove all that is in a database."""
+        self._execute("DROP SCHEMA public CASCADE", self.name_of(url))
+        self._execute("CREATE SCHEMA public", self.name_of(url))
+
+    @staticmethod
+    def name_of(url: str) -> str:
+        """Return the name of a URL's database."""
+        return url.split("@/", 1)[1].split("?", 1)[0]
+
+    def _execute(self, statement: str, database: str = "postgres") -> None:
         import psycopg
 
         with psycopg.connect(
-            host=str(self.socket), user="postgres", dbname="postgres", autocommit=True
+            host=str(self.socket), user="postgres", dbname=database, autocommit=True
         ) as connection:
             connection.execute(statement)
 
@@ -106,7 +128,10 @@ def running_server(binaries: Path) -> Iterator[Server]:
             "--no-locale",
             "-N",
         )
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=200"
+        options = (
+            f"-k {folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c wal_level=minimal "
+            "-c max_wal_senders=0 -c max_wal_size=256MB -c max_connections=200"
+        )
         _run(binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-o", options, "start")
         try:
             yield Server(binaries, folder)

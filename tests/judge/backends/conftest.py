@@ -1,32 +1,14 @@
 """A server of both dialects on 127.0.0.1, and a judge that is asked there."""
 
 import functools
-import shutil
 import ssl
 
 import pytest
 from fake_openai import FakeOpenAI
 
 from guard_eval.judge_settings import Judge
-from guard_eval.store import Store
 from judge.rules import Retry
 from judge.run import run_judge
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory):
-    path = tmp_path_factory.mktemp("empty") / "study.db"
-    Store.open(f"sqlite:///{path}", create=True).close()
-    return path
-
-
-@pytest.fixture
-def store(database, tmp_path, empty_database):
-    """Open a copy of an empty study: making one takes as long as judging it."""
-    shutil.copy(empty_database, tmp_path / "study.db")
-    with Store.open(database) as opened:
-        yield opened
-
 
 _trust = functools.cache(ssl.create_default_context)
 

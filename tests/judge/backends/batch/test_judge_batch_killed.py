@@ -18,6 +18,8 @@ from judge.batch.books import Books
 from judge.batch.lines import MOST_BYTES, MOST_REQUESTS, line_of, parts, read_results
 from judge.run import run_judge
 
+pytestmark = pytest.mark.both_databases
+
 PROGRAM = """
 import sys
 from guard_eval.store import Store

@@ -1,0 +1,114 @@
+"""GUARD over greedy inside vLLM: the same prompts by each, in turns in one process.
+
+Needs vLLM (docs/vllm.md). Times are of whole runs, in which vLLM's scheduler, the model and the choice of
+tokens all have their part; both write as many tokens. The models are random, of the decoding benchmark's
+shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from typing import Any
+
+import torch
+from random_models import SHAPES, build, random_prompts
+from turns import in_turns
+
+from guard_eval.engines.vllm.request import extra_args
+from guard_eval.strategies import parse
+
+STRATEGIES = ["guard", "guard(formulation=released)", "top_p(p=0.95)"]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    command = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    option = command.add_argument
+    option("--shape", choices=("small", "7b"), default="small", help="the random model's size")
+    option("--vocabulary", type=int, help="its tokens; default: the shape's first")
+    option("--dtype", choices=("float32", "bfloat16"), default="float32", help="its arithmetic")
+    option("--batches", type=int, nargs="+", default=[1, 8, 32], help="how many texts at a time")
+    option("--new-tokens", type=int, default=96, help="of each text; none ends earlier")
+    option("--strategies", nargs="+", default=STRATEGIES, help="over greedy, each")
+    option("--rounds", type=int, default=7, help="runs of each")
+    option("--quick", action="store_true", help="a smoke run; its times mean nothing")
+    return command
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
+    options = parser().parse_args(arguments)
+    if options.quick:
+        options.batches, options.new_tokens, options.rounds = [2], 8, 1
+    for name, value in (
+        ("VLLM_ENABLE_V1_MULTIPROCESSING", "0"),
+        ("VLLM_LOGGING_LEVEL", "ERROR"),
+        ("VLLM_NO_USAGE_STATS", "1"),
+        ("VLLM_CPU_KVCACHE_SPACE", "2"),
+    ):
+        os.environ.setdefault(name, value)
+    from vllm import LLM, __version__  # noqa: PLC0415 (it reads the environment)
+
+    with tempfile.TemporaryDirectory() as folder:
+        shape = SHAPES[options.shape]
+        vocabulary = options.vocabulary or shape.vocabularies[0]
+        dtype = getattr(torch, options.dtype)
+        build(shape, vocabulary, device=torch.device("cpu"), dtype=dtype).save_pretrained(folder)
+        llm = LLM(
+            folder,
+            skip_tokenizer_init=True,
+            dtype=options.dtype,
+            max_model_len=options.new_tokens + 32,
+            max_num_seqs=max(options.batches),
+            enforce_eager=torch.cuda.device_count() == 0,
+            disable_log_stats=True,
+            enable_prefix_caching=False,
+        )
+    runner = "V2" if llm.llm_engine.vllm_config.use_v2_model_runner else "V1"
+    machine = torch.cuda.get_device_name() if torch.cuda.device_count() else f"{os.cpu_count()} cores"
+    print(f"vllm {__version__}, runner {runner}, torch {torch.__version__}, {machine}")
+    print(f"{options.shape}, {vocabulary:,} tokens, {options.dtype}; 16 tokens + {options.new_tokens} new")
+    print("| at a time | B | greedy, ms/step | B, ms/step | B/greedy | least | greatest | rounds |")
+    print("| --- " * 8 + "|")
+    for batch in options.batches:
+        for name in options.strategies:
+            print(row(llm, options, batch, name), flush=True)
+    llm.llm_engine.engine_core.shutdown()
+    return 0
+
+
+def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:  # noqa: ANN401 (vLLM's)
+    """Return a line of the table: `name` over greedy, `batch` texts at a time."""
+    prompts = [{"prompt_token_ids": ids} for ids in random_prompts(30_000, batch=batch, tokens=16)]
+
+    def run(ours: list[dict[str, Any] | None]) -> None:
+        from vllm import SamplingParams  # noqa: PLC0415
+
+        given = [
+            SamplingParams(
+                temperature=0,
+                max_tokens=options.new_tokens,
+                ignore_eos=True,
+                detokenize=False,
+                extra_args=one,
+            )
+            for one in ours
+        ]
+        llm.generate(prompts, given, use_tqdm=False)
+
+    asks = [extra_args(parse(name), seed=1, prompt_id=str(n)) for n in range(batch)]
+    turns = in_turns(lambda: run([None] * batch), lambda: run(list(asks)), rounds=options.rounds, seconds=600)
+    tokens = options.new_tokens
+    return (
+        f"| {batch} | {name} | {1000 * turns.base / tokens:.2f} | {1000 * turns.way / tokens:.2f} "
+        f"| {turns.ratio:.2f} | {turns.low:.2f} | {turns.high:.2f} | {turns.rounds} |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

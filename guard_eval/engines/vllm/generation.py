@@ -1,0 +1,246 @@
+"""A study's continuations by vLLM: prompts in, finished continuations out every few seconds."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from guard_eval.engines import local
+from guard_eval.engines.loading import LoadedModel, model_revision
+from guard_eval.engines.texts import EncodedPrompt, continuation_text, eos_ids
+from guard_eval.engines.vllm.plugin import PROCESSOR
+from guard_eval.engines.vllm.request import extra_args
+from guard_eval.errors import StudyError
+from guard_eval.records import Continuation, Recipe
+from guard_eval.strategies import Greedy, Strategy
+
+ENGINE = "vllm"
+"""What a `Recipe` says of this engine."""
+
+_PAUSE = 2.0
+"""Seconds after which the texts that are finished are handed out."""
+
+
+def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
+    """Return a model's tokenizer and settings as `loading.load` would, but without the model itself.
+
+    Args:
+        location: A folder or a Hub id.
+        name: What the study calls it.
+        revision: A Hub branch, tag or commit; a folder has none.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved.
+
+    Raises:
+        StudyError: There is no such model, or vLLM cannot tell what it is.
+    """
+    import vllm  # noqa: PLC0415 (this module is also read where there is none)
+    from vllm.platforms import current_platform  # noqa: PLC0415
+
+    found = model_revision(location, revision)
+    version: dict[str, Any] = {} if found.startswith("sha256:") else {"revision": found}
+    try:
+        config = AutoConfig.from_pretrained(location, trust_remote_code=False, **version)
+        tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False, **version)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StudyError(
+            f"cannot read the model {name!r}: {_first_line(error)}; put a whole transformers model there"
+        ) from error
+    try:
+        ends: Any = GenerationConfig.from_pretrained(location, **version)
+    except OSError:
+        ends = None
+    here = current_platform.is_cpu()
+    if dtype == "auto":
+        dtype = "float32" if here else str(config.dtype or "auto").removeprefix("torch.")
+    return LoadedModel(
+        model=SimpleNamespace(config=config, generation_config=ends),
+        tokenizer=tokenizer,
+        name=name,
+        revision=found,
+        dtype=dtype,
+        device="cpu" if here else current_platform.get_device_name(),
+        versions=f"vllm {vllm.__version__}, torch {torch.__version__}, "
+        f"transformers {transformers.__version__}",
+    )
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that vLLM holds.
+
+    Attributes:
+        described: What is known of it.
+        engine: vLLM's `LLMEngine`.
+    """
+
+    described: LoadedModel
+    engine: Any
+
+    @property
+    def at_once(self) -> int:
+        """Return how many requests it runs at once at most."""
+        return int(self.engine.vllm_config.scheduler_config.max_num_seqs)
+
+    def close(self) -> None:
+        """End vLLM's processes; left alone, they keep this one from ending."""
+        self.engine.engine_core.shutdown()
+
+
+def start(
+    described: LoadedModel,
+    location: str,
+    *,
+    tokens: int,
+    at_once: int | None = None,
+    devices: int = 1,
+    **options: Any,  # noqa: ANN401
+) -> Served:
+    """Start vLLM with a model.
+
+    Args:
+        described: `describe` of it.
+        location: A folder or a Hub id.
+        tokens: How long the longest prompt and its continuation are together.
+        at_once: How many requests to run at once; vLLM's own limit if left out.
+        devices: Over how many GPUs to spread it (tensor parallel).
+        options: Anything else that `vllm.LLM` takes.
+
+    Raises:
+        StudyError: vLLM cannot run it.
+    """
+    from vllm import LLM  # noqa: PLC0415
+
+    given: dict[str, Any] = {
+        "dtype": described.dtype,
+        "max_model_len": tokens,
+        "tensor_parallel_size": devices,
+        "generation_config": "vllm",  # not the model's own: a strategy's parameters are all there are
+        "disable_log_stats": True,
+    }
+    if not described.revision.startswith("sha256:"):
+        given |= {"revision": described.revision, "tokenizer_revision": described.revision}
+    if at_once is not None:
+        given["max_num_seqs"] = at_once
+    if not _is_installed():
+        given["logits_processors"] = [PROCESSOR]
+    try:
+        engine = LLM(location, **given, **options).llm_engine
+    except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
+        raise StudyError(
+            f"vLLM cannot run the model {described.name!r}: {_first_line(error)}; "
+            "its own messages are above, and --engine local runs any causal language model"
+        ) from error
+    made = str(engine.model_config.dtype).removeprefix("torch.")
+    return Served(replace(described, dtype=made), engine)
+
+
+def _is_installed() -> bool:
+    """Return whether vLLM finds the plugin by itself; an installation from before there was one has none."""
+    return any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors"))
+
+
+def recipe(
+    described: LoadedModel,
+    strategy: Strategy,
+    *,
+    seed: int,
+    max_new_tokens: int,
+    max_prompt_tokens: int,
+    chat: bool,
+) -> Recipe:
+    """Return how `generate` makes continuations."""
+    made = local.recipe(
+        described,
+        strategy,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        max_prompt_tokens=max_prompt_tokens,
+        chat=chat,
+    )
+    return replace(made, engine=ENGINE)
+
+
+def generate(
+    served: Served, encoded: Sequence[EncodedPrompt], strategy: Strategy, made_by: Recipe
+) -> Iterator[list[Continuation]]:
+    """Return an iterator over continuations as they are finished, one for each prompt in the end.
+
+    vLLM never waits for a batch to end: a prompt takes the place of one that is done. No more are handed to
+    it than it needs to be busy, however many there are.
+
+    Args:
+        served: The model.
+        encoded: The prompts, by `texts.encode` with the tokenizer of `served.described`.
+        strategy: One for which `request.unsupported` says nothing.
+        made_by: `recipe`.
+    """
+    waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id))))
+    running: dict[str, EncodedPrompt] = {}
+    finished: list[tuple[EncodedPrompt, list[int]]] = []
+    since, most = time.perf_counter(), 0
+    while waiting or running:
+        while waiting and len(running) < 2 * served.at_once:
+            number, row = waiting.popleft()
+            running[str(number)] = row
+            (prompt,) = served.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
+            served.engine.add_request(str(number), prompt, _parameters(served, strategy, made_by, row))
+        most = max(most, min(len(running), served.at_once))
+        finished += [
+            (running.pop(output.request_id), list(output.outputs[0].token_ids))
+            for output in served.engine.step()
+        ]
+        took = time.perf_counter() - since
+        if finished and (took >= _PAUSE or not (waiting or running)):
+            yield [
+                _continuation(served, made_by, row, new, seconds=took / len(finished), batch=most)
+                for row, new in finished
+            ]
+            finished, since, most = [], time.perf_counter(), 0
+
+
+def _parameters(served: Served, strategy: Strategy, made_by: Recipe, row: EncodedPrompt) -> Any:  # noqa: ANN401
+    from vllm import SamplingParams  # noqa: PLC0415
+    from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
+
+    ours = extra_args(strategy, seed=made_by.seed, prompt_id=row.prompt.id)
+    return SamplingParams(
+        temperature=0,  # the likeliest token is taken, of which a strategy has left one
+        max_tokens=made_by.max_new_tokens,
+        stop_token_ids=eos_ids(served.described),
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        extra_args=None if isinstance(strategy, Greedy) else ours,
+    )
+
+
+def _continuation(
+    served: Served, made_by: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
+) -> Continuation:
+    described = served.described
+    return Continuation(
+        id=made_by.continuation_id(row.prompt),
+        prompt_id=row.prompt.id,
+        dataset=row.prompt.dataset,
+        recipe=made_by,
+        text=continuation_text(described.tokenizer, row.ids, new),
+        prompt_tokens=len(row.ids),
+        new_tokens=len(new),
+        finish="eos" if new[-1] in eos_ids(described) else "length",
+        seconds=seconds,
+        batch=batch,
+        device=described.device,
+        versions=described.versions,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,85 @@
+"""The variance of H_glob,t (`eq:hglob`), in units of σ², where covariances are σ² ρ^|i − j|.
+
+Exact on `Fraction`s. With ρ = 0 the entropies are uncorrelated.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = Fraction | float
+
+
+def weights(t: int, decay: Number) -> list[Number]:
+    """Return w_1 … w_t of `eq:hglob`, oldest first.
+
+    >>> weights(3, Fraction(1, 2))
+    [Fraction(1, 7), Fraction(2, 7), Fraction(4, 7)]
+    """
+    raw = [decay ** (t - i) for i in range(1, t + 1)]
+    total = sum(raw)
+    return [weight / total for weight in raw]
+
+
+def variances(steps: int, decay: Number, correlation: Number = Fraction(0)) -> list[Number]:
+    """Return Var(H_glob,t) / σ² for t = 1 … `steps`.
+
+    With S_t = H_t + λ S_{t−1}: Cov(S_t, H_t) = 1 + λρ Cov(S_{t−1}, H_{t−1}) and
+    Var(S_t) = 1 + λ² Var(S_{t−1}) + 2 λρ Cov(S_{t−1}, H_{t−1}); the divisor is (Σ λ^i)².
+
+    >>> variances(3, Fraction(1)) == [1, Fraction(1, 2), Fraction(1, 3)]
+    True
+    """
+    found: list[Number] = []
+    variance: Number = 0 * decay
+    covariance: Number = 0 * decay
+    divisor: Number = 0 * decay
+    for _ in range(steps):
+        variance = 1 + decay**2 * variance + 2 * decay * correlation * covariance
+        covariance = 1 + decay * correlation * covariance
+        divisor = 1 + decay * divisor
+        found.append(variance / divisor**2)
+    return found
+
+
+def limit(decay: Number, correlation: Number = Fraction(0)) -> Number:
+    """Return what `variances` tend to: (1 − λ)/(1 + λ) · (1 + λρ)/(1 − λρ), and 0 for λ = 1.
+
+    >>> limit(Fraction(19, 20))
+    Fraction(1, 39)
+    """
+    return (1 - decay) / (1 + decay) * (1 + decay * correlation) / (1 - decay * correlation)
+
+
+def distance_limit(decay: Number) -> Number:
+    """Return what E[(H_glob,t − H_t)²] / σ² tends to for uncorrelated entropies: 2λ²/(1 + λ).
+
+    The weight on H_t tends to 1 − λ and Σ w² to (1 − λ)/(1 + λ); (1 − w_t)² + Σ_{i<t} w_i² is then this.
+
+    >>> distance_limit(Fraction(1))
+    Fraction(1, 1)
+    """
+    return 2 * decay**2 / (1 + decay)
+
+
+def simulated(steps: int, decay: float, correlation: float, *, paths: int, seed: int) -> NDArray[np.float64]:
+    """Return the variance of H_glob,t / σ² over simulated texts, t = 1 … `steps`.
+
+    Entropies take two values, 0 and 1, equally often, and stay where they are with chance (1 + ρ)/2: a
+    process that is stationary, ergodic, bounded and mixing, with covariances ρ^|i − j| / 4.
+    """
+    rng = np.random.default_rng(seed)
+    entropy = rng.integers(0, 2, paths).astype(np.float64)
+    total, divisor = np.zeros(paths), 0.0
+    found = np.empty(steps)
+    for t in range(steps):
+        if t:
+            moves = rng.random(paths) >= (1 + correlation) / 2
+            entropy = np.where(moves, 1 - entropy, entropy)
+        total = entropy + decay * total
+        divisor = 1 + decay * divisor
+        found[t] = 4 * np.mean((total / divisor - 0.5) ** 2)
+    return found

@@ -1,0 +1,126 @@
+"""What the pages say exists: the files and headings they link to, the commands and options they show."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import typer
+from cli_reference import cli_reference, helps
+
+from guard_eval.cli import app
+
+ROOT = Path(__file__).parents[2]
+FENCED = re.compile(r"^ *(`{3,})(\w*)\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", FENCED.sub("", text))
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub and Python-Markdown give a heading, where they agree."""
+    words = re.sub(r"[`*]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)).strip().lower()
+    return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", words))
+
+
+def anchors(page: Path) -> set[str]:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
+def broken(page: Path) -> list[str]:
+    found = []
+    for target in LINK.findall(without_code(page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        aim = (page.parent / path).resolve() if path else page
+        # The reference of the command line is made with the site.
+        made = aim == ROOT / "docs" / "reference" / "cli.md"
+        if not (made or aim.exists()) or (anchor and not made and anchor not in anchors(aim)):
+            found.append(target)
+    return found
+
+
+def test_links_lead_somewhere_in_the_repository(pages: list[Path]):
+    assert {page.relative_to(ROOT).as_posix(): broken(page) for page in pages if broken(page)} == {}
+
+
+def test_a_broken_link_would_be_seen(tmp_path: Path):
+    (tmp_path / "a.md").write_text("# One `x` & two\n\n```sh\n# no heading\n```\n", encoding="utf-8")
+    page = tmp_path / "b.md"
+    page.write_text(
+        "[a](a.md#one-x--two) [b](a.md#no-heading) [c](gone.md) `[d](gone.md)` [e](#f)", encoding="utf-8"
+    )
+    assert broken(page) == ["a.md#one-x--two", "a.md#no-heading", "gone.md", "#f"]
+    page.write_text("[a](a.md#one-x-two)\n", encoding="utf-8")
+    assert broken(page) == []
+
+
+def test_the_example_table_says_that_it_is_simulated():
+    with (ROOT / "docs" / "quickstart" / "verdicts.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 320
+    assert {(row["rater_kind"], row["method_a"], row["method_b"]) for row in rows} == {
+        ("simulated", "guard", "acs(q=1)")
+    }
+    assert {row["verdict"] for row in rows} == {"guard", "acs(q=1)", "tie"}
+
+
+def known() -> dict[str, set[str]]:
+    """Return every command's options."""
+    group = typer.main.get_command(app)
+    return {
+        name: {
+            option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        for name, command in group.commands.items()
+    }
+
+
+def shown(text: str) -> list[list[str]]:
+    """Return the guard-eval commands in a page's blocks of shell, as words."""
+    shells = [block for _, language, block in FENCED.findall(text) if language in {"sh", "console"}]
+    blocks = [block.replace("\\\n", " ") for block in shells]
+    lines = [line.partition(" #")[0] for block in blocks for line in block.splitlines()]
+    commands = [command for line in lines for command in re.split(r"&&|\|", line)]
+    return [shlex.split(words) for words in commands if re.match(r"\s*(\S+/)?guard-eval\s", words)]
+
+
+def mistakes(text: str) -> list[str]:
+    options = known()
+    found = []
+    for words in shown(text):
+        command = words[1]
+        if command.startswith("--"):
+            continue
+        given = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
+        unknown = given - options.get(command, set()) - {"--help"}
+        if command not in options or unknown:
+            found.append(" ".join(words))
+    return found
+
+
+def test_commands_shown_exist_with_their_options(pages: list[Path]):
+    texts = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in pages}
+    assert sum(len(shown(text)) for text in texts.values()) > 50
+    assert {name: mistakes(text) for name, text in texts.items() if mistakes(text)} == {}
+
+
+def test_a_command_that_is_none_would_be_seen():
+    good = "cd x && .venv/bin/guard-eval report s --paper  # --gone"
+    text = f"```sh\n{good}\nguard-eval report s --gone\nguard-eval gone\n```\n"
+    assert mistakes(text) == ["guard-eval report s --gone", "guard-eval gone"]
+
+
+def test_the_reference_has_every_command_and_option():
+    page = cli_reference()
+    assert list(helps()) == [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    assert set(helps()) == set(known())
+    for name, text in helps().items():
+        assert f"\nUsage: guard-eval {name}" in page
+        assert [option for option in known()[name] if option.startswith("-") and option not in text] == []

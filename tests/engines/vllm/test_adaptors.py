@@ -1,0 +1,165 @@
+"""Both interfaces, driven by runners that do to a batch what vLLM's do, against the slow oracle run alone."""
+
+import random
+
+import pytest
+import torch
+from fake_vllm import BatchUpdate, Job, LogitsContext, Model, RunnerV1, RunnerV2, V, config, parameters
+from slow_guard import SLOW
+
+from guard_eval.decoding.choosers import chooser
+from guard_eval.decoding.noise import advanced, row_key, uniform
+from guard_eval.engines.vllm.adaptors import ForRunnerV1, ForRunnerV2
+from guard_eval.engines.vllm.plugin import Strategies
+from guard_eval.errors import StudyError
+from guard_eval.strategies import parse
+
+CPU = torch.device("cpu")
+GUARDS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
+DRAWN = ["guard(select=sample)", "top_p(p=0.9)", "top_k(k=5)", "temperature(tau=0.8)", "adaptive", "greedy"]
+ROOM = 4
+
+
+def jobs(names: list[str], count: int = 24) -> list[Job]:
+    numbers = random.Random(1)
+    made = []
+    for index in range(count):
+        name = str(parse(names[index % len(names)])) if names[index % len(names)] else ""
+        asks = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
+        prompt = [numbers.randrange(V) for _ in range(numbers.randint(1, 9))]
+        made.append(Job(prompt, parameters(asks if name else None), limit=numbers.randint(1, 40)))
+    return made
+
+
+def alone(job: Job, model: Model) -> list[int]:
+    """Return what a request should write: by the oracle, or by the chooser of the other engines."""
+    asks = job.parameters.extra_args
+    if asks is None:
+        name, strategy = "", parse("greedy")
+    else:
+        name, strategy = asks["guard_eval"], parse(asks["guard_eval"])
+    text = list(job.prompt)
+    if name in GUARDS:
+        oracle = SLOW[strategy.formulation](prompt=job.prompt)
+        for _ in range(job.limit):
+            text.append(oracle.step(model(text).double().tolist()))
+    else:
+        key = row_key(3, asks["guard_eval_prompt_id"], name) if asks else 0
+        choose = chooser(strategy, torch.tensor([key]), job.limit)
+        for step in range(job.limit):
+            history = torch.tensor([[*text[len(job.prompt) :], 0]])
+            text.append(int(choose(model(text)[None], step, history)))
+    return text[len(job.prompt) :]
+
+
+@pytest.mark.parametrize("names", [[name] for name in GUARDS] + [[*GUARDS, "", *DRAWN]], ids=" ".join)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_older_interface_writes_what_each_request_would_alone(names, asynchronous):
+    model, made = Model(), jobs(names)
+    runner = RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=5, asynchronous=asynchronous)
+    runner.run(made, at_once=ROOM)
+    assert [job.written for job in made] == [alone(job, model) for job in made]
+
+
+@pytest.mark.parametrize("names", [[name] for name in GUARDS] + [[*GUARDS, "", *DRAWN]], ids=" ".join)
+def test_present_interface_writes_what_each_request_would_alone(names):
+    model, made = Model(), jobs(names)
+    runner = RunnerV2(lambda states: ForRunnerV2(config(ROOM), states), model, seed=6, at_once=ROOM)
+    runner.run(made)
+    assert [job.written for job in made] == [alone(job, model) for job in made]
+
+
+def test_long_texts_and_prompts_find_room():
+    model = Model()
+    made = [Job([1] * 300, parameters({"guard_eval": "guard(formulation=released)"}), limit=300)]
+    RunnerV1(ForRunnerV1(config(1), CPU), model, seed=0).run(made, at_once=1, set_back=0.01)
+    assert made[0].written == alone(made[0], model)
+
+
+def test_equal_requests_side_by_side_do_not_share_what_they_remember():
+    model = Model()
+    made = [Job([1, 2], parameters({"guard_eval": "guard"}), limit=30) for _ in range(8)]
+    RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=2).run(made, at_once=ROOM, set_back=0.2)
+    assert [job.written for job in made] == [alone(made[0], model)] * 8
+
+
+def test_rows_of_others_are_left_alone_to_the_bit():
+    processor = ForRunnerV1(config(), CPU)
+    outputs: list[int] = []
+    added = [(1, parameters({"guard_eval": "guard"}), [1], outputs), (0, parameters(), [2], [])]
+    processor.update_state(BatchUpdate(2, [], added, []))
+    logits = torch.randn(2, V)
+    before = logits.clone()
+    after = processor.apply(logits)
+    assert torch.equal(after[0], before[0])
+    assert (after[1] > -torch.inf).sum() == 1
+    processor.update_state(BatchUpdate(1, [1], [], []))
+    assert processor.apply(before) is before
+
+
+def test_banned_tokens_are_not_chosen():
+    processor = ForRunnerV1(config(), CPU)
+    processor.update_state(BatchUpdate(1, [], [(0, parameters({"guard_eval": "guard"}), [1], [])], []))
+    logits = torch.full((1, V), -torch.inf)
+    logits[0, 17] = -3.0
+    assert processor.apply(logits).argmax().item() == 17
+
+
+@pytest.mark.parametrize("select", ["argmax", "sample"])
+def test_entropies_that_are_gone_are_missed_and_said(select):
+    processor = ForRunnerV1(config(), CPU)
+    asks = parameters({"guard_eval": f"guard(select={select})", "guard_eval_seed": 1})
+    with pytest.raises(RuntimeError, match="came back after 3 tokens"):
+        processor.update_state(BatchUpdate(1, [], [(0, asks, [1, 2], [5, 6, 7])], []))
+
+
+def test_a_strategy_without_memory_goes_on_wherever_it_was():
+    model = Model()
+    name = "top_p(p=0.9)"
+    job = Job([1, 2], parameters({"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": "x"}), 20)
+    whole = alone(job, model)
+    job.written = whole[:9]
+    RunnerV1(ForRunnerV1(config(), CPU), model, seed=0).run([job], at_once=1)
+    assert job.written == whole
+
+
+def test_speculative_decoding_is_refused_to_our_requests_only():
+    runner = RunnerV2(
+        lambda states: ForRunnerV2(config(speculative=object()), states), Model(), seed=0, at_once=2
+    )
+    assert runner.processor.add_request(0, parameters()) is False
+    with pytest.raises(RuntimeError, match="speculative"):
+        runner.processor.add_request(0, parameters({"guard_eval": "guard"}))
+
+
+def test_several_rows_a_request_are_refused():
+    runner = RunnerV2(lambda states: ForRunnerV2(config(), states), Model(), seed=0, at_once=2)
+    runner._add(Job([1], parameters({"guard_eval": "guard"}), limit=3))
+    runner.processor.apply_staged_writes()
+    place = next(iter(runner.at))
+    one = torch.tensor([place])
+    context = LogitsContext(one, one, one.numpy(), one, one, one, one.numpy() * 0 + 1)
+    with pytest.raises(RuntimeError, match="speculative"):
+        runner.processor.apply(torch.randn(2, V), context)
+
+
+def test_rows_at_steps_of_their_own_meet_the_numbers_of_those_steps():
+    keys, steps, ids = torch.tensor([2**62, -5, 7]), torch.tensor([0, 1, 30_000]), torch.arange(6).view(3, 2)
+    together = uniform(advanced(keys, steps), 0, ids)
+    for row in range(3):
+        assert torch.equal(
+            together[row], uniform(keys[row : row + 1], int(steps[row]), ids[row : row + 1])[0]
+        )
+
+
+def test_one_class_speaks_to_either_runner():
+    older = Strategies(config(ROOM), CPU, False)
+    assert older.is_argmax_invariant() is False
+    model, made = Model(), jobs(["guard", ""], 8)
+    RunnerV1(older, model, seed=1).run(made, at_once=ROOM)
+    assert [job.written for job in made] == [alone(job, model) for job in made]
+    made = jobs(["guard", ""], 8)
+    RunnerV2(lambda states: Strategies(config(ROOM), states), model, seed=1, at_once=ROOM).run(made)
+    assert [job.written for job in made] == [alone(job, model) for job in made]
+    with pytest.raises(StudyError):
+        Strategies.validate_params(parameters({"guard_eval": "nonsense"}))

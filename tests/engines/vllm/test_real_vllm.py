@@ -1,0 +1,215 @@
+"""The plugin in vLLM itself: the tokens of the transformers engine, in batches, mixed, and set back.
+
+Needs vLLM, which has an environment of its own: `make test-vllm`.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import fake_vllm
+import pytest
+import torch
+
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
+
+from guard_eval.decoding.noise import row_key  # noqa: E402
+from guard_eval.engines.batch import Batch  # noqa: E402
+from guard_eval.engines.decode import decode  # noqa: E402
+from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
+from guard_eval.engines.texts import EncodedPrompt, encode, eos_ids  # noqa: E402
+from guard_eval.engines.vllm import generation  # noqa: E402
+from guard_eval.engines.vllm.request import extra_args  # noqa: E402
+from guard_eval.records import Prompt  # noqa: E402
+from guard_eval.strategies import parse, signature  # noqa: E402
+from guard_eval.study import locate_model  # noqa: E402
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "models"
+FORMULATIONS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
+DRAWN = [
+    "guard(select=sample)",
+    "temperature(tau=0.8)",
+    "top_k(k=20)",
+    "top_p(p=0.9)",
+    "typical",
+    "min_p",
+    "adaptive",
+]
+TEXTS = [
+    "Once upon a time",
+    "The dog",
+    "Lily and Ben went to the park. They saw a big tree and a small bird that could not fly, so they",
+    "One day",
+    "Tom had a red ball. He liked to play with it all day. His mom said",
+    "She",
+    "It was a very cold day and the little cat",
+    "Ben",
+]
+NEW, SEED, AT_ONCE = 80, 3, 4
+
+
+def served(location: str, tokens: int = 256, **options) -> generation.Served:
+    described = generation.describe(location, name=Path(location).name, revision="main", dtype="auto")
+    return generation.start(
+        described, location, tokens=tokens, at_once=AT_ONCE, enforce_eager=True, **options
+    )
+
+
+@pytest.fixture(scope="module", params=["bundled", "stories3m"])
+def location(request) -> str:
+    if request.param == "stories3m" and not (SHARED / "stories3m").is_dir():
+        pytest.skip(f"{SHARED / 'stories3m'} is not at hand")
+    return locate_model("bundled", Path()) if request.param == "bundled" else str(SHARED / "stories3m")
+
+
+@pytest.fixture(scope="module")
+def reference(location) -> LoadedModel:
+    return load(location)
+
+
+@pytest.fixture(scope="module")
+def rows(reference) -> list[EncodedPrompt]:
+    prompts = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(TEXTS * 2)]
+    return encode(reference, prompts, 64)
+
+
+@pytest.fixture(scope="module")
+def engine(location) -> Iterator[generation.Served]:
+    made = served(location)
+    yield made
+    made.close()
+
+
+def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -> list[list[int]]:
+    strategy = parse(name)
+    keys = [row_key(SEED, row.prompt.id, signature(strategy)) for row in rows]
+    batch = Batch(
+        prompts=[row.ids for row in rows],
+        keys=torch.tensor(keys),
+        ends=torch.tensor(eos_ids(loaded)),
+        limit=NEW,
+    )
+    return decode(loaded.model, batch, strategy).tokens
+
+
+def by_vllm(made: generation.Served, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
+    """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
+    tokens: dict[str, list[int]] = {}
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        recipe = generation.recipe(
+            made.described, parse(name), seed=SEED, max_new_tokens=NEW, max_prompt_tokens=64, chat=False
+        )
+        (prompt,) = made.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
+        given = generation._parameters(made, parse(name), recipe, row)
+        made.engine.add_request(str(number), prompt, given)
+    while made.engine.has_unfinished_requests():
+        for output in made.engine.step():
+            tokens[output.request_id] = list(output.outputs[0].token_ids)
+    return [tokens[str(number)] for number in range(len(rows))]
+
+
+def different(one: list[list[int]], other: list[list[int]]) -> int:
+    """Return how many texts differ; two engines round differently, so a draw between two tokens may flip."""
+    return sum(a != b for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name", ["greedy", *FORMULATIONS])
+def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, rows, name):
+    assert by_vllm(engine, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, name):
+    made = by_vllm(engine, rows, [name] * len(rows))
+    assert different(made, by_transformers(reference, rows, name)) <= 1
+
+
+def test_strategies_share_a_batch(engine, reference, rows):
+    names = [(["greedy", *FORMULATIONS, *DRAWN] * 2)[n] for n in range(len(rows))]
+    made = by_vllm(engine, rows, names)
+    alone = [by_transformers(reference, [row], name)[0] for row, name in zip(rows, names, strict=True)]
+    assert different(made, alone) <= 1
+
+
+def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
+
+    (prompt,) = engine.engine.renderer.render_cmpl([{"prompt_token_ids": rows[0].ids}])
+    for given, said in [
+        ({"guard_eval": "gaurd"}, "did you mean 'guard'"),
+        (extra_args(parse("acs"), seed=1, prompt_id="p"), "--engine local"),
+    ]:
+        with pytest.raises(VLLMValidationError, match=said):
+            engine.engine.add_request("bad", prompt, SamplingParams(extra_args=given))
+    assert not engine.engine.has_unfinished_requests()
+
+
+def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows):
+    from guard_eval.engines import local
+
+    strategy = parse("guard")
+    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
+    recipe = generation.recipe(engine.described, strategy, **limits, chat=False)
+    prompts = [row.prompt for row in rows]
+    expected = {
+        text.prompt_id: text
+        for batch in local.generate(
+            replace(reference, name=engine.described.name), prompts, strategy, **limits, batch_size=8
+        )
+        for text in batch
+    }
+    made = [text for batch in generation.generate(engine, rows, strategy, recipe) for text in batch]
+    assert sorted(text.prompt_id for text in made) == sorted(expected)
+    for text in made:
+        local_one = expected[text.prompt_id]
+        assert text.recipe == replace(local_one.recipe, engine="vllm")
+        assert text.id != local_one.id
+        assert (text.text, text.new_tokens, text.finish, text.prompt_tokens) == (
+            local_one.text,
+            local_one.new_tokens,
+            local_one.finish,
+            local_one.prompt_tokens,
+        )
+
+
+# The last one with a model: to close its engine takes from vLLM what the other one stands on.
+def test_requests_that_are_set_back_write_the_same(location, reference, rows, monkeypatch):
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    set_back = []
+    original = Scheduler._preempt_request
+
+    def counted(self, request, *given, **named):
+        set_back.append(len(request.output_token_ids))
+        return original(self, request, *given, **named)
+
+    monkeypatch.setattr(Scheduler, "_preempt_request", counted)
+    made = served(location, 128, num_gpu_blocks_override=9, block_size=32, enable_prefix_caching=False)
+    try:
+        for name in FORMULATIONS:
+            assert by_vllm(made, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
+        assert sum(length > 0 for length in set_back) >= 3
+    finally:
+        made.close()
+
+
+def test_stand_ins_have_the_fields_of_vllm():
+    from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext, LogitsProcRequestState
+
+    def names(kind):
+        return [field.name for field in fields(kind)]
+
+    assert names(fake_vllm.BatchUpdate) == names(BatchUpdate)
+    assert names(fake_vllm.LogitsContext) == names(LogitsContext)
+    assert names(fake_vllm.LogitsProcRequestState) == names(LogitsProcRequestState)
+    assert [one.name for one in fake_vllm.MoveDirectionality] == [one.name for one in MoveDirectionality]
+    neutral = vllm.SamplingParams()
+    for name, value in vars(fake_vllm.parameters()).items():
+        assert getattr(neutral, name) == value

@@ -1,0 +1,71 @@
+"""What requests may ask, and what they are told where they may not."""
+
+import pytest
+from fake_vllm import parameters
+
+from guard_eval.decoding.noise import row_key
+from guard_eval.engines.vllm.request import asked, extra_args, unsupported
+from guard_eval.errors import StudyError
+from guard_eval.strategies import Guard, TopP, parse
+
+
+def test_a_request_of_somebody_else_is_none_of_ours():
+    assert asked(parameters()) is None
+    assert asked(parameters({})) is None
+    assert asked(parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0)) is None
+
+
+def test_a_strategy_by_its_signature():
+    found = asked(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
+    assert found is not None
+    assert found.strategy == Guard(window=4, formulation="released")
+    assert found.key == 0
+
+
+def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engines():
+    given = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
+    assert given == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
+    found = asked(parameters(given))
+    assert found is not None
+    assert found.key == row_key(7, "wiki-1", "top_p(p=0.9)")
+    anonymous = asked(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
+    assert anonymous is not None
+    assert anonymous.key == row_key(7, "", "guard(select=sample)")
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "said"),
+    [
+        ({"guard_eval": "gaurd"}, {}, "did you mean 'guard'"),
+        ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
+        ({"guard_eval": 7}, {}, "guard_eval = 7 names no strategy"),
+        ({"guard_eval_seed": 7}, {}, "guard_eval = None names no strategy"),
+        ({"guard_eval": "guard", "guard_eval_sed": 7}, {}, "'guard_eval_sed' is unknown"),
+        ({"guard_eval": "top_p(p=0.9)"}, {}, "needs guard_eval_seed"),
+        (
+            {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 1.5},
+            {},
+            "guard_eval_seed = 1.5 must be a whole number",
+        ),
+        ({"guard_eval": "top_p(p=0.9)", "guard_eval_seed": True}, {}, "must be a whole number"),
+        ({"guard_eval": "guard", "guard_eval_prompt_id": 3}, {}, "guard_eval_prompt_id = 3 must be a text"),
+        ({"guard_eval": "contrastive(k=5, alpha=0.6)"}, {}, "--engine local"),
+        ({"guard_eval": "acs"}, {}, "more of the model than the logits"),
+        ({"guard_eval": "contrastive_decoding"}, {}, "--engine local"),
+        ({"guard_eval": "beam"}, {}, "ends its beams by other rules"),
+        ({"guard_eval": "guard"}, {"presence_penalty": 0.5}, "presence_penalty = 0.5"),
+        ({"guard_eval": "guard"}, {"repetition_penalty": 1.1}, "set repetition_penalty = 1"),
+        ({"guard_eval": "guard"}, {"thinking_token_budget": 9}, "thinking_token_budget"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_remedy(given, changes, said):
+    with pytest.raises(StudyError) as refused:
+        asked(parameters(given, **changes))
+    assert said in str(refused.value)
+
+
+def test_every_strategy_runs_on_vllm_or_says_why_not():
+    names = ["greedy", "temperature", "top_k", "top_p", "typical", "min_p", "adaptive", "guard"]
+    assert [name for name in names if unsupported(parse(name))] == []
+    others = ["beam", "contrastive", "acs", "contrastive_decoding"]
+    assert [name for name in others if not unsupported(parse(name))] == []

@@ -1,0 +1,283 @@
+BEGIN TRANSACTION;
+CREATE TABLE "answer" (
+	"key" TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	presentation_id INTEGER, 
+	status INTEGER NOT NULL, 
+	body BLOB NOT NULL, 
+	request_id TEXT, 
+	model TEXT, 
+	fingerprint TEXT, 
+	input_tokens INTEGER, 
+	cached_tokens INTEGER, 
+	output_tokens INTEGER, 
+	reasoning_tokens INTEGER, 
+	usd FLOAT, 
+	backend VARCHAR(16) NOT NULL, 
+	seconds FLOAT NOT NULL, 
+	at DATETIME NOT NULL, 
+	CONSTRAINT pk_answer PRIMARY KEY ("key", attempt), 
+	CONSTRAINT fk_answer_presentation_id FOREIGN KEY(presentation_id) REFERENCES presentation (id), 
+	CONSTRAINT ck_answer_attempt CHECK (attempt >= 0)
+);
+INSERT INTO "answer" VALUES('k8',0,8,200,X'000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F202122232425262728292A2B2C2D2E2F303132333435363738393A3B3C3D3E3F404142434445464748494A4B4C4D4E4F505152535455565758595A5B5C5D5E5F606162636465666768696A6B6C6D6E6F707172737475767778797A7B7C7D7E7F808182838485868788898A8B8C8D8E8F909192939495969798999A9B9C9D9E9FA0A1A2A3A4A5A6A7A8A9AAABACADAEAFB0B1B2B3B4B5B6B7B8B9BABBBCBDBEBFC0C1C2C3C4C5C6C7C8C9CACBCCCDCECFD0D1D2D3D4D5D6D7D8D9DADBDCDDDEDFE0E1E2E3E4E5E6E7E8E9EAEBECEDEEEFF0F1F2F3F4F5F6F7F8F9FAFBFCFDFEFF','req nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','snapshot-1',NULL,7,NULL,NULL,NULL,NULL,'chat',3.00000000000000044408e-01,'2025-03-04 06:06:11.461548');
+INSERT INTO "answer" VALUES('k9',0,9,500,X'','req nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','snapshot-1',NULL,7,NULL,NULL,NULL,NULL,'chat',2.5,'2025-03-04 06:06:11.461548');
+CREATE TABLE assignment (
+	pair_id TEXT NOT NULL, 
+	slot INTEGER NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	first VARCHAR(1) NOT NULL, 
+	CONSTRAINT pk_assignment PRIMARY KEY (pair_id, slot), 
+	CONSTRAINT fk_assignment_pair_id FOREIGN KEY(pair_id) REFERENCES pair (id), 
+	CONSTRAINT fk_assignment_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id), 
+	CONSTRAINT uq_assignment_rater_id_pair_id UNIQUE (rater_id, pair_id), 
+	CONSTRAINT ck_assignment_first CHECK (first IN ('a', 'b'))
+);
+INSERT INTO "assignment" VALUES('2ad2d06ee573b12b',1,7,'b');
+INSERT INTO "assignment" VALUES('b2edb86778f0d063',1,7,'a');
+CREATE TABLE batch (
+	id INTEGER NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	run_id INTEGER, 
+	provider_id TEXT, 
+	input_file TEXT, 
+	output_file TEXT, 
+	error_file TEXT, 
+	status TEXT NOT NULL, 
+	made_at DATETIME NOT NULL, 
+	CONSTRAINT pk_batch PRIMARY KEY (id), 
+	CONSTRAINT fk_batch_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id), 
+	CONSTRAINT fk_batch_run_id FOREIGN KEY(run_id) REFERENCES run (id)
+);
+CREATE TABLE failure (
+	id INTEGER NOT NULL, 
+	presentation_id INTEGER NOT NULL, 
+	kind TEXT NOT NULL, 
+	detail TEXT NOT NULL, 
+	at DATETIME NOT NULL, 
+	CONSTRAINT pk_failure PRIMARY KEY (id), 
+	CONSTRAINT fk_failure_presentation_id FOREIGN KEY(presentation_id) REFERENCES presentation (id)
+);
+INSERT INTO "failure" VALUES(1,9,'server_error','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','2025-03-04 06:06:12.032976');
+CREATE TABLE gold (
+	pair_id TEXT NOT NULL, 
+	criterion TEXT NOT NULL, 
+	expected VARCHAR(1) NOT NULL, 
+	CONSTRAINT pk_gold PRIMARY KEY (pair_id, criterion), 
+	CONSTRAINT fk_gold_pair_id FOREIGN KEY(pair_id) REFERENCES pair (id), 
+	CONSTRAINT ck_gold_expected CHECK (expected IN ('a', 'b'))
+);
+INSERT INTO "gold" VALUES('2998abbfabcd235a','fluency','a');
+CREATE TABLE guard_eval_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT guard_eval_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "guard_eval_version" VALUES('0003');
+CREATE TABLE meta (
+	"key" VARCHAR(64) NOT NULL, 
+	value TEXT NOT NULL, 
+	CONSTRAINT pk_meta PRIMARY KEY ("key")
+);
+INSERT INTO "meta" VALUES('study_hash','as it was');
+CREATE TABLE note (
+	id INTEGER NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	presentation_id INTEGER, 
+	kind VARCHAR(16) NOT NULL, 
+	detail TEXT NOT NULL, 
+	at DATETIME NOT NULL, 
+	CONSTRAINT pk_note PRIMARY KEY (id), 
+	CONSTRAINT fk_note_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id), 
+	CONSTRAINT fk_note_presentation_id FOREIGN KEY(presentation_id) REFERENCES presentation (id)
+);
+INSERT INTO "note" VALUES(1,1,NULL,'comment','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','2025-03-04 06:06:12.175833');
+INSERT INTO "note" VALUES(2,3,NULL,'exclude','{"by": "owner", "reason": "nul \u0000, half d83d, substitute \u001a0000, 🦔 ''quoted'' \\ back\n"}','2025-03-04 06:06:12.604404');
+CREATE TABLE pair (
+	id TEXT NOT NULL, 
+	dataset TEXT NOT NULL, 
+	prompt_id TEXT NOT NULL, 
+	prompt TEXT NOT NULL, 
+	method_a TEXT NOT NULL, 
+	method_b TEXT NOT NULL, 
+	continuation_a TEXT NOT NULL, 
+	continuation_b TEXT NOT NULL, 
+	text_a TEXT NOT NULL, 
+	text_b TEXT NOT NULL, 
+	position INTEGER NOT NULL, 
+	CONSTRAINT pk_pair PRIMARY KEY (id)
+);
+INSERT INTO "pair" VALUES('eb489a6176d775bc','wikinews','p0','Once 0 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca0','cb0','first 0 ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 0',0);
+INSERT INTO "pair" VALUES('887080e0873fb4a8','wikinews','p1','Once 1 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca1','cb1','first 1 long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 1',1);
+INSERT INTO "pair" VALUES('fae6c2145871fd0d','wikinews','p2','Once 2 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca2','cb2','first 2 long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 2',2);
+INSERT INTO "pair" VALUES('035657e6ff953403','wikinews','p3','Once 3 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca3','cb3','first 3 long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 3',3);
+INSERT INTO "pair" VALUES('2998abbfabcd235a','wikinews','p9','Once 9 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca9','cb9','first 9 long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 9',9);
+INSERT INTO "pair" VALUES('2ad2d06ee573b12b','wikinews','p10','Once 10 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca10','cb10','first 10 long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 10',10);
+INSERT INTO "pair" VALUES('b2edb86778f0d063','wikinews','p11','Once 11 nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','guard','top_k(k=50)','ca11','cb11','first 11 long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long ','nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+ 11',11);
+CREATE TABLE presentation (
+	id INTEGER NOT NULL, 
+	pair_id TEXT NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	pool TEXT NOT NULL, 
+	slot INTEGER NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	first VARCHAR(1) NOT NULL, 
+	handed_out DATETIME NOT NULL, 
+	leased_until DATETIME NOT NULL, 
+	rated_at DATETIME, 
+	superseded BOOLEAN NOT NULL, withdrawn BOOLEAN DEFAULT 0 NOT NULL, role VARCHAR(8) DEFAULT 'study' NOT NULL CONSTRAINT ck_presentation_role CHECK (role IN ('study', 'gold', 'repeat')), run_id INTEGER CONSTRAINT fk_presentation_run_id REFERENCES run (id), 
+	CONSTRAINT pk_presentation PRIMARY KEY (id), 
+	CONSTRAINT fk_presentation_pair_id FOREIGN KEY(pair_id) REFERENCES pair (id), 
+	CONSTRAINT fk_presentation_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id), 
+	CONSTRAINT uq_presentation_pair_id_pool_slot_attempt UNIQUE (pair_id, pool, slot, attempt), 
+	CONSTRAINT ck_presentation_first CHECK (first IN ('a', 'b')), 
+	CONSTRAINT ck_presentation_counted CHECK (slot >= 0 AND attempt >= 0)
+);
+INSERT INTO "presentation" VALUES(1,'fae6c2145871fd0d',1,'people',0,0,'a','2025-03-04 05:06:08.604408','2025-03-04 05:36:08.604408','2025-03-04 05:06:08.747265',0,0,'study',NULL);
+INSERT INTO "presentation" VALUES(2,'fae6c2145871fd0d',3,'people',1,0,'b','2025-03-04 05:06:09.032979','2025-03-04 05:36:09.032979','2025-03-04 06:06:10.461549',1,0,'study',NULL);
+INSERT INTO "presentation" VALUES(3,'fae6c2145871fd0d',2,'people',1,1,'b','2025-03-04 06:06:09.175836','2025-03-04 06:36:09.175836','2025-03-04 06:06:09.318693',0,0,'study',NULL);
+INSERT INTO "presentation" VALUES(4,'035657e6ff953403',2,'people',1,0,'a','2025-03-04 06:06:09.461550','2025-03-04 06:36:09.461550','2025-03-04 06:06:09.604407',0,0,'study',NULL);
+INSERT INTO "presentation" VALUES(5,'eb489a6176d775bc',2,'people',0,0,'a','2025-03-04 06:06:09.747264','2025-03-04 06:36:09.747264','2025-03-04 06:06:09.890121',0,0,'study',NULL);
+INSERT INTO "presentation" VALUES(6,'887080e0873fb4a8',2,'people',0,0,'b','2025-03-04 06:06:10.032978','2025-03-04 06:36:10.032978','2025-03-04 06:06:10.175835',0,0,'study',NULL);
+INSERT INTO "presentation" VALUES(7,'035657e6ff953403',1,'people',0,0,'b','2025-03-04 06:06:10.604406','2025-03-04 06:36:10.604406',NULL,0,0,'study',NULL);
+INSERT INTO "presentation" VALUES(8,'eb489a6176d775bc',5,'model:judge',0,0,'a','2025-03-04 06:06:11.175834','2025-03-04 06:11:11.175834','2025-03-04 06:06:11.890119',0,0,'study',1);
+INSERT INTO "presentation" VALUES(9,'eb489a6176d775bc',5,'model:judge',1,0,'b','2025-03-04 06:06:11.175834','2025-03-04 06:11:11.175834',NULL,0,0,'study',1);
+INSERT INTO "presentation" VALUES(10,'fae6c2145871fd0d',5,'model:judge',0,0,'a','2025-03-04 06:06:11.175834','2025-03-04 06:11:11.175834',NULL,0,0,'study',1);
+CREATE TABLE rater (
+	id INTEGER NOT NULL, 
+	name TEXT NOT NULL, 
+	kind VARCHAR(16) NOT NULL, 
+	token_hash VARCHAR(64), 
+	created_at DATETIME NOT NULL, 
+	revoked_at DATETIME, excluded_at DATETIME, source TEXT, external_id TEXT, 
+	CONSTRAINT pk_rater PRIMARY KEY (id), 
+	CONSTRAINT uq_rater_name UNIQUE (name), 
+	CONSTRAINT uq_rater_token_hash UNIQUE (token_hash), 
+	CONSTRAINT ck_rater_kind CHECK (kind IN ('person', 'model', 'simulated'))
+);
+INSERT INTO "rater" VALUES(1,'Ann','person','8b28ed8a5403760f0d66967c874e5b950f32dea9b8aee9b810d281d03e735d57','2025-03-04 05:06:08.032980',NULL,NULL,NULL,NULL);
+INSERT INTO "rater" VALUES(2,'Ben nul 0000, half d83d, substitute 001a0000, 🦔 ''quoted'' \ back
+','person','4e7f5eb017b17fb767fe1157a624cfd033744de4556f5859bf7942fca4d49501','2025-03-04 05:06:08.175837',NULL,NULL,NULL,NULL);
+INSERT INTO "rater" VALUES(3,'Late','person','a49793d68acb06829fdb301b3a63494ddd8ef8e32b64974f827ac141fbba10c7','2025-03-04 05:06:08.318694',NULL,'2025-03-04 06:06:12.604404',NULL,NULL);
+INSERT INTO "rater" VALUES(4,'Revoked','person','9f39070e00655184a4447e0e8ea3f87fbf57d4942e76a2b65ca839c19413f034','2025-03-04 05:06:08.461551','2025-03-04 06:06:10.747263',NULL,NULL,NULL);
+INSERT INTO "rater" VALUES(5,'judge','model',NULL,'2025-03-04 06:06:10.890120',NULL,NULL,NULL,NULL);
+INSERT INTO "rater" VALUES(6,'P-1','person',NULL,'2025-03-04 06:06:12.318690',NULL,NULL,'prolific','5f3e');
+INSERT INTO "rater" VALUES(7,'Planned','person','45f39f2c5f3774e2350763690cf1dbfacd67f61d05d16308abab53b269a1029e','2025-03-04 06:06:12.461547',NULL,NULL,NULL,NULL);
+CREATE TABLE request (
+	"key" TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	presentation_id INTEGER, 
+	run_id INTEGER, 
+	batch_id INTEGER, 
+	style VARCHAR(16) NOT NULL, 
+	state VARCHAR(16) NOT NULL, 
+	reserved BIGINT, 
+	booked BIGINT, 
+	sent_at DATETIME NOT NULL, 
+	settled_at DATETIME, 
+	CONSTRAINT pk_request PRIMARY KEY ("key", attempt), 
+	CONSTRAINT fk_request_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id), 
+	CONSTRAINT fk_request_presentation_id FOREIGN KEY(presentation_id) REFERENCES presentation (id), 
+	CONSTRAINT fk_request_run_id FOREIGN KEY(run_id) REFERENCES run (id), 
+	CONSTRAINT fk_request_batch_id FOREIGN KEY(batch_id) REFERENCES batch (id), 
+	CONSTRAINT ck_request_attempt CHECK (attempt >= 0), 
+	CONSTRAINT ck_request_state CHECK (state IN ('open', 'answered', 'released', 'lost')), 
+	CONSTRAINT ck_request_style CHECK (style IN ('chat', 'responses', 'batch', 'replay'))
+);
+INSERT INTO "request" VALUES('k8',0,5,8,1,NULL,'chat','answered',333334,333334,'2025-03-04 06:06:11.318691','2025-03-04 06:06:11.604405');
+INSERT INTO "request" VALUES('k9',0,5,9,1,NULL,'chat','answered',333334,333334,'2025-03-04 06:06:11.318691','2025-03-04 06:06:11.747262');
+INSERT INTO "request" VALUES('k10',0,5,10,1,NULL,'chat','open',333334,333334,'2025-03-04 06:06:11.318691',NULL);
+CREATE TABLE run (
+	id INTEGER NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	host VARCHAR(64) NOT NULL, 
+	process VARCHAR(64) NOT NULL, 
+	started_at DATETIME NOT NULL, 
+	leased_until DATETIME NOT NULL, 
+	ended_at DATETIME, 
+	CONSTRAINT pk_run PRIMARY KEY (id), 
+	CONSTRAINT fk_run_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id)
+);
+INSERT INTO "run" VALUES(1,5,'4989ed591284535b49a2893b321549b9d77f122f4c7649f2d396eb945ba3346e','3632:1428784','2025-03-04 06:06:11.032977','2025-03-04 06:11:11.175834',NULL);
+CREATE TABLE verdict (
+	presentation_id INTEGER NOT NULL, 
+	criterion TEXT NOT NULL, 
+	revision INTEGER NOT NULL, 
+	choice VARCHAR(3) NOT NULL, 
+	at DATETIME NOT NULL, 
+	seconds FLOAT, 
+	active_seconds FLOAT, 
+	CONSTRAINT pk_verdict PRIMARY KEY (presentation_id, criterion, revision), 
+	CONSTRAINT fk_verdict_presentation_id FOREIGN KEY(presentation_id) REFERENCES presentation (id), 
+	CONSTRAINT ck_verdict_choice CHECK (choice IN ('A', 'tie', 'B')), 
+	CONSTRAINT ck_verdict_revision CHECK (revision >= 0)
+);
+INSERT INTO "verdict" VALUES(1,'fluency',0,'A','2025-03-04 05:06:08.747265',3.33333333333333314829e-01,0.1);
+INSERT INTO "verdict" VALUES(1,'coherence',0,'tie','2025-03-04 05:06:08.747265',3.33333333333333314829e-01,0.1);
+INSERT INTO "verdict" VALUES(1,'fluency',1,'B','2025-03-04 05:06:08.890122',NULL,NULL);
+INSERT INTO "verdict" VALUES(3,'fluency',0,'A','2025-03-04 06:06:09.318693',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(3,'coherence',0,'B','2025-03-04 06:06:09.318693',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(4,'fluency',0,'A','2025-03-04 06:06:09.604407',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(4,'coherence',0,'B','2025-03-04 06:06:09.604407',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(5,'fluency',0,'A','2025-03-04 06:06:09.890121',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(5,'coherence',0,'B','2025-03-04 06:06:09.890121',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(6,'fluency',0,'A','2025-03-04 06:06:10.175835',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(6,'coherence',0,'B','2025-03-04 06:06:10.175835',1.0e-09,NULL);
+INSERT INTO "verdict" VALUES(2,'fluency',0,'tie','2025-03-04 06:06:10.461549',3600.25,NULL);
+INSERT INTO "verdict" VALUES(2,'coherence',0,'tie','2025-03-04 06:06:10.461549',3600.25,NULL);
+INSERT INTO "verdict" VALUES(8,'fluency',0,'B','2025-03-04 06:06:11.890119',NULL,NULL);
+INSERT INTO "verdict" VALUES(8,'coherence',0,'A','2025-03-04 06:06:11.890119',NULL,NULL);
+CREATE TABLE visit (
+	token_hash VARCHAR(64) NOT NULL, 
+	rater_id INTEGER NOT NULL, 
+	created_at DATETIME NOT NULL, 
+	CONSTRAINT pk_visit PRIMARY KEY (token_hash), 
+	CONSTRAINT fk_visit_rater_id FOREIGN KEY(rater_id) REFERENCES rater (id)
+);
+INSERT INTO "visit" VALUES('2f2f15e63db37588b535cdb9601f6f132827eec94e43cdebff20fefd7fc3f1c7',6,'2025-03-04 06:06:12.318690');
+CREATE UNIQUE INDEX uq_presentation_once ON presentation (rater_id, pair_id) WHERE pool IN ('people', 'simulated');
+CREATE INDEX ix_presentation_rater ON presentation (rater_id, rated_at);
+CREATE INDEX ix_failure_presentation_id ON failure (presentation_id);
+CREATE TRIGGER verdict_no_update BEFORE UPDATE ON verdict BEGIN SELECT RAISE(ABORT, 'verdict is append-only'); END;
+CREATE TRIGGER verdict_no_delete BEFORE DELETE ON verdict BEGIN SELECT RAISE(ABORT, 'verdict is append-only'); END;
+CREATE UNIQUE INDEX uq_rater_source ON rater (source, external_id);
+CREATE INDEX ix_visit_rater_id ON visit (rater_id);
+CREATE UNIQUE INDEX uq_presentation_holder ON presentation (pool, pair_id, slot) WHERE superseded = 0 AND withdrawn = 0;
+CREATE INDEX ix_note_rater_id ON note (rater_id);
+CREATE INDEX ix_note_presentation_id ON note (presentation_id);
+CREATE TRIGGER pair_no_update BEFORE UPDATE ON pair BEGIN SELECT RAISE(ABORT, 'pair is append-only'); END;
+CREATE TRIGGER pair_no_delete BEFORE DELETE ON pair BEGIN SELECT RAISE(ABORT, 'pair is append-only'); END;
+CREATE TRIGGER gold_no_update BEFORE UPDATE ON gold BEGIN SELECT RAISE(ABORT, 'gold is append-only'); END;
+CREATE TRIGGER gold_no_delete BEFORE DELETE ON gold BEGIN SELECT RAISE(ABORT, 'gold is append-only'); END;
+CREATE TRIGGER assignment_no_update BEFORE UPDATE ON assignment BEGIN SELECT RAISE(ABORT, 'assignment is append-only'); END;
+CREATE TRIGGER assignment_no_delete BEFORE DELETE ON assignment BEGIN SELECT RAISE(ABORT, 'assignment is append-only'); END;
+CREATE TRIGGER note_no_update BEFORE UPDATE ON note BEGIN SELECT RAISE(ABORT, 'note is append-only'); END;
+CREATE TRIGGER note_no_delete BEFORE DELETE ON note BEGIN SELECT RAISE(ABORT, 'note is append-only'); END;
+CREATE INDEX ix_run_rater_id ON run (rater_id);
+CREATE INDEX ix_batch_rater_id ON batch (rater_id);
+CREATE INDEX ix_request_rater_id ON request (rater_id);
+CREATE INDEX ix_request_presentation_id ON request (presentation_id);
+CREATE INDEX ix_request_batch_id ON request (batch_id);
+CREATE INDEX ix_request_booked ON request (booked);
+CREATE INDEX ix_answer_presentation_id ON answer (presentation_id);
+CREATE TRIGGER answer_no_update BEFORE UPDATE ON answer BEGIN SELECT RAISE(ABORT, 'answer is append-only'); END;
+CREATE TRIGGER answer_no_delete BEFORE DELETE ON answer BEGIN SELECT RAISE(ABORT, 'answer is append-only'); END;
+COMMIT;

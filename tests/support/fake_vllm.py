@@ -1,0 +1,235 @@
+"""The two interfaces of vLLM 0.32 and 0.33 for logits processors, as a processor sees them, and runners.
+
+The classes have the fields of vLLM's own (`tests/engines/vllm/test_real_vllm.py` holds them side by side
+where vLLM is installed). The runners do to a batch what vLLM's do: requests come, end, are set back and come
+again, and change places; their "model" is a table.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+V = 40
+
+
+class MoveDirectionality(Enum):
+    UNIDIRECTIONAL = auto()
+    SWAP = auto()
+
+
+@dataclass(frozen=True)
+class BatchUpdate:
+    batch_size: int
+    removed: list
+    added: list
+    moved: list
+
+
+@dataclass(frozen=True)
+class LogitsContext:
+    expanded_idx_mapping: Tensor
+    idx_mapping: Tensor
+    idx_mapping_np: np.ndarray
+    expanded_local_pos: Tensor
+    input_ids: Tensor
+    pos: Tensor
+    seq_lens_upper_bound_np: np.ndarray
+
+
+@dataclass(frozen=True)
+class LogitsProcRequestState:
+    device: torch.device
+    max_num_reqs: int
+    vocab_size: int
+    all_token_ids: SimpleNamespace
+    prompt_len: SimpleNamespace
+    prefill_len: SimpleNamespace
+    total_len: SimpleNamespace
+
+
+def parameters(extra_args=None, **changes) -> SimpleNamespace:
+    """Return what a processor reads of `SamplingParams`, with vLLM's defaults."""
+    neutral = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
+    return SimpleNamespace(extra_args=extra_args, **{**neutral, "thinking_token_budget": None, **changes})
+
+
+def config(running: int = 4, speculative=None) -> SimpleNamespace:
+    return SimpleNamespace(
+        scheduler_config=SimpleNamespace(max_num_seqs=running), speculative_config=speculative
+    )
+
+
+class Model:
+    """Logits of a text from its last two tokens and its length."""
+
+    def __init__(self, seed: int = 0) -> None:
+        random_numbers = torch.Generator().manual_seed(seed)
+        self.tables = torch.randn(3, V, V, generator=random_numbers) * 1.5
+
+    def __call__(self, text: list[int]) -> Tensor:
+        before = text[-2] if len(text) > 1 else 0
+        return self.tables[0, text[-1]] + self.tables[1, before] + self.tables[2, len(text) % V]
+
+
+@dataclass(eq=False)
+class Job:
+    """A request: its prompt, what it asks, and what was written."""
+
+    prompt: list[int]
+    parameters: SimpleNamespace
+    limit: int
+    written: list[int] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)  # what the processor is shown: −1 for tokens not yet known
+
+    @property
+    def done(self) -> bool:
+        return len(self.written) >= self.limit
+
+
+class RunnerV1:
+    """The older runner: its batch is a list, whose changes it tells."""
+
+    def __init__(self, processor, model, *, seed: int, asynchronous: bool = False) -> None:
+        self.processor, self.model = processor, model
+        self.batch: list[Job] = []
+        self.random = random.Random(seed)
+        self.asynchronous = asynchronous
+
+    def run(self, jobs: list[Job], *, at_once: int, set_back: float = 0.1) -> None:
+        waiting = list(jobs)
+        while waiting or self.batch:
+            leaving = [place for place, job in enumerate(self.batch) if job.done]
+            for place, job in enumerate(self.batch):
+                if place not in leaving and job.written and self.random.random() < set_back:
+                    leaving.append(place)
+                    waiting.insert(0, job)
+            room = at_once - len(self.batch) + len(leaving)
+            coming = [waiting.pop(0) for _ in range(min(room, len(waiting), self.random.randint(0, 3)))]
+            self._change(sorted(leaving), coming)
+            if self.batch:
+                self._step()
+
+    def _change(self, removed: list[int], coming: list[Job]) -> None:
+        added, moved, changed = [], [], bool(removed or coming)
+        for job in coming:
+            job.seen = list(job.written)  # one that comes back is shown what it wrote, in a list of its own
+            if self.asynchronous and job.seen:
+                job.seen[-1] = -1
+            place = removed.pop(0) if removed else len(self.batch)
+            self.batch[place : place + 1] = [job]
+            added.append((place, job.parameters, job.prompt, job.seen))
+        last = len(self.batch) - 1
+        while removed:
+            while last in removed:
+                last -= 1
+            if removed[0] >= last:
+                break
+            empty = removed.pop(0)  # a place that is filled again is not told as removed
+            self.batch[empty] = self.batch[last]
+            moved.append((last, empty, MoveDirectionality.UNIDIRECTIONAL))
+            last -= 1
+        del self.batch[last + 1 :]
+        if len(self.batch) > 1 and self.random.random() < 0.3:
+            one, other = self.random.sample(range(len(self.batch)), 2)
+            self.batch[one], self.batch[other] = self.batch[other], self.batch[one]
+            moved.append((one, other, MoveDirectionality.SWAP))
+            changed = True
+        self.processor.update_state(BatchUpdate(len(self.batch), removed, added, moved) if changed else None)
+
+    def _step(self) -> None:
+        partial = {job for job in self.batch if self.random.random() < 0.1}  # its prompt is not all read yet
+        logits = torch.stack(
+            [torch.randn(V) if job in partial else self.model(job.prompt + job.written) for job in self.batch]
+        )
+        tokens = self.processor.apply(logits).argmax(-1).tolist()
+        for job, token in zip(self.batch, tokens, strict=True):
+            if job not in partial:
+                job.written.append(token)
+                job.seen.append(-1 if self.asynchronous else token)
+
+
+class RunnerV2:
+    """The present runner: every request has a place among all, and a step names the places of its rows."""
+
+    def __init__(self, processor_of, model, *, seed: int, at_once: int, longest: int = 200) -> None:
+        cpu = torch.device("cpu")
+        self.tokens = torch.zeros(at_once, longest, dtype=torch.int32)
+        self.staged: list[tuple[int, list[int]]] = []
+        lengths = [SimpleNamespace(np=np.zeros(at_once, dtype=np.int32)) for _ in range(2)]
+        self.prompt_len, self.prefill_len = lengths
+        self.states = LogitsProcRequestState(
+            device=cpu,
+            max_num_reqs=at_once,
+            vocab_size=V,
+            all_token_ids=SimpleNamespace(gpu=self.tokens),
+            prompt_len=self.prompt_len,
+            prefill_len=self.prefill_len,
+            total_len=SimpleNamespace(gpu=torch.zeros(at_once, dtype=torch.int32)),
+        )
+        self.processor, self.model = processor_of(self.states), model
+        self.free = list(range(at_once))
+        self.at: dict[int, Job] = {}
+        self.random = random.Random(seed)
+
+    def run(self, jobs: list[Job], *, set_back: float = 0.1) -> None:
+        waiting = list(jobs)
+        while waiting or self.at:
+            for place, job in list(self.at.items()):
+                back = bool(job.written) and self.random.random() < set_back
+                if job.done or back:
+                    del self.at[place]
+                    self.free.append(place)
+                    if not job.done:
+                        waiting.insert(0, job)
+            for _ in range(min(len(self.free), len(waiting), self.random.randint(0, 3))):
+                self._add(waiting.pop(0))
+            for place, tokens in self.staged:
+                self.tokens[place, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
+            self.staged.clear()
+            self.processor.apply_staged_writes()
+            self._step()
+
+    def _add(self, job: Job) -> None:
+        place = self.free.pop()
+        self.prompt_len.np[place] = len(job.prompt)
+        self.prefill_len.np[place] = len(job.prompt) + len(job.written)
+        self.staged.append((place, job.prompt + job.written))
+        self.at[place] = job
+        self.processor.add_request(place, job.parameters)
+
+    def _step(self) -> None:
+        places = [place for place in self.at if self.random.random() < 0.9]
+        if not places:
+            return
+        self.random.shuffle(places)
+        rows, lengths = [], []
+        for place in places:
+            job = self.at[place]
+            text = job.prompt + job.written
+            # A prompt that is not all read yet has a row, too, whose token is thrown away.
+            unread = len(text) == self.prefill_len.np[place] and len(text) > 1 and self.random.random() < 0.3
+            rows.append(torch.randn(V) if unread else self.model(text))
+            lengths.append(len(text) - 1 if unread else len(text))
+        mapping = torch.tensor(places)
+        context = LogitsContext(
+            expanded_idx_mapping=mapping,
+            idx_mapping=mapping,
+            idx_mapping_np=np.array(places),
+            expanded_local_pos=torch.zeros_like(mapping),
+            input_ids=torch.zeros_like(mapping),
+            pos=torch.tensor(lengths) - 1,
+            seq_lens_upper_bound_np=np.array(lengths),
+        )
+        chosen = self.processor.apply(torch.stack(rows), context).argmax(-1).tolist()
+        for place, token, length in zip(places, chosen, lengths, strict=True):
+            job = self.at[place]
+            if length == len(job.prompt) + len(job.written):
+                self.tokens[place, length] = token
+                job.written.append(token)

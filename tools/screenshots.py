@@ -1,0 +1,307 @@
+"""Make the documentation's pictures, and its example table: `python tools/screenshots.py [--study DEMO]`.
+
+The demo study is made (73 s) or taken as it is, a copy of it is served as raters get it, and Chromium walks
+through it as a rater does, on a desktop and on a phone. Report, metrics and progress are photographed as the
+commands wrote them. Every picture of docs/images/ is written anew, with at most 256 colours.
+Needs `.[annotate,generate,dev]` and Debian's Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from guard_eval.store import Store
+from guard_eval.study import Study
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+EXAMPLE = ROOT / "docs" / "quickstart" / "verdicts.csv"
+EXAMPLE_COLUMNS = (
+    *("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict"),
+    *("rater_kind", "shown_first", "length_a", "length_b"),
+)
+"""Of the exported ones, those an analyst's table may have, and no times: the file stays the same."""
+CHROMIUM = "/usr/bin/chromium"
+GUARD_EVAL = [sys.executable, "-m", "guard_eval"]
+
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "device_scale_factor": 2,
+    "has_touch": True,
+    "is_mobile": True,
+}
+RATERS = ("Ada", "Grace", "Kim")
+
+# Every page before the first pair, and so few pairs that one sees the end.
+_AS_RATED = """
+pairs_per_rater = 12
+[annotation.pages]
+consent = true
+background = true
+practice = true
+check = true
+[annotation.recruitment]
+completion_code = "C1A2B3"
+"""
+
+_RIGHT = ("Similar", "Nothing: each question is judged on its own", "I judge what is there")
+_RIGHT_LAST = "I judge it as a part of the text"
+
+
+# The study.
+
+
+def guard_eval(*words: str | Path) -> None:
+    """Run a command; what it prints is of no interest here."""
+    command = [*GUARD_EVAL, *map(str, words)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 (our own program)
+
+
+def demo(folder: Path) -> Path:
+    """Make the demo study in `folder`, and return it."""
+    guard_eval("demo", folder)
+    return folder
+
+
+def as_rated(demo_study: Path, folder: Path) -> Path:
+    """Return a copy of the demo study with all of a rater's pages, and without its simulated verdicts."""
+    folder.mkdir()
+    settings = (demo_study / "study.toml").read_text(encoding="utf-8")
+    settings = settings.replace("raters_per_pair = 4\n", f"raters_per_pair = 4\n{_AS_RATED}")
+    (folder / "study.toml").write_text(settings, encoding="utf-8")
+    shutil.copyfile(demo_study / "prompts.jsonl", folder / "prompts.jsonl")
+    shutil.copytree(demo_study / "continuations", folder / "continuations")
+    guard_eval("pair", folder)
+    return folder
+
+
+def invited(folder: Path) -> dict[str, str]:
+    """Invite the raters; return their tokens."""
+    with Store.open(Study.open(folder).database) as store:
+        return {name: store.invite(name)[1] for name in RATERS}
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve the study as its owner does; yield the address."""
+    command = [*GUARD_EVAL, "annotate", str(folder), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (our own program)
+        assert process.stdout is not None
+        found = None
+        while found is None:
+            line = process.stdout.readline()
+            if not line:
+                raise SystemExit(f"{' '.join(command)} ended before it served")
+            found = re.search(r"Serving on (http://\S+?)/? ", line)
+        try:
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+# Pictures.
+
+
+def keep(page: Page, name: str, clip: dict[str, float] | None = None) -> None:
+    """Write docs/images/NAME.png: the window, or a part of it, with at most 256 colours."""
+    page.mouse.move(0, 0)  # what the pointer is over looks different
+    data = page.screenshot(clip=clip, animations="disabled", caret="hide")  # type: ignore[arg-type]
+    picture = Image.open(io.BytesIO(data)).convert("RGB")
+    few = picture.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    few.save(IMAGES / f"{name}.png", optimize=True)
+    print(f"{name}.png: {few.width} x {few.height}, {(IMAGES / f'{name}.png').stat().st_size / 1024:.0f} KiB")
+
+
+def fitted(page: Page, name: str) -> None:
+    """Write a picture of a page of text: the text, and a margin around it."""
+    # Streamlit draws a grey box in place of a question until its script for it has come.
+    page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
+    box = page.evaluate(
+        "() => { const parts = [...document.querySelectorAll('.st-key-narrow > *')]"
+        ".map(part => part.getBoundingClientRect());"
+        " return [Math.min(...parts.map(part => part.left)), Math.min(...parts.map(part => part.top)),"
+        " Math.max(...parts.map(part => part.right)), Math.max(...parts.map(part => part.bottom))]; }"
+    )
+    left, top, right, bottom = box[0] - 40, box[1] - 24, box[2] + 40, box[3] + 24
+    keep(page, name, {"x": left, "y": top, "width": right - left, "height": bottom - top})
+
+
+@contextmanager
+def window(
+    browser: Browser, settings: dict[str, Any], scheme: Literal["light", "dark"] = "light"
+) -> Iterator[Page]:
+    """Open a window of its own: nothing is remembered from the last."""
+    context = browser.new_context(
+        color_scheme=scheme,
+        reduced_motion="reduce",
+        locale="en-GB",
+        timezone_id="UTC",
+        **settings,
+    )
+    page = context.new_page()
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+# A rater's way.
+
+
+def press(page: Page, name: str, then: str) -> None:
+    """Press a button and wait for the page whose heading is `then`, with nothing left of the one before."""
+    page.get_by_role("button", name=name).click()
+    page.wait_for_function(
+        "then => { const h = [...document.querySelectorAll('h1')];"
+        " return h.length === 1 && h[0].innerText.startsWith(then); }",
+        arg=then,
+    )
+    page.wait_for_function("() => !document.querySelector('[data-test-script-state=running]')")
+
+
+def answer(page: Page, *answers: str) -> None:
+    """Choose an answer on each criterion."""
+    for group, name in zip(page.get_by_role("radiogroup").all(), answers, strict=True):
+        group.get_by_role("radio", name=name).click()
+
+
+def way_in(page: Page, link: str, *, shots: bool) -> None:
+    """Go from the invite link to the first pair, taking pictures of each page."""
+    page.goto(link)
+    page.get_by_role("heading", name="Before you begin").wait_for()
+    if shots:
+        fitted(page, "consent")
+    press(page, "I agree and take part", "About you")
+    if shots:
+        fitted(page, "background")
+    press(page, "Continue", "Compare two texts")
+    if shots:
+        fitted(page, "instructions")
+    press(page, "Start", "Practice 1 of 3")
+    answer(page, "A is better", "A is better")
+    if shots:
+        keep(page, "practice")
+    press(page, "Save and continue", "Practice 1 of 3")
+    page.get_by_role("button", name="Next practice pair").wait_for()
+    if shots:
+        fitted(page, "practice-answer")
+    press(page, "Next practice pair", "Practice 2 of 3")
+    answer(page, "Similar", "B is better")
+    page.get_by_role("button", name="Save and continue").click()
+    page.get_by_role("button", name="Next practice pair").wait_for()
+    press(page, "Next practice pair", "Practice 3 of 3")
+    answer(page, "Similar", "Similar")
+    page.get_by_role("button", name="Save and continue").click()
+    page.get_by_role("button", name="Finish practice").wait_for()
+    press(page, "Finish practice", "A few short questions")
+    if shots:
+        fitted(page, "check")
+    for question, right in enumerate((*_RIGHT, _RIGHT_LAST)):
+        # The box that a radio button is lies beside its words; a click on the words is what people do.
+        page.get_by_role("radiogroup").nth(question).get_by_text(right, exact=True).click()
+    press(page, "Check my answers", "Pair 1 of 12")
+
+
+def desktop(browser: Browser, link: str) -> None:
+    """Walk the whole way, to the thanks."""
+    with window(browser, DESKTOP) as page:
+        way_in(page, link, shots=True)
+        keep(page, "pair")
+        answer(page, "A is better", "Similar")
+        page.get_by_role("button", name="Comment or problem").click()
+        page.get_by_label("Comment on this pair").fill("Both texts lose their thread towards the end.")
+        keep(page, "comment")
+        page.get_by_role("button", name="Break").click()
+        page.get_by_role("dialog").wait_for()
+        keep(page, "break")
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("dialog").wait_for(state="hidden")
+        for number in range(2, 13):
+            answer(page, "A is better", "Similar")
+            press(page, "Save and continue", f"Pair {number} of 12")
+        answer(page, "B is better", "Similar")
+        press(page, "Save and continue", "Thank you")
+        fitted(page, "done")
+
+
+def other_windows(browser: Browser, url: str, tokens: dict[str, str]) -> None:
+    """Take the pair on a phone, and in the dark."""
+    with window(browser, PHONE) as page:
+        way_in(page, f"{url}/?invite={tokens['Grace']}", shots=False)
+        answer(page, "A is better", "Similar")
+        keep(page, "pair-phone")
+    with window(browser, DESKTOP, "dark") as page:
+        way_in(page, f"{url}/?invite={tokens['Kim']}", shots=False)
+        answer(page, "Similar", "B is better")
+        keep(page, "pair-dark")
+
+
+def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
+    """Take the report, the metrics and the owner's view of the demo study."""
+    progress = scratch / "progress.html"
+    guard_eval("progress", study, "--output", progress)
+    with window(browser, DESKTOP) as page:
+        page.goto((study / "report" / "index.html").as_uri())
+        keep(page, "report")
+        # The table of win shares and the two figures that follow it.
+        page.set_viewport_size({"width": 1280, "height": 1120})
+        page.get_by_text("Win shares, judged by").evaluate(
+            "title => scrollBy(0, title.getBoundingClientRect().y - 64)"
+        )
+        keep(page, "report-shares")
+        page.set_viewport_size(DESKTOP["viewport"])
+        page.goto((study / "metrics" / "metrics.html").as_uri())
+        keep(page, "metrics")
+        page.goto(progress.as_uri())
+        keep(page, "progress")
+
+
+def example_table(study: Path, scratch: Path) -> None:
+    """Write the demo study's SIMULATED verdicts for docs/quickstart/analyst.md."""
+    exported = scratch / "verdicts.csv"
+    guard_eval("export", study, "--output", exported)
+    with exported.open(encoding="utf-8", newline="") as source, EXAMPLE.open("w", encoding="utf-8") as target:
+        writer = csv.DictWriter(target, EXAMPLE_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(csv.DictReader(source))
+
+
+def main() -> None:
+    """Make all pictures."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--study", type=Path, help="a demo study that is there; else one is made")
+    asked = parser.parse_args()
+    with TemporaryDirectory() as name, sync_playwright() as program:
+        scratch = Path(name)
+        study = asked.study.resolve() if asked.study else demo(scratch / "demo-study")
+        rated = as_rated(study, scratch / "study")
+        tokens = invited(rated)
+        browser = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        with serving(rated) as url:
+            desktop(browser, f"{url}/?invite={tokens['Ada']}")
+            other_windows(browser, url, tokens)
+        written_pages(browser, study, scratch)
+        example_table(study, scratch)
+        browser.close()
+    total = sum(path.stat().st_size for path in IMAGES.glob("*.png"))
+    print(f"{total / 1024:.0f} KiB in {IMAGES}")
+
+
+if __name__ == "__main__":
+    main()
