@@ -65,9 +65,9 @@ class Server:
         self._process.wait()
 
     def stop(self) -> None:
-        """Stop it as Ctrl-C does."""
+        """Stop it as a service manager does; Ctrl-C would not reach it where a shell runs this in the background."""
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.terminate()
             self._process.wait(30)
 
     def cpu(self) -> float:

@@ -9,7 +9,8 @@ import made
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import PROMPT, recipe
+from made import OF_SETTINGS as RECIPE
+from made import PROMPT, SETTINGS
 
 from guard_eval.continuations import (
     append_continuations,
@@ -23,19 +24,7 @@ from guard_eval.continuations import (
 )
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Trace
-from guard_eval.settings import Settings
 from guard_eval.shards import Shard
-
-RECIPE = recipe(model="bundled", revision="sha256:00", seed=3)
-SETTINGS = Settings.model_validate(
-    {
-        "name": "s",
-        "seed": 3,
-        "model": {"name": "bundled"},
-        "generation": {"strategies": ["guard", "acs"], "max_new_tokens": 8, "max_prompt_tokens": 8},
-        "pairs": {"compare": [["guard", "acs"]]},
-    }
-)
 
 
 def continuation(text="…", prompt=PROMPT, recipe=RECIPE):

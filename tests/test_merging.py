@@ -10,7 +10,8 @@ from pathlib import Path
 
 import made
 import pytest
-from made import recipe
+from made import OF_SETTINGS as RECIPE
+from made import SETTINGS
 
 from guard_eval import merging
 from guard_eval.continuation_parquet import write_parquet
@@ -26,19 +27,8 @@ from guard_eval.continuations import (
 from guard_eval.errors import StudyError
 from guard_eval.merging import merge_files, merge_strategy
 from guard_eval.records import Prompt, Trace
-from guard_eval.settings import Settings
 from guard_eval.shards import Shard
 
-RECIPE = recipe(model="bundled", revision="sha256:00", seed=3)
-SETTINGS = Settings.model_validate(
-    {
-        "name": "s",
-        "seed": 3,
-        "model": {"name": "bundled"},
-        "generation": {"strategies": ["guard", "acs"], "max_new_tokens": 8, "max_prompt_tokens": 8},
-        "pairs": {"compare": [["guard", "acs"]]},
-    }
-)
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Once {n}") for n in range(8)]
 
 

@@ -95,9 +95,19 @@ def command(
         workers=workers,
     )
     if dry_run:
-        say_next(f"guard-eval generate {folder}")
+        say_next(f"guard-eval generate {folder}{_given(engine, address=address, workers=workers)}")
     else:
         say_next(f"guard-eval measure {folder}", f"guard-eval pair {folder}")
+
+
+def _given(engine: Engine, *, address: str | None, workers: int | None) -> str:
+    """Return how the engine is named on the command line."""
+    named = "" if engine is Engine.LOCAL else f" --engine {engine}"
+    return named + "".join(
+        f" {option} {value}"
+        for option, value in (("--address", address), ("--workers", workers))
+        if value is not None
+    )
 
 
 def run(

@@ -155,6 +155,9 @@ def test_a_dry_run_estimates_from_what_is_there(run, paired):
     assert "would make 11 continuations of at most 132 tokens with bundled" in dry.out
     assert "estimated time: 10 s, at the speed of what is there (cpu)" in dry.out
     assert "nothing of them is there yet: guard" in dry.out
+    many = run("generate", "small", "--dry-run", "--engine", "ray", "--workers", "2")
+    assert "would make 11 continuations" in many.out
+    assert "guard-eval generate small --engine ray --workers 2" in many.out
     part = run("generate", "small", "--dry-run", "--strategy", "greedy", "--shard", "1/1")
     assert "would make 5 continuations" in part.out
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.settings import Settings
 
 PROMPT = Prompt(id="p1", dataset="d", text="Once")
 
@@ -37,3 +38,18 @@ def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
         versions="torch 2",
     )
     return replace(made, **changes)
+
+
+SETTINGS = Settings.model_validate(
+    {
+        "name": "s",
+        "seed": 3,
+        "model": {"name": "bundled"},
+        "generation": {"strategies": ["guard", "acs"], "max_new_tokens": 8, "max_prompt_tokens": 8},
+        "pairs": {"compare": [["guard", "acs"]]},
+    }
+)
+"""A study of two strategies."""
+
+OF_SETTINGS = recipe(model="bundled", revision="sha256:00", seed=3)
+"""How that study's continuations by GUARD are made."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import command, environment
 from made import continuation
+from made import recipe as made_with
 
 from guard_eval.cli import generate_vllm
 from guard_eval.continuations import (
@@ -19,7 +20,7 @@ from guard_eval.continuations import (
     read_continuations,
 )
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.records import Prompt, Recipe
+from guard_eval.records import Prompt
 from guard_eval.shards import Shard
 from guard_eval.study import Study
 
@@ -72,15 +73,7 @@ def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
         generate_vllm, "_make", lambda _, work, __: asked.extend(one.strategy for one in work if one.missing)
     )
     asked: list[str] = []
-    recipe = Recipe(
-        model="bundled",
-        revision="r",
-        strategy="acs(q=1)",
-        seed=1,
-        max_new_tokens=8,
-        max_prompt_tokens=8,
-        dtype="float32",
-    )
+    recipe = made_with(model="bundled", strategy="acs(q=1)")
     prompts = [Prompt(id=f"p{n}", dataset="d", text="Once upon a time") for n in range(3)]
     append_continuations(
         continuation_file(made.continuations, "acs(q=1)"),
@@ -92,15 +85,7 @@ def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
 
 def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     made = study(tmp_path / "s", ["guard", "greedy"])
-    local = Recipe(
-        model="bundled",
-        revision="r",
-        strategy="guard",
-        seed=1,
-        max_new_tokens=8,
-        max_prompt_tokens=8,
-        dtype="float32",
-    )
+    local = made_with(model="bundled", strategy="guard")
     served = replace(local, engine="vllm")
     prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
