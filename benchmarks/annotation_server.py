@@ -65,7 +65,7 @@ class Server:
         self._process.wait()
 
     def stop(self) -> None:
-        """Stop it as a service manager does; Ctrl-C would not reach it where a shell runs this in the background."""
+        """Stop it as a service manager does: Ctrl-C does not reach what a shell runs in the background."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(30)
