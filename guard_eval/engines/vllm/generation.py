@@ -130,10 +130,12 @@ def start(
         given |= {"revision": described.revision, "tokenizer_revision": described.revision}
     if at_once is not None:
         given["max_num_seqs"] = at_once
+    if described.device == "cpu":
+        given["gpu_memory_utilization"] = _share_of_memory()  # it means the machine's, where there is no GPU
     if not _is_installed():
         given["logits_processors"] = [PROCESSOR]
     try:
-        engine = LLM(location, **given, **options).llm_engine
+        engine = LLM(location, **{**given, **options}).llm_engine
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
             f"vLLM cannot run the model {described.name!r}: {_first_line(error)}; "
@@ -141,6 +143,17 @@ def start(
         ) from error
     made = str(engine.model_config.dtype).removeprefix("torch.")
     return Served(replace(described, dtype=made), engine)
+
+
+def _share_of_memory() -> float:
+    """Return how much of the machine's memory to take: most of what others have left of it.
+
+    vLLM would take 92 % of all there is, and not start where somebody else has the rest.
+    """
+    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
+
+    memory = psutil.virtual_memory()
+    return round(0.8 * float(memory.available) / float(memory.total), 3)
 
 
 def _is_installed() -> bool:
