@@ -7,8 +7,8 @@ import pytest
 
 from guard_eval.replicate.checks import run
 from guard_eval.replicate.checks.method import COMMENTS, NUMBERED
+from guard_eval.replicate.checks.prose import LISTED, NAMED
 from guard_eval.replicate.checks.registry import RECORDED
-from guard_eval.replicate.checks.text import LISTED, NAMED
 
 SLOW = {"diversity-human", "human-test-level", "method-formulations"}
 """Without quotations, and slow."""

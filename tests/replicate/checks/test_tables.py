@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from guard_eval.replicate.checks.between_tables import repeated, shared
-from guard_eval.replicate.checks.marked import against, from_human, grouped
+from guard_eval.replicate.checks.bold import against, from_human, grouped
+from guard_eval.replicate.checks.prose import mean_ranks, nearest
 from guard_eval.replicate.checks.settings_tried import friedman_values, parity, steps, windows
 from guard_eval.replicate.checks.speed import slowest_mean_speed
-from guard_eval.replicate.checks.text import mean_ranks, nearest
 from guard_eval.replicate.figures import published
 
 MAIN = "tab:ablation_resultglacs"

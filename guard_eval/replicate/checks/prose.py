@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from scipy.stats import rankdata
 
-from guard_eval.replicate.checks.marked import MAIN, from_human, grouped
+from guard_eval.replicate.checks.bold import MAIN, from_human, grouped
 from guard_eval.replicate.checks.records import Check
 from guard_eval.replicate.checks.sources import DATASETS, GUARD, figure
 from guard_eval.replicate.figures import Figure, published

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from guard_eval.metrics.diversity import diversity, textbook_diversity
-from guard_eval.replicate.checks.marked import MAIN
+from guard_eval.replicate.checks.bold import MAIN
 from guard_eval.replicate.checks.records import Check
 from guard_eval.replicate.checks.sources import GUARD, figure, published_lines
 
