@@ -1,22 +1,26 @@
 # make demo   a complete small study, from prompts to a report
 # make test   everything the tests need, and all tests
+# make quick  the tests that need no browser, server, Ray, vLLM or long simulation: under a minute
 # make test-postgres  the app's, the judge's and the store's tests on PostgreSQL
 # make check  formatting, lint, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
-# make replicate  what the paper claims and no GPU is needed to check
+# make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
 # make docs   the documentation's site, build/site/index.html; a warning is an error
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-.PHONY: demo test test-postgres check replicate docs system clean test-vllm
+.PHONY: demo test quick test-postgres check replicate docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
 
 test: .venv/test.stamp system check
 	$(BIN)/pytest --numprocesses auto --dist loadfile --cov --cov-report=term
+
+quick: .venv/test.stamp
+	$(BIN)/pytest tests -m "not slow" --numprocesses 2 --dist loadfile --quiet
 
 test-postgres: .venv/test.stamp system
 	$(BIN)/pytest --numprocesses auto --dist loadfile --database postgres tests/annotation_app tests/judge tests/store
@@ -27,8 +31,8 @@ check: .venv/test.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-replicate: .venv/demo.stamp
-	$(BIN)/guard-eval replicate --check
+replicate: .venv/test.stamp
+	$(BIN)/pytest tests/paper --claims
 
 docs: .venv/docs.stamp
 	$(BIN)/python tools/docs_tree.py

@@ -15,12 +15,11 @@ import streamlit as st
 from streamlit.errors import StreamlitAuthError
 
 from annotation_app import intake, markup, screens, session
-from annotation_app.guesses import GUESSES
 from annotation_app.markup import label
-from annotation_app.session import Desk, Sitting
-from guard_eval.annotation_settings import Recruitment
+from annotation_app.session import AppState, RaterSession
 from guard_eval.records import content_id
-from guard_eval.store.names import LONGEST
+from guard_eval.store.values import LONGEST
+from guard_eval.study.annotation_settings import Recruitment
 
 _PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
 _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,33 +40,22 @@ class Arrival:
     detail: Mapping[str, str]
 
 
-def enter(desk: Desk) -> Sitting | None:
+def enter(app: AppState) -> RaterSession | None:
     """Sign a visitor in, or show the page on which to do so."""
     token = st.query_params.get("invite", "")
-    sitting, refused = _by_invite(desk, token) if token else (None, "")
-    recruitment = desk.asked.recruitment
-    if sitting is None:
+    visit = session.sign_in(app, token) if token else None
+    refused = session.words().sign_in.unknown if token else ""
+    recruitment = app.settings.recruitment
+    if visit is None:
         arrival = from_prolific(st.query_params, recruitment) or from_account(recruitment)
         if arrival is not None:
-            sitting = _enrol(desk, arrival)
+            visit = _enrol(app, arrival)
             refused = session.words().sign_in.unknown
-    if sitting is None:
-        _ask(desk, refused)
+    if visit is None:
+        _ask(app, refused)
         return None
-    st.session_state["sitting"] = sitting
-    return sitting
-
-
-def _by_invite(desk: Desk, token: str) -> tuple[Sitting | None, str]:
-    """Return the sitting of the invite's rater, or why there is none; an address that guesses must wait."""
-    address = st.context.ip_address
-    if not GUESSES.allowed(address):
-        return None, session.words().sign_in.wait
-    sitting = session.sign_in(desk, token)
-    if sitting is not None:
-        return sitting, ""
-    GUESSES.wrong(address)
-    return None, session.words().sign_in.unknown
+    st.session_state["visit"] = visit
+    return visit
 
 
 def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
@@ -104,21 +92,21 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     )
 
 
-def _enrol(desk: Desk, arrival: Arrival) -> Sitting | None:
-    """Return the sitting of who comes; None for somebody who was revoked."""
-    _, token = desk.store.enrol(arrival.external_id, arrival.source)
-    sitting = session.sign_in(desk, token)
-    if sitting is not None:
+def _enrol(app: AppState, arrival: Arrival) -> RaterSession | None:
+    """Return the visit of who comes; None for somebody who was revoked."""
+    _, token = app.store.enrol(arrival.external_id, arrival.source)
+    visit = session.sign_in(app, token)
+    if visit is not None:
         came = {"source": arrival.source, **arrival.detail}
-        intake.note_arrival(desk.store, sitting.rater, sitting.intake, came)
+        intake.note_arrival(app.store, visit.rater, visit.intake, came)
         # In place of the parameters: a refreshed page need not enrol anybody.
         st.query_params.from_dict({"invite": token})
-    return sitting
+    return visit
 
 
-def _ask(desk: Desk, refused: str) -> None:
-    """Show the ways in; a code that is given goes into the address, and the page begins anew."""
-    recruitment = desk.asked.recruitment
+def _ask(app: AppState, refused: str) -> None:
+    """Show the ways in; a code that is given goes into the address, and the page is loaded again."""
+    recruitment = app.settings.recruitment
     words = session.words()
     if recruitment.prolific and not refused and _is_elsewhere(st.query_params, recruitment):
         refused = words.sign_in.elsewhere
@@ -126,7 +114,7 @@ def _ask(desk: Desk, refused: str) -> None:
         code = screens.sign_in(
             words,
             refused=refused,
-            uninvited=not recruitment.is_open and not _anybody(desk),
+            uninvited=not recruitment.is_open and not _anybody(app),
             prolific=recruitment.prolific,
         )
         if recruitment.oidc and st.button(label(words.sign_in.account), key="account"):
@@ -144,5 +132,5 @@ def _sign_in_with_account() -> None:
         st.html(markup.message(session.words().sign_in.account_trouble, kind="problem"))
 
 
-def _anybody(desk: Desk) -> bool:
-    return any(rater.kind == "person" for rater in desk.store.raters())
+def _anybody(app: AppState) -> bool:
+    return any(rater.kind == "person" for rater in app.store.raters())

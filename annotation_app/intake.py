@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from annotation_app.wording import PracticePair, Wording
-from guard_eval.annotation_settings import Pages
 from guard_eval.records import Choice, NoteKind, Rater, content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store
+from guard_eval.study.annotation_settings import Pages
 
 Step = Literal["consent", "declined", "background", "instructions", "practice", "check", "failed"]
 """A page before the first pair."""
@@ -35,7 +35,7 @@ class Intake:
         practised: Names of the practice pairs that were judged.
         attempts: How often the comprehension check was tried.
         passed: Whether it was passed.
-        finished: How many pairs were rated when the thanks were last said.
+        finished: How many pairs were rated when the last thanks were shown.
         came: The arrivals that were noted.
     """
 
@@ -55,20 +55,20 @@ class Intake:
 
 def read(store: Store, rater: Rater) -> Intake:
     """Return what is noted of a rater."""
-    said: dict[NoteKind, list[str]] = {}
+    notes: dict[NoteKind, list[str]] = {}
     for note in store.notes(rater=rater):
-        said.setdefault(note.kind, []).append(note.detail)
-    consents = [json.loads(detail) for detail in said.get("consent", [])]
-    checks = [json.loads(detail) for detail in said.get("check", [])]
-    finished = [json.loads(detail) for detail in said.get("finished", [])]
+        notes.setdefault(note.kind, []).append(note.detail)
+    consents = [json.loads(detail) for detail in notes.get("consent", [])]
+    checks = [json.loads(detail) for detail in notes.get("check", [])]
+    finished = [json.loads(detail) for detail in notes.get("finished", [])]
     return Intake(
         agreed=consents[-1]["agreed"] if consents else None,
-        background="background" in said,
-        practised=frozenset(json.loads(detail)["pair"] for detail in said.get("practice", [])),
+        background="background" in notes,
+        practised=frozenset(json.loads(detail)["pair"] for detail in notes.get("practice", [])),
         attempts=len(checks),
         passed=any(check["passed"] for check in checks),
         finished=finished[-1]["rated"] if finished else 0,
-        came=frozenset(said.get("arrival", [])),
+        came=frozenset(notes.get("arrival", [])),
     )
 
 
@@ -106,14 +106,14 @@ def unpractised(practice: tuple[PracticePair, ...], intake: Intake) -> list[Prac
 
 
 def note_arrival(store: Store, rater: Rater, intake: Intake, arrival: Mapping[str, str]) -> None:
-    """Note how a rater came, once for the same way."""
+    """Note how a rater came, once for each way."""
     detail = _json(arrival)
     if detail not in intake.came:
         store.note(rater, "arrival", detail)
 
 
 def note_consent(store: Store, rater: Rater, wording: Wording, *, agreed: bool) -> None:
-    """Note what a rater said to which words."""
+    """Note whether a rater agreed, and to which wording."""
     if read(store, rater).agreed is agreed:
         return
     words = content_id("consent", wording.consent.model_dump(mode="json"))
@@ -121,7 +121,7 @@ def note_consent(store: Store, rater: Rater, wording: Wording, *, agreed: bool) 
 
 
 def note_background(store: Store, rater: Rater, answers: Mapping[str, str]) -> None:
-    """Note what a rater said of themselves; a question that was left open is not there."""
+    """Note a rater's answers on themselves; a question that was left open is left out."""
     if not read(store, rater).background:
         store.note(rater, "background", _json(answers))
 

@@ -11,26 +11,27 @@ import errno
 import importlib.util
 import ipaddress
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
+import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
-from annotation_app import readiness
+from annotation_app import wording
 from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.stopping import like_ctrl_c
 from guard_eval.store import Store
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
 
 STUDY_VARIABLE = "GUARD_EVAL_STUDY"
 """The environment variable that tells the server which study's folder it serves."""
+
+PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
+"""uvicorn's own: whose X-Forwarded-For it believes. By default it believes every local process."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -51,8 +52,10 @@ OPTIONS: dict[str, str] = {
     "ui.hideTopBar": "true",
     "server.enableXsrfProtection": "true",
     "server.enableCORS": "true",
-    "server.maxUploadSize": "1",
-    "server.maxMessageSize": "20",
+    # In MB, of what a stranger may send at once; server.py says how much we do.
+    "server.maxMessageSize": "1",
+    # middleware.py knows the addresses without a prefix.
+    "server.baseUrlPath": "",
     # A full garbage collection after every click costs more than the click; see server.py.
     "runner.postScriptGC": "false",
     "runner.magicEnabled": "false",
@@ -80,7 +83,7 @@ def serve(
         headless: Whether to leave the owner's own browser alone.
         on_ready: Called once with the app's address when it answers.
         proxy: Addresses or networks of reverse proxies, with commas: only these are believed what they say in
-            X-Forwarded-For of where a rater comes from.
+            X-Forwarded-For of where a rater comes from, and in X-Forwarded-Host of the page's address.
 
     Raises:
         MissingExtraError: Streamlit, or what the study needs of it, is not installed.
@@ -91,11 +94,11 @@ def serve(
         raise MissingExtraError("annotate", "streamlit")
     folder = study_folder.resolve()
     study = Study.open(folder)
-    readiness.check(study)
+    check_readiness(study)
     trusted = _proxies(proxy)
     Store.open(study.database, study_hash=study.hash).close()
     port = _free(address, port)
-    with _stoppable():
+    with like_ctrl_c():
         command = _command(port, address, headless=headless)
         process = subprocess.Popen(command, env=_environment(folder, trusted))  # noqa: S603 (our own interpreter)
         try:
@@ -126,8 +129,7 @@ def _environment(folder: Path, trusted: str = "") -> dict[str, str]:
     return {
         **os.environ,
         STUDY_VARIABLE: str(folder),
-        # uvicorn's own: whose X-Forwarded-For it believes. Unless told, it believes every local process.
-        "FORWARDED_ALLOW_IPS": trusted,
+        PROXIES_VARIABLE: trusted,
         # The server finds the packages where this process found them, installed or not.
         "PYTHONPATH": os.pathsep.join(filter(None, packages)),
     }
@@ -210,18 +212,41 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that a service manager's stop leaves no server behind."""
+PROVIDER_KEYS = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
+"""What Streamlit's secrets.toml must say of the provider, in its table `[auth]`."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def check_readiness(study: Study) -> None:
+    """See that the study's wording can be shown and that its raters can sign in as it says.
+
+    Raises:
+        StudyError: The wording has errors, or the secrets.toml for `oidc = true` is missing or incomplete.
+        MissingExtraError: `oidc = true`, and Authlib is not installed.
+    """
+    wording.of_study(study)
+    if study.settings.annotation.recruitment.oidc:
+        if importlib.util.find_spec("authlib") is None:
+            raise MissingExtraError("oidc", "authlib")
+        _check_provider([Path.home(), Path.cwd()])
+
+
+def _check_provider(homes: list[Path]) -> None:
+    """See that one of the places in which Streamlit looks has all it needs; the later place counts."""
+    places = [home / ".streamlit" / "secrets.toml" for home in homes]
+    found = [place for place in places if place.is_file()]
+    if not found:
+        raise StudyError(
+            "annotation.recruitment.oidc = true needs the provider's data in Streamlit's secrets.toml; write "
+            f"[auth] with {', '.join(PROVIDER_KEYS)} into {places[-1]}"
+        )
+    settings: dict[str, object] = {}
+    for place in found:
+        try:
+            table = tomllib.loads(place.read_text(encoding="utf-8")).get("auth", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            # Never its content: these are secrets.
+            raise StudyError(f"cannot read {place} as TOML: {type(error).__name__}; fix it") from None
+        settings |= table if isinstance(table, dict) else {}
+    missing = [key for key in PROVIDER_KEYS if not settings.get(key)]
+    if missing:
+        raise StudyError(f"{found[-1]} lacks, in its table [auth]: {', '.join(missing)}; add what is missing")

@@ -17,7 +17,7 @@ OTHERS = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "uvicorn.access", "websock
 _QUERY = re.compile(r"\?[^\s\"']*")
 
 
-class Discreet(logging.Filter):
+class PrivacyFilter(logging.Filter):
     """Take queries out of a record's message, and messages out of its exception."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -56,5 +56,5 @@ def set_up() -> None:
     for logger in loggers:
         # at the handlers: a logger's own filter does not see what its children pass on
         for handler in logger.handlers:
-            if not any(isinstance(known, Discreet) for known in handler.filters):
-                handler.addFilter(Discreet())
+            if not any(isinstance(known, PrivacyFilter) for known in handler.filters):
+                handler.addFilter(PrivacyFilter())

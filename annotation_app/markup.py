@@ -12,7 +12,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from guard_eval.escaping import escape_markdown
+from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.rubric import Criterion
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -101,7 +101,7 @@ def code(heading: str, text: str) -> str:
 
 
 def remark(heading: str, text: str, *, agreed: bool | None = None) -> str:
-    """Return what is said of an answer; `agreed` marks it as like or unlike ours, in its form too."""
+    """Return the feedback on an answer; `agreed` marks it as like or unlike ours, in its form too."""
     mark = {None: "", True: "✓ ", False: "≠ "}[agreed]
     kind = {None: "", True: " ge-agreed", False: " ge-differed"}[agreed]
     return (

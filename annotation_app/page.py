@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from annotation_app import arrival, assist, intake, intake_pages, markup, practice, rating, screens, session
+from annotation_app import arrival, assist, intake, intake_pages, markup, rating, screens, session
 from annotation_app.intake import Step
-from annotation_app.session import Desk, Sitting
+from annotation_app.session import AppState, RaterSession
 
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' "
@@ -20,57 +20,57 @@ def main() -> None:
     st.set_page_config(page_title=words.page.title, page_icon=_ICON, layout="wide")
     st.html(markup.style())
     try:
-        view = _route(session.open_desk())
-    except session.TROUBLES as error:
+        view = _route(session.open_state())
+    except session.STUDY_ERRORS as error:
         session.log(error, "showing a page")
-        screens.trouble()
+        screens.unavailable()
         view = "trouble"
     if view != "pair":
         assist.mount(view, language=words.language, direction=words.direction)
 
 
-def _route(desk: Desk) -> str:
+def _route(app: AppState) -> str:
     """Show the page that fits and return a name for it; `pair` is the panel, which looks after itself."""
-    sitting: Sitting | None = st.session_state.get("sitting")
-    if sitting is None:
-        sitting = arrival.enter(desk)
-    if sitting is None:
+    visit: RaterSession | None = st.session_state.get("visit")
+    if visit is None:
+        visit = arrival.enter(app)
+    if visit is None:
         return "sign-in"
     step = intake.next_step(
-        desk.asked.pages,
-        sitting.intake,
-        practice=desk.practice,
-        started=sitting.started,
-        rated=sitting.rated,
+        app.settings.pages,
+        visit.intake,
+        practice=app.practice,
+        started=visit.started,
+        rated=visit.rated,
     )
-    # The last practice pair is noted by now, but what was said of it not read yet.
-    if step in {None, "check"} and sitting.practised is not None:
+    # The last practice pair is noted by now, but its feedback is not read yet.
+    if step in {None, "check"} and visit.practised is not None:
         step = "practice"
-    return _before_rating(desk, sitting, step) if step else _rate(desk, sitting)
+    return _before_rating(app, visit, step) if step else _rate(app, visit)
 
 
-def _before_rating(desk: Desk, sitting: Sitting, step: Step) -> str:
+def _before_rating(app: AppState, visit: RaterSession, step: Step) -> str:
     if step == "practice":
-        return practice.show(desk, sitting)
+        return intake_pages.practice(app, visit)
     if step == "check":
-        return intake_pages.check(desk, sitting)
-    if step == "consent" or (step == "declined" and sitting.reconsiders):
-        intake_pages.consent(desk, sitting)
+        return intake_pages.check(app, visit)
+    if step == "consent" or (step == "declined" and visit.reconsiders):
+        intake_pages.consent(app, visit)
     elif step == "declined":
-        intake_pages.declined(sitting)
+        intake_pages.declined(visit)
     elif step == "background":
-        intake_pages.background(desk, sitting)
+        intake_pages.background(app, visit)
     elif step == "instructions":
-        screens.instructions(desk, sitting)
+        screens.instructions(app, visit)
     else:
-        intake_pages.failed(desk)
+        intake_pages.failed(app)
     return step
 
 
-def _rate(desk: Desk, sitting: Sitting) -> str:
-    session.fetch(desk, sitting)
-    if sitting.pair is None:
-        screens.done(desk, sitting)
+def _rate(app: AppState, visit: RaterSession) -> str:
+    session.fetch(app, visit)
+    if visit.pair is None:
+        screens.done(app, visit)
         return "done"
     rating.show()
     return "pair"

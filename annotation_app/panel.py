@@ -86,7 +86,7 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Submission:
     """What a rater submitted.
 
     Attributes:
@@ -141,7 +141,7 @@ def sent() -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", st.session_state.get(_KEY) or {})
 
 
-def read(value: object, criteria: tuple[Criterion, ...]) -> Given | None:
+def read(value: object, criteria: tuple[Criterion, ...]) -> Submission | None:
     """Return what was submitted, or None for what no panel sends."""
     if not isinstance(value, dict):
         return None
@@ -152,7 +152,7 @@ def read(value: object, criteria: tuple[Criterion, ...]) -> Given | None:
     active = _duration(value.get("active"))
     if seconds is not None and active is not None:
         active = min(active, seconds)
-    return Given(
+    return Submission(
         pair=pair,
         press=press[:_LONGEST_PRESS] if isinstance(press, str) else "",
         choices={c.name: choices[c.name] for c in criteria if choices.get(c.name) in CHOICES},
@@ -164,7 +164,7 @@ def read(value: object, criteria: tuple[Criterion, ...]) -> Given | None:
     )
 
 
-def turned(value: object) -> tuple[int, Turn] | None:
+def read_turn(value: object) -> tuple[int, Turn] | None:
     """Return the pair turned away from and where to, or None for what no panel sends."""
     if not isinstance(value, dict):
         return None

@@ -62,8 +62,7 @@ function head(panel) {
 
 function box(words, title, text, kind, letter) {
   const badge = letter ? [make("span", { class: "ge-badge", "aria-hidden": "true" }, letter)] : [];
-  // A model's text begins with the space after the prompt; here it begins a box.
-  const shown = text.trim() ? text.replace(/^ +/, "") : make("span", { class: "ge-empty" }, words.empty);
+  const shown = text || make("span", { class: "ge-empty" }, words.empty);
   // tabindex: a text that scrolls inside its box must be reachable by keyboard.
   return make("section", { class: `ge-box ${kind}`, "aria-label": title },
     make("h2", {}, ...badge, title),

@@ -14,7 +14,7 @@ import streamlit as st
 
 from annotation_app import panel, session
 from annotation_app.panel import View
-from annotation_app.session import Desk, Sitting
+from annotation_app.session import AppState, RaterSession
 from annotation_app.wording import fill
 
 
@@ -27,102 +27,102 @@ def show() -> None:
 # A fragment: from pair to pair nothing else of the page runs, and nothing else is sent.
 @st.fragment
 def _answer() -> None:
-    sitting: Sitting | None = st.session_state.get("sitting")
-    if sitting is None or not _fetched(sitting):
-        # Another page's turn.
+    visit: RaterSession | None = st.session_state.get("visit")
+    if visit is None or not _fetched(visit):
+        # Another page is to be shown.
         st.rerun()
-    sent = panel.show(_view(session.open_desk(), sitting), on_submit=_heard, on_turn=_heard, loaded=True)
+    sent = panel.show(_view(session.open_state(), visit), on_submit=_receive, on_turn=_receive, loaded=True)
     # After a restart of the server the first press reaches a session that knows no callbacks yet.
-    if not st.session_state.pop("heard", False) and _take(sent):
+    if not st.session_state.pop("received", False) and _handle(sent):
         st.rerun()
 
 
-def _fetched(sitting: Sitting) -> bool:
+def _fetched(visit: RaterSession) -> bool:
     """Return whether there is a pair to show; where the study cannot be reached, the whole page says so."""
-    if not sitting.started:
+    if not visit.started:
         return False
     try:
-        session.fetch(session.open_desk(), sitting)
-    except session.TROUBLES:
+        session.fetch(session.open_state(), visit)
+    except session.STUDY_ERRORS:
         return False
-    return sitting.pair is not None
+    return visit.pair is not None
 
 
-def _view(desk: Desk, sitting: Sitting) -> View:
-    assert sitting.pair is not None
-    sitting.turn += 1
+def _view(app: AppState, visit: RaterSession) -> View:
+    assert visit.pair is not None
+    visit.turn += 1
     words = session.words()
-    chosen, remarks = session.before(desk, sitting)
-    total = sitting.rated + sitting.available
+    chosen, remarks = session.earlier_answers(app, visit)
+    total = visit.rated + visit.available
     return View(
-        pair=sitting.pair,
-        where=fill(words.rating.position, number=sitting.at + 1, total=total),
-        done=sitting.at,
+        pair=visit.pair,
+        where=fill(words.rating.position, number=visit.at + 1, total=total),
+        done=visit.at,
         total=total,
-        criteria=desk.criteria,
+        criteria=app.criteria,
         words=words,
-        place=sitting.place,
-        turn=sitting.turn,
+        place=visit.draft_key,
+        turn=visit.turn,
         chosen=chosen,
         comment=remarks.comment,
         problems=remarks.problems,
-        back=sitting.at > 0,
-        earlier=sitting.earlier,
-        note=sitting.note,
-        problem=sitting.problem,
-        acknowledged=sitting.acknowledged,
-        failed=sitting.failed,
+        back=visit.at > 0,
+        earlier=visit.earlier,
+        note=visit.note,
+        problem=visit.problem,
+        acknowledged=visit.acknowledged,
+        failed=visit.failed,
     )
 
 
-def _heard() -> None:
+def _receive() -> None:
     """Take what was sent before the page is shown, so that one run is enough."""
-    st.session_state["heard"] = True
-    _take(panel.sent())
+    st.session_state["received"] = True
+    _handle(panel.sent())
 
 
-def _take(sent: Mapping[str, Any]) -> bool:
-    """Act on what the browser sent; return whether there was anything."""
-    sitting: Sitting | None = st.session_state.get("sitting")
-    if sitting is None:
+def _handle(sent: Mapping[str, Any]) -> bool:
+    """Act on what the browser sent; return whether it sent anything."""
+    visit: RaterSession | None = st.session_state.get("visit")
+    if visit is None:
         return False
     if sent.get("submit") is not None:
-        _submit(sitting, sent["submit"])
+        _submit(visit, sent["submit"])
         return True
-    turned = panel.turned(sent.get("turn"))
-    if turned is not None:
-        _turn(sitting, *turned)
+    turn = panel.read_turn(sent.get("turn"))
+    if turn is not None:
+        _turn(visit, *turn)
         return True
     return False
 
 
-def _submit(sitting: Sitting, value: object) -> None:
-    sitting.hush()
+def _submit(visit: RaterSession, value: object) -> None:
+    visit.clear_messages()
     words = session.words()
     try:
-        desk = session.open_desk()
-        given = panel.read(value, desk.criteria)
-        missing = [c.title for c in desk.criteria if given is None or c.name not in given.choices]
-        if given is None or missing:
-            sitting.failed = given.press if given else ""
-            sitting.problem = fill(words.panel.missing, criteria=", ".join(missing))
+        app = session.open_state()
+        submission = panel.read(value, app.criteria)
+        missing = [c.title for c in app.criteria if submission is None or c.name not in submission.choices]
+        if submission is None or missing:
+            visit.failed = submission.press if submission else ""
+            visit.problem = fill(words.panel.missing, criteria=", ".join(missing))
             return
-        sitting.failed = given.press
-        if session.save(desk, sitting, given):
-            sitting.note = words.rating.saved
+        visit.failed = submission.press
+        if session.save(app, visit, submission):
+            visit.note = words.rating.saved
         else:
-            del st.session_state["sitting"]
-    except session.TROUBLES as error:
+            del st.session_state["visit"]
+    except session.STUDY_ERRORS as error:
         session.log(error, "saving a verdict")
-        sitting.problem = words.rating.not_saved
+        visit.problem = words.rating.not_saved
 
 
-def _turn(sitting: Sitting, pair: int, to: panel.Turn) -> None:
+def _turn(visit: RaterSession, pair: int, to: panel.Turn) -> None:
     """Turn to another page. What was chosen stays in the browser; of two presses only the first counts."""
-    if sitting.pair is None or sitting.pair.presentation != pair:
+    if visit.pair is None or visit.pair.presentation != pair:
         return
-    sitting.hush()
+    visit.clear_messages()
     if to == "instructions":
-        sitting.started = False
+        visit.started = False
     else:
-        sitting.look(sitting.at - 1 if to == "back" else len(sitting.trail))
+        visit.go_to(visit.at - 1 if to == "back" else len(visit.trail))

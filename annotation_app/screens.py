@@ -9,7 +9,7 @@ import streamlit as st
 
 from annotation_app import intake, markup, session
 from annotation_app.markup import label
-from annotation_app.session import Desk, Sitting
+from annotation_app.session import AppState, RaterSession
 from annotation_app.wording import Wording, fill
 
 INVITE_COMMAND = "guard-eval raters STUDY add NAME"
@@ -45,15 +45,15 @@ def _code(pasted: str) -> str:
     return found[0] if found else words
 
 
-def instructions(desk: Desk, sitting: Sitting) -> None:
+def instructions(app: AppState, visit: RaterSession) -> None:
     """Explain the task and the criteria."""
-    said = session.words().instructions
+    texts = session.words().instructions
     with st.container(key="narrow"):
-        st.html(markup.title(said.title, said.lead))
-        st.html(markup.subtitle(said.questions) + markup.definitions(desk.criteria))
-        st.html(markup.points(said.points))
-        again = sitting.rated > 0 or sitting.pair is not None or sitting.intake.begun
-        forward(said.again if again else said.start, key="start", on_click=_start, args=(sitting,))
+        st.html(markup.title(texts.title, texts.lead))
+        st.html(markup.subtitle(texts.questions) + markup.definitions(app.criteria))
+        st.html(markup.points(texts.points))
+        again = visit.rated > 0 or visit.pair is not None or visit.intake.begun
+        forward(texts.again if again else texts.start, key="start", on_click=_start, args=(visit,))
 
 
 def forward(
@@ -65,45 +65,45 @@ def forward(
     )
 
 
-def done(desk: Desk, sitting: Sitting) -> None:
+def done(app: AppState, visit: RaterSession) -> None:
     """Thank the rater, or say that there was nothing to do."""
     words = session.words()
-    sitting.intake = intake.note_finished(desk.store, sitting.rater, sitting.intake, sitting.rated)
+    visit.intake = intake.note_finished(app.store, visit.rater, visit.intake, visit.rated)
     with st.container(key="narrow"):
-        if sitting.rated:
-            lead = words.done.one if sitting.rated == 1 else words.done.many
-            st.html(markup.title(words.done.title, fill(lead, count=sitting.rated)))
-            completion(desk.asked.recruitment.completion_code, desk, words)
+        if visit.rated:
+            lead = words.done.one if visit.rated == 1 else words.done.many
+            st.html(markup.title(words.done.title, fill(lead, count=visit.rated)))
+            completion(app.settings.recruitment.completion_code, app, words)
         else:
             st.html(markup.title(words.nothing.title, words.nothing.lead))
         with st.container(key="around", horizontal=True):
-            if sitting.trail:
-                st.button(label(words.panel.back), key="back-from-end", on_click=_back, args=(sitting,))
+            if visit.trail:
+                st.button(label(words.panel.back), key="back-from-end", on_click=_back, args=(visit,))
             st.button(label(words.done.again), key="more")
 
 
-def completion(code: str | None, desk: Desk, words: Wording) -> None:
+def completion(code: str | None, app: AppState, words: Wording) -> None:
     """Show a completion code, and where to go with it."""
     if code is None:
         return
     st.html(markup.code(words.done.code, code))
-    address = desk.asked.recruitment.address(code)
+    address = app.settings.recruitment.address(code)
     if address is not None:
         st.link_button(label(words.done.link), address, type="primary")
 
 
-def trouble() -> None:
+def unavailable() -> None:
     """Say calmly that the study cannot be reached."""
-    said = session.words().trouble
+    texts = session.words().trouble
     # A key of its own: the page that failed may have begun already.
     with st.container(key="trouble"):
-        st.html(markup.title(said.title, said.lead))
-        st.button(label(said.button), key="again", type="primary")
+        st.html(markup.title(texts.title, texts.lead))
+        st.button(label(texts.button), key="again", type="primary")
 
 
-def _start(sitting: Sitting) -> None:
-    sitting.started = True
+def _start(visit: RaterSession) -> None:
+    visit.started = True
 
 
-def _back(sitting: Sitting) -> None:
-    sitting.look(sitting.at - 1)
+def _back(visit: RaterSession) -> None:
+    visit.go_to(visit.at - 1)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import streamlit as st
+from anyio import to_thread
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 from streamlit import config
+from streamlit.runtime import runtime_util
 
 from annotation_app import logs, rating, screens, session
-from annotation_app.health import health
-from annotation_app.wire import HideInternals, HidePath, SecurityHeaders, SendAtOnce
+from annotation_app.launch import PROXIES_VARIABLE
+from annotation_app.middleware import AddressFilter, HidePath, SecurityHeaders, SendAtOnce
 
 _PAGE = Path(__file__).resolve().with_name("page.py")
 CORES_VARIABLE = "GUARD_EVAL_CORES"
 """The environment variable that, when it says `all`, leaves the server on all cores."""
+OUTGOING = 20_000_000
+"""Bytes in which a page must fit that is sent to a rater: a pair's texts, mostly."""
 _WARM = (rating, screens, session)
 """Imported before the first visitor, so that nobody waits for it and the frozen heap holds it."""
 
@@ -28,6 +36,8 @@ _WARM = (rating, screens, session)
 async def _lifespan(_app: st.App) -> AsyncIterator[None]:
     # Here all loggers have their handlers.
     logs.set_up()
+    # Streamlit has one limit for both directions, which uvicorn has taken for what comes in.
+    runtime_util._max_message_size_bytes = OUTGOING  # noqa: SLF001
     # What is loaded by now lives as long as the process: later collections need not walk through it.
     gc.freeze()
     if os.environ.get(CORES_VARIABLE) != "all":
@@ -47,10 +57,34 @@ def stay_on_one_core(port: int) -> None:
         os.sched_setaffinity(0, {cores[port % len(cores)]})
 
 
-def _calm(_error: Exception) -> bool:
+def _show_error_page(_error: Exception) -> bool:
     """Show a rater the same calm page for a defect, which Streamlit has logged by now."""
-    screens.trouble()
+    screens.unavailable()
     return True
+
+
+PATIENCE = 5.0
+"""Seconds the database has for its answer."""
+
+_LOG = logging.getLogger("annotation_app")
+_NEVER_STORED = {"Cache-Control": "no-store"}
+
+
+async def health(_request: Request) -> JSONResponse:
+    """Answer 200 when the study's database answers, 503 when it does not; why stands in the log."""
+    try:
+        with anyio.fail_after(PATIENCE):
+            await to_thread.run_sync(_query_database, abandon_on_cancel=True)
+    except session.STUDY_ERRORS as error:
+        # TimeoutError is an OSError
+        reason = str(error) or f"the database did not answer within {PATIENCE:.0f} s"
+        _LOG.error("health: %s", reason)
+        return JSONResponse({"status": "unavailable"}, status_code=503, headers=_NEVER_STORED)
+    return JSONResponse({"status": "ok"}, headers=_NEVER_STORED)
+
+
+def _query_database() -> None:
+    session.open_state().store.study_hash()
 
 
 app = st.App(
@@ -60,8 +94,8 @@ app = st.App(
     middleware=[
         Middleware(SendAtOnce),
         Middleware(SecurityHeaders),
-        Middleware(HideInternals),
+        Middleware(AddressFilter, proxies=os.environ.get(PROXIES_VARIABLE, "")),
         Middleware(HidePath, page=_PAGE),
     ],
-    on_script_error=_calm,
+    on_script_error=_show_error_page,
 )

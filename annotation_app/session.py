@@ -1,4 +1,4 @@
-"""Who sits at the browser, which pair lies before them, and every call to the store.
+"""Who uses the page, which pair is shown, and every call to the store.
 
 Streamlit loses a session when a page is refreshed; nothing here is needed to continue. The invite in the
 page's address signs the rater in again, and the store gives back the pair that was open.
@@ -19,23 +19,23 @@ from sqlalchemy.engine import make_url
 from annotation_app import intake
 from annotation_app.intake import Intake
 from annotation_app.launch import STUDY_VARIABLE
-from annotation_app.panel import Given
+from annotation_app.panel import Submission
 from annotation_app.wording import PracticePair, Wording, load, of_study
-from guard_eval.annotation_settings import Annotation
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Choice, Rater, content_id
+from guard_eval.records import BlindPair, Choice, Plan, Rater, content_id
 from guard_eval.rubric import Criterion
-from guard_eval.store import Plan, Store
-from guard_eval.study import Study
+from guard_eval.store import Store
+from guard_eval.study.annotation_settings import Annotation
+from guard_eval.study.folder import Study
 
-TROUBLES = (StudyError, OSError)
-"""What a study that is gone, locked or broken raises: the rater sees a calm page, the log the place."""
+STUDY_ERRORS = (StudyError, OSError)
+"""What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
 _RECOUNT_SECONDS = 30.0
 """How old a count of the rater's pairs, and a look at the invite, may get before the store is asked again."""
 
 # Plain dictionaries: every page asks for these several times, and Streamlit's cache takes its time.
-_DESKS: dict[str, Desk] = {}
+_STATES: dict[str, AppState] = {}
 _WORDS: dict[str, Wording] = {}
 _OPENING = threading.Lock()
 
@@ -43,12 +43,12 @@ _LOG = logging.getLogger("annotation_app")
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What the server holds for all raters: an open store, how pairs are handed out, and what is asked."""
+class AppState:
+    """What the server holds for all raters: an open store, the plan of the hand-out, and the settings."""
 
     store: Store
     plan: Plan
-    asked: Annotation
+    settings: Annotation
     criteria: tuple[Criterion, ...]
     practice: tuple[PracticePair, ...]
     file: Path | None
@@ -58,8 +58,8 @@ class Desk:
 
 
 @dataclass
-class Sitting:
-    """One rater's visit: what was rated in this and all earlier ones, and the pair being looked at.
+class RaterSession:
+    """One rater's visit: what was rated in this and all earlier ones, and the pair now shown.
 
     Attributes:
         token: The invite, checked again now and then. A revoked rater stops at once: the store refuses.
@@ -107,18 +107,18 @@ class Sitting:
         return self.at < len(self.trail)
 
     @property
-    def place(self) -> str:
-        """Return what tells this rater's drafts in a browser from others', and says nothing of the rater."""
+    def draft_key(self) -> str:
+        """Return the key of this rater's drafts in the browser's storage; it does not identify the rater."""
         return content_id("draft", self.token)
 
-    def look(self, at: int) -> None:
-        """Turn to the pair at `at`, forgetting what was said about the last one."""
+    def go_to(self, at: int) -> None:
+        """Go to the pair at `at`, and clear the messages about the last one."""
         self.at = min(max(at, 0), len(self.trail))
         self.pair = None
-        self.hush()
+        self.clear_messages()
 
-    def hush(self) -> None:
-        """Forget what was said."""
+    def clear_messages(self) -> None:
+        """Clear the messages to the rater."""
         self.note, self.problem, self.failed = "", "", ""
 
 
@@ -130,28 +130,28 @@ class Remarks:
     problems: tuple[str, ...] = ()
 
 
-def open_desk() -> Desk:
-    """Return the process's desk, opened again if the database's file was replaced.
+def open_state() -> AppState:
+    """Return the process's state, opened again if the database's file was replaced.
 
     Raises:
         StudyError: The study or its database cannot be used.
-        OSError: The database's file is gone. A SQLite connection would go on writing into the deleted file.
+        OSError: The database's file is missing. A SQLite connection would go on writing into a deleted file.
     """
     folder = os.environ[STUDY_VARIABLE]
-    desk = _DESKS.get(folder)
-    if desk is None or _fingerprint(desk.file) != desk.fingerprint:
+    app = _STATES.get(folder)
+    if app is None or _fingerprint(app.file) != app.fingerprint:
         with _OPENING:
-            desk = _DESKS.get(folder)
-            if desk is None or _fingerprint(desk.file) != desk.fingerprint:
-                desk = _DESKS[folder] = _open(folder)
-    return desk
+            app = _STATES.get(folder)
+            if app is None or _fingerprint(app.file) != app.fingerprint:
+                app = _STATES[folder] = _open(folder)
+    return app
 
 
-def forget() -> None:
-    """Read the study anew at the next visit, as a server does that was started again."""
-    for desk in _DESKS.values():
-        desk.store.close()
-    _DESKS.clear()
+def reset() -> None:
+    """Read the study again at the next visit, as a restarted server does."""
+    for app in _STATES.values():
+        app.store.close()
+    _STATES.clear()
     _WORDS.clear()
 
 
@@ -163,10 +163,10 @@ def _fingerprint(file: Path | None) -> tuple[int, int]:
 
 
 def words() -> Wording:
-    """Return what the screen says, in the study's words; in plain English where the study cannot be read."""
+    """Return the sentences of the pages: the study's, or plain English where the study cannot be read."""
     try:
         return _words(os.environ.get(STUDY_VARIABLE, ""))
-    except TROUBLES as error:
+    except STUDY_ERRORS as error:
         log(error, "reading the wording")
         return load()
 
@@ -177,131 +177,131 @@ def _words(folder: str) -> Wording:
     return _WORDS[folder]
 
 
-def _open(folder: str) -> Desk:
+def _open(folder: str) -> AppState:
     study = Study.open(Path(folder))
-    asked = study.settings.annotation
-    said = _words(folder)
-    criteria = said.rubric(tuple(asked.criteria))
+    settings = study.settings.annotation
+    wording = _words(folder)
+    criteria = wording.rubric(tuple(settings.criteria))
     url = make_url(study.database)
     file = Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
-    return Desk(
+    return AppState(
         store=Store.open(study.database, study_hash=study.hash),
         plan=study.plan,
-        asked=asked,
+        settings=settings,
         criteria=criteria,
-        practice=intake.practice_pairs(said, criteria),
+        practice=intake.practice_pairs(wording, criteria),
         file=file,
         fingerprint=_fingerprint(file),
     )
 
 
-def sign_in(desk: Desk, token: str) -> Sitting | None:
-    """Return a new sitting for the invite's rater, or None when the invite is unknown or revoked."""
-    rater = desk.store.sign_in(token)
+def sign_in(app: AppState, token: str) -> RaterSession | None:
+    """Return a new visit for the invite's rater, or None when the invite is unknown or revoked."""
+    rater = app.store.sign_in(token)
     if rater is None:
         return None
-    sitting = Sitting(token=token, rater=rater, trail=desk.store.trail(rater))
-    sitting.at = sitting.rated = len(sitting.trail)
-    sitting.intake = intake.read(desk.store, rater)
-    sitting.started = sitting.rated > 0 or sitting.intake.begun
-    return sitting
+    visit = RaterSession(token=token, rater=rater, trail=app.store.trail(rater))
+    visit.at = visit.rated = len(visit.trail)
+    visit.intake = intake.read(app.store, rater)
+    visit.started = visit.rated > 0 or visit.intake.begun
+    return visit
 
 
-def may_continue(desk: Desk, sitting: Sitting) -> bool:
-    """Return whether the sitting's invite still holds."""
-    return desk.store.sign_in(sitting.token) == sitting.rater
+def may_continue(app: AppState, visit: RaterSession) -> bool:
+    """Return whether the visit's invite is still valid."""
+    return app.store.sign_in(visit.token) == visit.rater
 
 
-def fetch(desk: Desk, sitting: Sitting) -> None:
-    """Put the pair before the rater that belongs there, if there is one, and see how far the rater is."""
-    if _old(sitting):
-        _count(desk, sitting)
-    if sitting.pair is None:
-        sitting.pair = _look_up(desk, sitting)
-        # The count said otherwise.
-        if not sitting.earlier and (sitting.pair is None) != (sitting.available == 0):
-            _count(desk, sitting)
+def fetch(app: AppState, visit: RaterSession) -> None:
+    """Set the pair that the rater sees next, if any, and count how far the rater is."""
+    if _is_old(visit):
+        _count(app, visit)
+    if visit.pair is None:
+        visit.pair = _find_pair(app, visit)
+        # The count is out of date.
+        if not visit.earlier and (visit.pair is None) != (visit.available == 0):
+            _count(app, visit)
 
 
-def _old(sitting: Sitting) -> bool:
-    return time.monotonic() - sitting.counted > _RECOUNT_SECONDS
+def _is_old(visit: RaterSession) -> bool:
+    return time.monotonic() - visit.counted > _RECOUNT_SECONDS
 
 
-def _count(desk: Desk, sitting: Sitting) -> None:
-    sitting.rated, sitting.available = desk.store.progress(sitting.rater, desk.plan)
-    sitting.counted = time.monotonic()
-    if sitting.rated != len(sitting.trail):
-        _catch_up(sitting, desk.store.trail(sitting.rater))
+def _count(app: AppState, visit: RaterSession) -> None:
+    visit.rated, visit.available = app.store.progress(visit.rater, app.plan)
+    visit.counted = time.monotonic()
+    if visit.rated != len(visit.trail):
+        _follow_other_window(visit, app.store.trail(visit.rater))
 
 
-def _catch_up(sitting: Sitting, trail: list[int]) -> None:
-    """Take in what the rater did in another window, and stay at the pair that is looked at."""
-    looked_at = sitting.trail[sitting.at] if sitting.earlier else None
-    sitting.trail = trail
-    sitting.at = trail.index(looked_at) if looked_at in trail else len(trail)
-    if not sitting.earlier and sitting.pair is not None and sitting.pair.presentation in trail:
-        sitting.pair = None
+def _follow_other_window(visit: RaterSession, trail: list[int]) -> None:
+    """Add what the rater did in another window, and stay at the pair now shown."""
+    looked_at = visit.trail[visit.at] if visit.earlier else None
+    visit.trail = trail
+    visit.at = trail.index(looked_at) if looked_at in trail else len(trail)
+    if not visit.earlier and visit.pair is not None and visit.pair.presentation in trail:
+        visit.pair = None
 
 
-def _look_up(desk: Desk, sitting: Sitting) -> BlindPair | None:
-    if sitting.earlier:
-        return desk.store.presented(sitting.trail[sitting.at], rater=sitting.rater)
-    handed = desk.store.hand_out(sitting.rater, desk.plan)
+def _find_pair(app: AppState, visit: RaterSession) -> BlindPair | None:
+    if visit.earlier:
+        return app.store.presented(visit.trail[visit.at], rater=visit.rater)
+    handed = app.store.hand_out(visit.rater, app.plan)
     return handed[0] if handed else None
 
 
-def save(desk: Desk, sitting: Sitting, given: Given) -> bool:
-    """Save what was given, whichever pair of the rater's it is about, and turn to the one after it.
+def save(app: AppState, visit: RaterSession, submission: Submission) -> bool:
+    """Save a submission, whichever of the rater's pairs it is about, and go to the next pair.
 
-    A press that is sent again, as after a broken connection, changes nothing. Returns whether the sitting's
+    A press that is sent again, as after a broken connection, changes nothing. Returns whether the visit's
     invite still holds: if not, nothing was saved.
     """
-    if _old(sitting) and not may_continue(desk, sitting):
+    if _is_old(visit) and not may_continue(app, visit):
         return False
     try:
-        _save(desk, sitting, given)
+        _save(app, visit, submission)
     except StudyError:
         # The store takes nothing of a revoked rater; other reasons are none of the rater's.
-        if may_continue(desk, sitting):
+        if may_continue(app, visit):
             raise
         return False
-    if given.pair not in sitting.trail:
-        sitting.trail.append(given.pair)
-        sitting.rated += 1
-        sitting.available = max(0, sitting.available - 1)
-    sitting.look(sitting.trail.index(given.pair) + 1)
-    sitting.acknowledged = (given.pair, given.press)
+    if submission.pair not in visit.trail:
+        visit.trail.append(submission.pair)
+        visit.rated += 1
+        visit.available = max(0, visit.available - 1)
+    visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.acknowledged = (submission.pair, submission.press)
     return True
 
 
-def _save(desk: Desk, sitting: Sitting, given: Given) -> None:
-    first = given.pair not in sitting.trail
-    desk.store.save(
-        given.pair,
-        given.choices,
-        rater=sitting.rater,
+def _save(app: AppState, visit: RaterSession, submission: Submission) -> None:
+    first = submission.pair not in visit.trail
+    app.store.save(
+        submission.pair,
+        submission.choices,
+        rater=visit.rater,
         # A change of mind has no duration of its own: the first one stands for the pair.
-        seconds=given.seconds if first else None,
-        active_seconds=given.active_seconds if first else None,
-        comment=given.comment,
-        problem=None if given.problems is None else ", ".join(given.problems),
+        seconds=submission.seconds if first else None,
+        active_seconds=submission.active_seconds if first else None,
+        comment=submission.comment,
+        problem=None if submission.problems is None else ", ".join(submission.problems),
     )
-    for seconds in given.breaks:
-        desk.store.note(sitting.rater, "break", f"{seconds:.0f} s", presentation=given.pair)
+    for seconds in submission.breaks:
+        app.store.note(visit.rater, "break", f"{seconds:.0f} s", presentation=submission.pair)
 
 
-def before(desk: Desk, sitting: Sitting) -> tuple[dict[str, Choice], Remarks]:
-    """Return what the rater said of the pair before them when they rated it."""
-    if sitting.pair is None or not sitting.earlier:
+def earlier_answers(app: AppState, visit: RaterSession) -> tuple[dict[str, Choice], Remarks]:
+    """Return the verdict and the remarks that the rater gave on the pair now shown, if any."""
+    if visit.pair is None or not visit.earlier:
         return {}, Remarks()
-    number = sitting.pair.presentation
+    number = visit.pair.presentation
     # The last of each kind: notes come oldest first.
-    said = {note.kind: note.detail for note in desk.store.notes(presentation=number)}
-    reported = said.get("problem", "")
+    notes = {note.kind: note.detail for note in app.store.notes(presentation=number)}
+    reported = notes.get("problem", "")
     remarks = Remarks(
-        comment=said.get("comment", ""), problems=tuple(reported.split(", ")) if reported else ()
+        comment=notes.get("comment", ""), problems=tuple(reported.split(", ")) if reported else ()
     )
-    return desk.store.current(number, rater=sitting.rater), remarks
+    return app.store.current(number, rater=visit.rater), remarks
 
 
 def log(error: Exception, doing: str) -> None:

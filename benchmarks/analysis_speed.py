@@ -24,17 +24,16 @@ from pathlib import Path
 import krippendorff as peer
 import numpy as np
 import pandas as pd
+from common import Turns, compare
 from numpy.typing import NDArray
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
-from turns import Turns, in_turns
 
-from analysis.core.agreement import fleiss
-from analysis.core.agreement_alpha import krippendorff
-from analysis.core.agreement_coefficients import gwet
-from analysis.core.bootstrap import win_share_bootstrap
-from analysis.core.patterns import from_verdicts
-from analysis.core.ranking import davidson
-from analysis.core.ranking_bootstrap import tally
+from analysis.stats.agreement import fleiss
+from analysis.stats.agreement_coefficients import gwet, krippendorff
+from analysis.stats.counts import from_verdicts
+from analysis.stats.ranking import davidson
+from analysis.stats.ranking_bootstrap import tally
+from analysis.stats.resampling import win_share_bootstrap
 
 Verdicts = NDArray[np.int8]
 RATERS = 5
@@ -76,8 +75,8 @@ def table(*columns: str) -> None:
 
 def row(name: str, turns: Turns, note: str = "") -> None:
     """Print what two things took."""
-    shown = f"{1e3 * turns.base:.1f} | {1e3 * turns.way:.1f}"
-    ratios = f"{turns.ratio:.2f} | {turns.low:.2f}–{turns.high:.2f} | {turns.rounds}"
+    shown = " | ".join(f"{1e3 * seconds:.1f}" for seconds in turns.medians)
+    ratios = f"{turns.ratio:.2f} | {min(turns.ratios):.2f}–{max(turns.ratios):.2f} | {len(turns.ratios)}"
     print(f"| {name} | {shown} | {ratios} | {note} |", flush=True)
 
 
@@ -110,11 +109,11 @@ def agreement(items: int, rounds: int) -> None:
         return coefficients(verdicts)
 
     table(f"{items} items × {RATERS} raters, int8", "A, ms", "B, ms", "B / A", "least–greatest", "rounds", "")
-    one_pass = in_turns(verdicts.sum, ours, rounds=rounds)
+    one_pass = compare(verdicts.sum, ours, rounds=rounds)
     row("A: the sum of the array; B: κ, α and AC1 with intervals", one_pass, "goal ≤ 10")
     row(
         "A: the array's greatest value, the fastest pass; B: the same",
-        in_turns(verdicts.max, ours, rounds=rounds),
+        compare(verdicts.max, ours, rounds=rounds),
     )
     for name, run, off in (
         (
@@ -130,7 +129,7 @@ def agreement(items: int, rounds: int) -> None:
     ):
         row(
             f"A: κ, α and AC1 with intervals; B: {name}",
-            in_turns(ours, run, rounds=3),
+            compare(ours, run, rounds=3),
             f"differs by {abs(off):.0e}",
         )
 
@@ -154,10 +153,10 @@ def bootstrap(items: int, rounds: int) -> None:
     table(f"{REPLICATES} replicates, 3 strata", "A, ms", "B, ms", "B / A", "least–greatest", "rounds", "")
     row(
         f"A: ours, {few} items; B: ours, {items} items",
-        in_turns(ours(few), ours(items), rounds=rounds),
+        compare(ours(few), ours(items), rounds=rounds),
         "goal: B ≤ 500 ms",
     )
-    row(f"A: ours, {few} items; B: row by row, {few} items", in_turns(ours(few), rows, rounds=2))
+    row(f"A: ours, {few} items; B: row by row, {few} items", compare(ours(few), rows, rounds=2))
 
 
 def by_rows(shares: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -199,7 +198,7 @@ def ranking(comparisons: int, rounds: int) -> None:
         "rounds",
         "",
     )
-    fit = in_turns(count, lambda: davidson(wins, ties, names), rounds=rounds)
+    fit = compare(count, lambda: davidson(wins, ties, names), rounds=rounds)
     row("A: counting them; B: Davidson's model on the counts", fit, "goal: B ≤ 20 ms")
 
 

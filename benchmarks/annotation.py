@@ -1,178 +1,660 @@
 """How fast the annotation app is, and whether anything is lost: real sessions against the real server.
 
 Raters are websocket clients that speak Streamlit's protocol, and one real Chromium; the server is
-`guard-eval annotate` on a made study of 150 pairs. Linux only. README.md says what is measured.
+`guard-eval annotate` on a made study of 150 pairs. README.md says what is measured. It ends with code 1 where
+a goal was missed. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import gc
+import json
 import os
+import random
+import secrets
+import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import annotation_browser
-import annotation_crash
-import annotation_load
-import annotation_postgres
-import annotation_tables
-from annotation_server import wait_for_quiet
+import annotation_client
+import annotation_server
+import durable_postgres
+from annotation_client import CRITERIA, Log, MadeStudy, Rater, gather, leave
+from annotation_server import Comparison, Moment, Proxy, Server, compare, cpu_of, wait_for_quiet
+from common import Row, descendants, goals, percentile
+from durable_postgres import Postgres
+from websockets.asyncio.client import connect
 
-MEASURES = ("thinking", "rush", "memory", "browser", "server-kill", "database-kill")
+TITLES = {
+    "thinking": "Raters who think",
+    "rush": "Raters without pause",
+    "memory": "Memory",
+    "browser": "Chromium",
+    "server-kill": "A server, killed",
+    "database-kill": "PostgreSQL, killed",
+    "replicas": "Several servers behind nginx, killed",
+}
+_SELF = str(Path(__file__).resolve())
+CHROMIUM = Path("/usr/bin/chromium")
+PATIENCE = 300.0
+"""Seconds without a single rating after which a run with kills is given up."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line."""
-    command = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+@contextmanager
+def serving(
+    folder: Path, *, raters: int, overlap: int, pairs: int = 150, database: str | None = None
+) -> Iterator[tuple[MadeStudy, Server]]:
+    """Make a study and serve it."""
+    study = annotation_client.make(
+        folder / "study", raters=raters, overlap=overlap, pairs=pairs, database=database
     )
-    option = command.add_argument
-    option("--only", nargs="+", choices=MEASURES, default=list(MEASURES), help="which measures")
-    option("--raters", type=int, default=50, help="at once")
-    option("--overlap", type=int, default=24, help="raters of a pair, in the measures of speed")
-    option("--think", type=float, default=5.0, help="seconds a rater thinks, on average")
-    option("--seconds", type=float, default=60.0, help="of raters who think; without pause it is a third")
-    option("--rounds", type=int, default=3, help="of the measures of speed; all of them are shown")
-    option("--kills", type=int, default=10, help="of the server, and of the database")
-    option(
-        "--sessions",
-        type=int,
-        default=50,
-        help="sessions that memory is weighed at; then thrice as many more",
+    server = Server(study.folder, folder / "server.log")
+    server.start()
+    try:
+        yield study, server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _database(*, postgres: bool) -> Iterator[Postgres | None]:
+    """Start PostgreSQL with durability on, where it is wanted."""
+    programs = durable_postgres.binaries() if postgres else None
+    if programs is None:
+        yield None
+    else:
+        with durable_postgres.running(programs) as server:
+            yield server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What raters and server did in one round.
+
+    Attributes:
+        per_second: Ratings acknowledged in a second.
+        seconds: From press to the whole next page, each.
+        cpu_ms: Milliseconds of CPU of the server's processes for a rating.
+        others: How many cores other programs kept busy meanwhile.
+        errors: Exceptions shown or logged, connections lost, calm pages, presses without effect, ratings lost
+            or doubled.
+        transport: Seconds of an exchange with a server of the same kind that only sends as many bytes.
+        heavy: Libraries found in the server's memory that a rater's process must not hold.
+    """
+
+    per_second: float
+    seconds: Sequence[float]
+    cpu_ms: float
+    others: float
+    errors: int
+    transport: Sequence[float]
+    heavy: Sequence[str]
+
+    def shown(self, share: float) -> str:
+        """Return the milliseconds that `share` of the ratings do not exceed, and of the transport alone."""
+        own, floor = (1000 * percentile(values, share) for values in (self.seconds, self.transport))
+        return f"{own:.1f} ms (transport alone {floor:.2f}; others {self.others:.2f} cores)"
+
+
+def speed(folder: Path, options: argparse.Namespace, *, think: float, seconds: float) -> list[Row]:
+    """Let raters rate in rounds, `think` seconds a pair (0: without pause); the quietest round counts."""
+    rows: list[Row] = []
+    for postgres in (False, True) if options.postgres else (False,):
+        loads: list[Load] = []
+        for number in range(options.rounds):
+            if options.quiet_within:
+                wait_for_quiet(within=options.quiet_within)
+            own = folder / f"{postgres}-{number}"
+            own.mkdir()
+            with (
+                _database(postgres=postgres) as database,
+                serving(
+                    own,
+                    raters=options.raters,
+                    overlap=options.overlap,
+                    database=database.url if database else None,
+                ) as (study, server),
+            ):
+                loads.append(asyncio.run(_load(own, study, server, think=think, seconds=seconds)))
+        best = min(loads, key=lambda load: load.others)
+        where, median = (", PostgreSQL" if postgres else ""), 1000 * statistics.median(best.seconds)
+        if think:
+            p95 = 1000 * percentile(best.seconds, 0.95)
+            rows += [
+                (f"submit → next pair, median{where}", best.shown(0.5), "≤ 25 ms", median <= 25),
+                (f"95 %{where}", best.shown(0.95), "≤ 80 ms", p95 <= 80),
+            ]
+        else:
+            rate = f"{best.per_second:.0f}"
+            rows.append((f"ratings a second{where}", rate, "≥ 110", best.per_second >= 110))
+        cpu, errors = f"{best.cpu_ms:.1f} ms", sum(load.errors for load in loads)
+        heavy = sorted({name for load in loads for name in load.heavy})
+        rows += [
+            (f"CPU of the server for a rating{where}", cpu, "≤ 8 ms", best.cpu_ms <= 8),
+            (f"errors, all rounds{where}", str(errors), "0", not errors),
+            (f"libraries that a rater's process must not hold{where}", str(heavy or "none"), "", not heavy),
+        ]
+    return rows
+
+
+async def _load(folder: Path, study: MadeStudy, server: Server, *, think: float, seconds: float) -> Load:
+    log = Log()
+    people = await gather(study, server.url, log, len(study.tokens))
+    # Everybody's first pair warms the server up; the clock starts after it.
+    await asyncio.gather(*(person.rate() for person in people))
+    before, log.seconds = log.ratings, []
+    gc.collect()
+    gc.freeze()
+    start, cpu = Moment.now(), server.cpu()
+    until = time.perf_counter() + seconds
+    await asyncio.gather(*(person.work(until, think=think) for person in people))
+    end, used = Moment.now(), server.cpu() - cpu
+    sizes = people[0].session.page.sizes
+    await leave(people)
+    compared = compare(study, log)
+    ratings, elapsed = log.ratings - before, end.at - start.at
+    return Load(
+        per_second=ratings / elapsed,
+        seconds=log.seconds,
+        cpu_ms=1000 * used / ratings,
+        others=(end.all - start.all - used - (end.own - start.own)) / elapsed,
+        errors=log.counts.total() + server.tracebacks() + compared.wrong,
+        transport=await _transport(folder, sizes, len(people), think, min(seconds, 10)),
+        heavy=sorted(server.loaded()),
     )
-    option("--clicks", type=int, default=40, help="in Chromium")
-    option("--postgres", action="store_true", help="measure speed on PostgreSQL, too, durability on")
-    option("--quiet-within", type=float, default=0, help="wait so many seconds for a quiet machine each time")
-    option(
-        "--quick",
-        action="store_true",
-        help="a smoke run: few raters, seconds and kills; its times mean nothing",
-    )
-    option("--output", type=Path, help="write the Markdown here, too, anew after each measure")
-    return command
+
+
+async def _transport(
+    folder: Path, sizes: list[int], clients: int, think: float, seconds: float
+) -> list[float]:
+    """Return the seconds of all exchanges with a server that sends messages of these sizes, and no more."""
+    command = [sys.executable, _SELF, "--transport", json.dumps(sizes)]
+    server = Server(folder, folder / "transport.log", command=command)
+    server.start()
+    until, took = time.perf_counter() + seconds, list[float]()
+
+    async def work(number: int) -> None:
+        dice = random.Random(number)
+        async with connect(f"ws{server.url.removeprefix('http')}/", max_size=None, proxy=None) as socket:
+            pause = dice.uniform(0, think)
+            while time.perf_counter() + pause < until:
+                await asyncio.sleep(pause)
+                start = time.perf_counter()
+                await socket.send(bytes(330))
+                for _ in sizes:
+                    await socket.recv()
+                took.append(time.perf_counter() - start)
+                pause = dice.uniform(0.5 * think, 1.5 * think)
+
+    try:
+        await asyncio.gather(*(work(number) for number in range(clients)))
+    finally:
+        server.stop()
+    return took
+
+
+def _serve_transport(sizes: list[int], port: int) -> None:
+    """Serve messages of these sizes, by the same server program as the app's."""
+    import uvicorn  # noqa: PLC0415 (only here)
+
+    answer = [bytes(size) for size in sizes]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 (ASGI's)
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok"})
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            while (await receive())["type"] == "websocket.receive":
+                for payload in answer:
+                    await send({"type": "websocket.send", "bytes": payload})
+
+    # As Streamlit runs it: no compression.
+    uvicorn.run(app, port=port, log_level="warning", lifespan="off", ws_per_message_deflate=False)
+
+
+def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Weigh the server with nobody, with some sessions, and with more, each of which has rated twice."""
+    few, more = options.sessions, 3 * options.sessions
+
+    async def weigh(study: MadeStudy, server: Server) -> tuple[list[float], int]:
+        log, found = Log(), [server.memory()]
+        people: list[Rater] = []
+        for names in (list(study.tokens)[:few], list(study.tokens)[few:]):
+            tokens = {name: study.tokens[name] for name in names}
+            part = MadeStudy(folder=study.folder, pairs=study.pairs, tokens=tokens)
+            comers = await gather(part, server.url, log, len(names))
+            for person in 2 * comers:
+                await person.rate()
+            people += comers
+            await asyncio.sleep(1)
+            found.append(server.memory())
+        await leave(people)
+        return found, log.counts.total() + server.tracebacks()
+
+    with serving(folder, raters=few + more, overlap=4) as (study, server):
+        (empty, some, many), errors = asyncio.run(weigh(study, server))
+    each = (many - some) / more
+    return [
+        (
+            f"with nobody, {few} and {few + more} sessions",
+            f"{empty:.0f}, {some:.0f}, {many:.0f} MB",
+            "",
+            True,
+        ),
+        ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
+        ("errors", str(errors), "0", not errors),
+    ]
+
+
+_WATCH = r"""
+() => {
+  // All text of the page, that inside components' shadow roots too.
+  const words = node => {
+    let found = node.nodeType === Node.TEXT_NODE ? node.data : "";
+    if (node.shadowRoot) found += words(node.shadowRoot);
+    if (node.tagName === "STYLE" || node.tagName === "SCRIPT") return "";
+    for (const child of node.childNodes) found += words(child);
+    return found;
+  };
+  const shown = () => new Set([...words(document.body).matchAll(/\bno(\d+)[ab]\b/g)].map(found => found[1]));
+  addEventListener("click", event => {
+    if (!window.armed) return;
+    window.armed = false;
+    const [before] = shown();
+    const start = event.timeStamp;
+    const look = () => {
+      const now = shown();
+      if (now.size === 1 && !now.has(before)) {
+        // This frame is painted next; a message posted now is delivered after that.
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = () => { window.took = performance.now() - start; };
+        port2.postMessage(null);
+      } else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  }, true);
+}
+"""
+"""The last pair must have left and the next be shown, and a frame with it painted."""
+
+
+def browser(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Rate by mouse in Chromium: milliseconds from the click until the next pair is painted."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 (an optional program)
+
+    with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        (token,) = study.tokens.values()
+        page.goto(f"{server.url}/?invite={token}")
+        annotation_client.browser_enter(page)
+        page.evaluate(_WATCH)
+        family = descendants(os.getpid())
+        start, cpu = Moment.now(), sum(map(cpu_of, family))
+        took = [_click(page, number) for number in range(options.clicks + 3)][3:]  # the first ones warm up
+        end, used = Moment.now(), sum(map(cpu_of, family)) - cpu
+        chromium.close()
+    median, others = statistics.median(took), (end.all - start.all - used) / (end.at - start.at)
+    found = f"{median:.0f} ms; 95 % {percentile(took, 0.95):.0f} (others {others:.2f} cores)"
+    return [("click → next pair painted, median", found, "≤ 60 ms", median <= 60)]
+
+
+def _click(page: Any, number: int) -> float:  # noqa: ANN401 (Playwright may be missing)
+    for place, criterion in enumerate(CRITERIA):
+        annotation_client.browser_choose(page, criterion, ("A", "tie", "B")[(number + place) % 3])
+    page.wait_for_timeout(150)
+    page.evaluate("() => { window.took = null; window.armed = true; }")
+    annotation_client.browser_save(page).click()
+    page.wait_for_function("() => window.took !== null")
+    took = float(page.evaluate("window.took"))
+    page.wait_for_timeout(100)
+    return took
+
+
+@dataclass(frozen=True)
+class Blow:
+    """What is killed, and started again `down` seconds later."""
+
+    what: str
+    down: float
+    kill: Callable[[], None]
+    start: Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Felt:
+    """What raters noticed of a blow.
+
+    Attributes:
+        what: The blow.
+        start: When it fell, by the counter.
+        down: Seconds for which the victim was away.
+        calm: Pages that said that something does not work just now, until shortly after.
+        next: Seconds from the blow until the next rating was acknowledged.
+        away: Of each rater whose connection was found broken, the seconds until a pair was shown again.
+    """
+
+    what: str
+    start: float
+    down: float
+    calm: int
+    next: float
+    away: list[float] = field(default_factory=list)
+
+    def row(self) -> Row:
+        """Return it as a row."""
+        back = (
+            [statistics.median(self.away), percentile(self.away, 0.95), max(self.away)] if self.away else []
+        )
+        found = (
+            f"away {self.down:.1f} s; {len(self.away)} connections broke, a pair back after "
+            f"{', '.join(f'{seconds:.1f}' for seconds in back) or '–'} s; {self.calm} calm pages; "
+            f"next rating saved after {self.next:.1f} s"
+        )
+        return (self.what, found, "", True)
+
+
+class Visitor(Rater):
+    """A rater who waits as long as it takes, and whose browser keeps nginx's cookie where there is nginx."""
+
+    patience = PATIENCE
+
+    def __init__(self, study: MadeStudy, name: str, url: str, log: Log, proxy: Proxy | None = None) -> None:
+        super().__init__(study, name, url, log)
+        self._proxy = proxy
+        self.away: list[tuple[float, float]] = []
+        """When the connection broke, and for how many seconds there was no pair."""
+
+    async def enter(self) -> None:
+        """Load the page, and leave every page before the first pair."""
+        if self._proxy is not None:
+            cookie = await asyncio.to_thread(self._proxy.cookie)
+            self.session.options = {"ssl": self._proxy.tls, "additional_headers": {"Cookie": cookie}}
+        await super().enter()
+
+    async def come_back(self) -> None:
+        """Connect again, and note how long it took."""
+        start = time.perf_counter()
+        await super().come_back()
+        self.away.append((start, time.perf_counter() - start))
+
+    async def rate_all(self, *, think: float) -> None:
+        """Rate until the page says thanks."""
+        while not self.view.ended:
+            await self.work(time.perf_counter() + 60 * max(think, 1.0), think=think)
+
+
+def server_kill(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Kill the one server again and again."""
+    size = {"raters": options.raters, "overlap": options.overlap, "pairs": options.pairs}
+    with serving(folder, **size) as (study, server):
+        blows = [Blow("server, `kill -9`", 0, server.kill, server.start)] * options.kills
+        return asyncio.run(_killed(study, [server], blows, think=1.0))
+
+
+def database_kill(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Kill PostgreSQL, by SIGKILL and by an immediate shutdown in turn."""
+    with _database(postgres=True) as postgres:
+        assert postgres is not None
+        kinds = (("`kill -9`", postgres.kill), ("stopped `immediate`", postgres.stop))
+        blows = [
+            Blow(f"PostgreSQL, {how}", 1.5, act, postgres.start)
+            for how, act in (kinds[number % 2] for number in range(options.kills))
+        ]
+        size = {"raters": options.raters, "overlap": options.overlap, "pairs": options.pairs}
+        with serving(folder, **size, database=postgres.url) as (study, server):
+            return asyncio.run(_killed(study, [server], blows, think=1.0))
+
+
+def replicas(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Serve a study by several servers on one PostgreSQL behind nginx, and kill each of them."""
+    quota, think, down = (16, 1.5, 0.5) if options.quick else (12, options.think, 4.0)
+    raters, overlap, spare = (8, 4, 16) if options.quick else (4 * options.raters, 8, 4)
+    with ExitStack() as stack:
+        postgres = stack.enter_context(_database(postgres=True))
+        assert postgres is not None
+        study = annotation_client.make(
+            folder / "study",
+            raters=raters,
+            overlap=overlap,
+            pairs=raters * quota // overlap,
+            database=postgres.url,
+            settings=f"pairs_per_rater = {quota + spare}\n",
+        )
+        servers = [_replica(stack, folder, study, number) for number in (1, 2)]
+        proxy = stack.enter_context(annotation_server.proxied([server.port for server in servers]))
+        first, last = servers
+        blows = [
+            Blow("a server, `kill -9`", down, first.kill, first.start),
+            Blow("PostgreSQL, `kill -9`", down, postgres.kill, postgres.start),
+            Blow("another server, `kill -9`", down, last.kill, last.start),
+            Blow("PostgreSQL, stopped `immediate`", down, postgres.stop, postgres.start),
+        ]
+        rows = asyncio.run(_killed(study, servers, blows, think=think, proxy=proxy))
+        written = proxy.said()
+    invites = sum(token in written for token in study.tokens.values())
+    return [*rows, ("invites in nginx's logs", str(invites), "0", not invites)]
+
+
+def _replica(stack: ExitStack, folder: Path, study: MadeStudy, number: int) -> Server:
+    """Serve the study from a folder of its own, which shares the database alone."""
+    os.environ.setdefault("STREAMLIT_SERVER_COOKIE_SECRET", secrets.token_hex(32))
+    own = folder / f"server-{number}"
+    shutil.copytree(study.folder, own)
+    command = [sys.executable, "-P", "-m", "guard_eval", "annotate", str(own)]
+    command += ["--proxy", "127.0.0.1", "--port"]
+    server = Server(own, folder / f"server-{number}.log", command=command)
+    server.start()
+    stack.callback(server.stop)
+    return server
+
+
+async def _killed(
+    study: MadeStudy,
+    servers: Sequence[Server],
+    blows: Sequence[Blow],
+    *,
+    think: float,
+    proxy: Proxy | None = None,
+) -> list[Row]:
+    """Let all raters rate to the end, with a blow at equal shares of the ratings."""
+    # a page that waits for an answer waits; a crowd that comes back at once would else be sent away
+    annotation_client.ANSWER_SECONDS = PATIENCE
+    log, url = Log(), proxy.url if proxy else servers[0].url
+    people = [Visitor(study, name, url, log, proxy) for name in study.tokens]
+    door = asyncio.Semaphore(8)
+
+    async def enter(person: Visitor) -> None:
+        async with door:
+            await person.enter()
+
+    await asyncio.gather(*(enter(person) for person in people))
+    begun, whole = time.perf_counter(), len(study.pairs) * study.overlap
+    working = asyncio.gather(*(person.rate_all(think=think) for person in people))
+    striking = asyncio.create_task(_strike(blows, log, working, whole=whole))
+    try:
+        await asyncio.wait([working, striking], return_when=asyncio.FIRST_EXCEPTION)
+        felt = await striking
+        await working
+    finally:
+        working.cancel()
+        striking.cancel()
+    seconds = time.perf_counter() - begun
+    await leave(list(people))
+    # Each broken connection counts to the blow before it; raters find out when they press.
+    for person in people:
+        for at, away in person.away:
+            before = [each for each in felt if each.start <= at]
+            if before:
+                before[-1].away.append(away)
+    tracebacks = sum(server.tracebacks() for server in servers)
+    rows = _summary(compare(study, log), log, whole=whole, tracebacks=tracebacks)
+    struck = (f"{len(felt)} of {len(blows)}", "all")
+    return [
+        (f"{len(people)} raters, {whole} ratings", f"{seconds:.0f} s", "", True),
+        *rows,
+        ("kills before everything was rated", *struck, len(felt) == len(blows)),
+        *(each.row() for each in felt),
+    ]
+
+
+def _summary(found: Comparison, log: Log, *, whole: int, tracebacks: int) -> list[Row]:
+    rated = sum(raters * pairs for raters, pairs in found.overlap.items())
+    uneven, shown = max(found.pair_sides, default=0), log.counts["exception"]
+    errors = f"{log.counts['lost']} broken connections, {log.counts['calm']} calm pages, "
+    errors += f"{log.counts['stuck']} presses without effect, {shown} exceptions"
+    page = ", ".join(f"{1000 * percentile(log.seconds, share):.0f}" for share in (0.5, 0.95, 1))
+    return [
+        ("called saved", str(found.acknowledged), "", True),
+        ("lost; doubled", f"{found.lost}; {found.doubled}", "0; 0", found.lost + found.doubled == 0),
+        ("stored though nobody sent them", str(found.unasked), "0", not found.unasked),
+        ("stored on one criterion only", str(found.half), "0", not found.half),
+        ("stored though their answer never came", str(found.in_doubt), "", True),
+        ("ratings in all", str(rated), str(whole), rated >= whole),
+        ("raters of a pair: pairs", _histogram(found.overlap), "one row", len(found.overlap) == 1),
+        ("first text as A less second, of a pair: pairs", _histogram(found.pair_sides), "≤ 1", uneven <= 1),
+        ("the same, of a rater: raters", _histogram(found.rater_sides), "", True),
+        ("raters saw", errors, "0 exceptions", not shown),
+        ("from press to the next page: median, 95 %, longest", f"{page} ms", "", True),
+        ("tracebacks in the servers' logs", str(tracebacks), "0", not tracebacks),
+    ]
+
+
+def _histogram(counts: Mapping[int, int]) -> str:
+    return ", ".join(f"{value}: {times}" for value, times in counts.items())
+
+
+async def _strike(blows: Sequence[Blow], log: Log, working: asyncio.Future[Any], *, whole: int) -> list[Felt]:
+    """Strike each blow when its time has come; one that comes too late is left out."""
+    felt = []
+    for number, blow in enumerate(blows, 1):
+        await _until(log, round(number / (len(blows) + 1) * whole), working)
+        if working.done():
+            break
+        start, calm = time.perf_counter(), log.counts["calm"]
+        await asyncio.to_thread(blow.kill)
+        following = asyncio.create_task(_until(log, log.ratings + 1, working))
+        await asyncio.sleep(blow.down)
+        await asyncio.to_thread(blow.start)
+        down = time.perf_counter() - start
+        acknowledged = await following - start
+        await asyncio.sleep(blow.down)
+        calm = log.counts["calm"] - calm
+        felt.append(Felt(what=blow.what, start=start, down=down, calm=calm, next=acknowledged))
+    return felt
+
+
+async def _until(log: Log, ratings: int, working: asyncio.Future[Any]) -> float:
+    """Wait until so many ratings are acknowledged, or all raters have finished; return when that was.
+
+    Raises:
+        RuntimeError: For a long time none was.
+    """
+    seen, since = log.ratings, time.perf_counter()
+    while log.ratings < ratings and not working.done():
+        await asyncio.sleep(0.02)
+        if log.ratings > seen:
+            seen, since = log.ratings, time.perf_counter()
+        elif time.perf_counter() - since > PATIENCE:
+            raise RuntimeError(f"{log.ratings} of {ratings} ratings came, and then no more")
+    return time.perf_counter()
 
 
 def read(arguments: list[str] | None) -> argparse.Namespace:
     """Return the settings; what cannot be used is named, and the process left with code 2."""
-    command = parser()
+    command = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    option = command.add_argument
+    option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")
+    option("--raters", type=int, default=50, help="at once; four times as many on several servers")
+    option("--overlap", type=int, default=24, help="raters of a pair, on one server")
+    option("--pairs", type=int, default=150, help="of a study whose server or database is killed")
+    option("--think", type=float, default=5.0, help="seconds a rater thinks, on average")
+    option("--seconds", type=float, default=60.0, help="of raters who think; without pause it is a third")
+    option("--rounds", type=int, default=3, help="of the measures of speed")
+    option("--kills", type=int, default=10, help="of the server, and of the database")
+    option("--sessions", type=int, default=50, help="that memory is weighed at; then thrice as many more")
+    option("--clicks", type=int, default=40, help="in Chromium")
+    option("--postgres", action="store_true", help="measure speed on PostgreSQL, too, durability on")
+    option("--quiet-within", type=float, default=0, help="wait so many seconds for a quiet machine each time")
+    option("--quick", action="store_true", help="a smoke run: few raters and kills; its times mean nothing")
+    option("--output", type=Path, help="write the Markdown here, too, again after each measure")
     options = command.parse_args(arguments)
     if options.quick:
         options.raters, options.think, options.seconds, options.rounds = 4, 0.5, 3.0, 1
-        options.kills, options.sessions, options.clicks = 1, 2, 3
-    if (
-        min(options.raters, options.overlap, options.rounds, options.kills, options.sessions, options.clicks)
-        < 1
-    ):
-        command.error("raters, overlap, rounds, kills, sessions and clicks must be at least 1")
-    if min(options.seconds, options.think) <= 0:
-        command.error("seconds and think must be more than 0")
-    if not Path("/proc/stat").exists():
-        command.error("processes are weighed by /proc, which this system does not have; run it on Linux")
+        options.kills, options.sessions, options.clicks, options.overlap = 1, 2, 3, 2
+        options.pairs = 8
+    counts = (
+        options.raters,
+        options.overlap,
+        options.rounds,
+        options.kills,
+        options.sessions,
+        options.clicks,
+    )
+    if min(*counts, options.seconds, options.think) <= 0:
+        command.error("raters, overlap, rounds, kills, sessions, clicks, seconds and think must be above 0")
+    if options.raters < options.overlap:
+        command.error("there must be at least as many raters as each pair has (overlap)")
+    missing = [name for name in options.only if not _available(name, options)]
+    if missing:
+        command.error(
+            f"{', '.join(missing)}: programs are missing; run: apt-get install chromium nginx-light openssl "
+            "postgresql, and pip install playwright, or choose others with --only"
+        )
     return options
 
 
-@dataclass
-class Run:
-    """The measures of one call."""
-
-    options: argparse.Namespace
-    tables: annotation_tables.Tables = field(default_factory=annotation_tables.Tables)
-
-    def load(self, name: str, *, think: float, seconds: float) -> None:
-        """Measure speed in rounds, on each database."""
-        for database in ("SQLite", *(("PostgreSQL",) if self.options.postgres else ())):
-            measure = partial(self._load, name=name, database=database, think=think, seconds=seconds)
-            self.once(measure, rounds=self.options.rounds)
-
-    def _load(self, folder: Path, *, name: str, database: str, think: float, seconds: float) -> None:
-        raters, overlap = self.options.raters, self.options.overlap
-        programs = annotation_postgres.binaries()
-        if database == "SQLite":
-            found = annotation_load.load(folder, raters=raters, overlap=overlap, think=think, seconds=seconds)
-        elif programs is None:
-            self.tables.skip(f"{name} on PostgreSQL", "its server programs are not installed")
-            return
-        else:
-            with annotation_postgres.running(programs) as postgres:
-                found = annotation_load.load(
-                    folder,
-                    raters=raters,
-                    overlap=overlap,
-                    think=think,
-                    seconds=seconds,
-                    database=postgres.url,
-                )
-        self.tables.loads.append((name, raters, think, database, found))
-
-    def memory(self, folder: Path) -> None:
-        """Weigh sessions."""
-        sessions = self.options.sessions
-        self.tables.memory = annotation_load.memory(folder, sessions=sessions, more=3 * sessions)
-
-    def browser(self, folder: Path) -> None:
-        """Click in Chromium."""
-        found = annotation_browser.clicks(folder, count=self.options.clicks)
-        if found is None:
-            self.tables.skip("browser", f"Playwright or {annotation_browser.CHROMIUM} is missing")
-        else:
-            self.tables.clicks.append(found)
-
-    def server_kill(self, folder: Path) -> None:
-        """Kill the server."""
-        rounds, raters = self.options.kills, self.options.raters
-        self.tables.crashes.append(annotation_crash.server_killed(folder, rounds=rounds, raters=raters))
-
-    def database_kill(self, folder: Path) -> None:
-        """Kill PostgreSQL."""
-        rounds, raters = self.options.kills, self.options.raters
-        found = annotation_crash.database_killed(folder, rounds=rounds, raters=raters)
-        if found is None:
-            self.tables.skip("database-kill", "PostgreSQL's server programs are not installed")
-        else:
-            self.tables.crashes.append(found)
-
-    def once(self, measure: Callable[[Path], None], *, rounds: int = 1) -> None:
-        """Measure in a folder of its own, when the machine is quiet or patience ends; `rounds` times."""
-        for _ in range(rounds):
-            if self.options.quiet_within:
-                others = wait_for_quiet(within=self.options.quiet_within)
-                print(
-                    f"other programs keep {others:.2f} cores busy; load {os.getloadavg()[0]:.1f}", flush=True
-                )
-            with tempfile.TemporaryDirectory(prefix="annotation") as folder:
-                measure(Path(folder))
-            print(self.tables.newest(), flush=True)
-            if self.options.output:
-                self.options.output.write_text(self.tables.markdown(), encoding="utf-8")
+def _available(name: str, options: argparse.Namespace) -> bool:
+    """Return whether the programs of a measure are installed."""
+    if name in {"database-kill", "replicas"} or (options.postgres and name in {"thinking", "rush"}):
+        return durable_postgres.binaries() is not None and not (
+            name == "replicas" and annotation_server.missing()
+        )
+    return name != "browser" or CHROMIUM.exists()
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the measures; return the exit code: 1 where a goal was missed."""
     options = read(arguments)
-    run, start = Run(options), time.perf_counter()
-    measures: dict[str, Callable[[], None]] = {
-        "thinking": partial(run.load, "thinking", think=options.think, seconds=options.seconds),
-        "rush": partial(run.load, "rush", think=0, seconds=options.seconds / 3),
-        "memory": partial(run.once, run.memory),
-        "browser": partial(run.once, run.browser, rounds=options.rounds),
-        "server-kill": partial(run.once, run.server_kill),
-        "database-kill": partial(run.once, run.database_kill),
+    measures: dict[str, Callable[[Path, argparse.Namespace], list[Row]]] = {
+        "thinking": partial(speed, think=options.think, seconds=options.seconds),
+        "rush": partial(speed, think=0, seconds=options.seconds / 3),
+        "memory": memory,
+        "browser": browser,
+        "server-kill": server_kill,
+        "database-kill": database_kill,
+        "replicas": replicas,
     }
-    for name in MEASURES:
-        if name in options.only:
-            measures[name]()
-    run.tables.took = time.perf_counter() - start
-    markdown = run.tables.markdown()
-    print("\n" + markdown, flush=True)
-    if options.output:
-        options.output.write_text(markdown, encoding="utf-8")
-    return 0 if run.tables.met() else 1
+    parts, met = [], True
+    for name in (name for name in TITLES if name in options.only):
+        with tempfile.TemporaryDirectory(prefix="annotation") as folder:
+            rows = measures[name](Path(folder), options)
+        parts.append(goals(TITLES[name], rows))
+        met = met and all(row[3] for row in rows)
+        print(parts[-1], flush=True)
+        if options.output:
+            options.output.write_text("\n".join(parts), encoding="utf-8")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--transport"]:
+        _serve_transport(json.loads(sys.argv[2]), int(sys.argv[3]))
+    else:
+        sys.exit(main())

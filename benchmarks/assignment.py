@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-import annotation_postgres
 import assignment_study as made
+import durable_postgres
 import numpy as np
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.engine.default import DefaultDialect
 
-from guard_eval.records import BlindPair, Rater
-from guard_eval.store import Plan, Store
+from guard_eval.records import BlindPair, Plan, Rater
+from guard_eval.store import Store
 
 LEASE_SECONDS = 1800
 GO = 0.05
@@ -177,10 +177,10 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         if not options.postgres:
             return measure(f"sqlite:///{Path(folder) / 'study.db'}", options)
-        programs = annotation_postgres.binaries()
+        programs = durable_postgres.binaries()
         if programs is None:
             sys.exit("PostgreSQL's server is not installed")
-        with annotation_postgres.running(programs) as server:
+        with durable_postgres.running(programs) as server:
             return measure(server.url, options)
 
 

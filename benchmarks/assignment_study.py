@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
-from guard_eval.records import Pair, Rater
-from guard_eval.store import Plan, Store, occupancy
-from guard_eval.store.columns import Moment
-from guard_eval.store.schema import rater
+from guard_eval.records import Pair, Plan, Rater
+from guard_eval.store import Store
+from guard_eval.store.handout import occupancy
+from guard_eval.store.schema import Moment, rater
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 METHODS = ("contrastive(k=10)", "guard", "top_k(k=50)", "top_p(p=0.95)")

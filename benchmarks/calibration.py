@@ -27,13 +27,12 @@ import numpy as np
 from calibration_tables import MARK, Row, markdown
 from numpy.typing import NDArray
 
-from analysis.core import many_studies
-from analysis.core.agreement import fleiss
-from analysis.core.agreement_alpha import krippendorff
-from analysis.core.agreement_coefficients import gwet
-from analysis.core.intervals import item_mean
-from analysis.core.patterns import from_counts
-from analysis.core.simulation import Design, Model, Panel, Truth, simulate, truth
+from analysis.stats import power
+from analysis.stats.agreement import fleiss
+from analysis.stats.agreement_coefficients import gwet, krippendorff
+from analysis.stats.counts import from_counts
+from analysis.stats.intervals import item_mean
+from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth
 
 ALPHA = 0.05
 OTHER_SHARE = 0.6
@@ -85,29 +84,29 @@ def one_cell(design: Design, studies: int, rng: np.random.Generator) -> Row:
 
 def tests(verdicts: NDArray[np.int8]) -> Row:
     """Return how often each test finds a difference, and the sizes that the exact ones can attain."""
-    histograms = many_studies.net_histograms(verdicts)
+    histograms = power.net_histograms(verdicts)
     exact = {
-        "binomial": many_studies.sign_tests((verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2))),
-        "flip": many_studies.sign_flips(histograms),
-        "majority": many_studies.majority_signs(histograms),
+        "binomial": power.sign_tests((verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2))),
+        "flip": power.sign_flips(histograms),
+        "majority": power.majority_signs(histograms),
     }
     row: Row = {}
     for name, tested in exact.items():
         row[name] = float((tested.p_values <= ALPHA).mean())
         row[f"{name} size"] = float(tested.sizes.mean())
-    row["wilcoxon"] = float((many_studies.signed_ranks(histograms) <= ALPHA).mean())
+    row["wilcoxon"] = float((power.signed_ranks(histograms) <= ALPHA).mean())
     return row
 
 
 def coverage(verdicts: NDArray[np.int8], true: Truth) -> Row:
     """Return how often each interval holds the truth, where there is an interval."""
-    histograms = many_studies.net_histograms(verdicts)
+    histograms = power.net_histograms(verdicts)
     wins, untied = (verdicts > 0).sum(axis=(1, 2)), (verdicts != 0).sum(axis=(1, 2))
     return {
-        "wilson": _held(many_studies.wilsons(wins, untied), true.untied),
-        "clopper": _held(many_studies.clopper_pearsons(wins, untied), true.untied),
-        "t": _held(many_studies.item_means(histograms), true.share),
-        "bootstrap": _held(many_studies.item_bootstraps(histograms), true.share),
+        "wilson": _held(power.wilsons(wins, untied), true.untied),
+        "clopper": _held(power.clopper_pearsons(wins, untied), true.untied),
+        "t": _held(power.item_means(histograms), true.share),
+        "bootstrap": _held(power.item_bootstraps(histograms), true.share),
     }
 
 
@@ -171,9 +170,9 @@ def mixed_family(design: Design, studies: int, rng: np.random.Generator) -> Row:
     verdicts = np.concatenate([null, simulate(apart, studies=studies, rng=rng)], axis=1)
     by_item, pooled = _p_values(verdicts)
     return {
-        "holm": float((many_studies.holms(by_item)[:, 0] <= ALPHA).mean()),
+        "holm": float((power.holms(by_item)[:, 0] <= ALPHA).mean()),
         "none": float((by_item[:, 0] <= ALPHA).mean()),
-        "pooled": float((many_studies.holms(pooled)[:, 0] <= ALPHA).mean()),
+        "pooled": float((power.holms(pooled)[:, 0] <= ALPHA).mean()),
     }
 
 
@@ -182,14 +181,14 @@ def _p_values(verdicts: NDArray[np.int8]) -> tuple[NDArray[np.float64], NDArray[
     flips, pooled = [], []
     for criterion in range(verdicts.shape[1]):
         own = verdicts[:, criterion]
-        flips.append(many_studies.sign_flips(many_studies.net_histograms(own)).p_values)
+        flips.append(power.sign_flips(power.net_histograms(own)).p_values)
         wins, losses = (own > 0).sum(axis=(1, 2)), (own < 0).sum(axis=(1, 2))
-        pooled.append(many_studies.sign_tests(wins, losses).p_values)
+        pooled.append(power.sign_tests(wins, losses).p_values)
     return np.stack(flips, axis=1), np.stack(pooled, axis=1)
 
 
 def _any(p_values: NDArray[np.float64], *, corrected: bool = True) -> float:
-    adjusted = many_studies.holms(p_values) if corrected else p_values
+    adjusted = power.holms(p_values) if corrected else p_values
     return float((adjusted <= ALPHA).any(axis=1).mean())
 
 

@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import annotation_postgres
+import durable_postgres
 
 from guard_eval.store import Store
-from guard_eval.store.checksum import Digest, checksum
-from guard_eval.store.copying import copy
+from guard_eval.store.copying import Digest, checksum, copy
 
 MOMENT = "2026-01-02 03:04:05.678901"
 
@@ -55,10 +54,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verdicts", type=int, default=200_000)
     asked = parser.parse_args()
-    programs = annotation_postgres.binaries()
+    programs = durable_postgres.binaries()
     if programs is None:
         parser.exit(2, "PostgreSQL's server is not installed; run: apt-get install postgresql\n")
-    with tempfile.TemporaryDirectory() as made, annotation_postgres.running(programs) as server:
+    with tempfile.TemporaryDirectory() as made, durable_postgres.running(programs) as server:
         folder = Path(made)
         fill(folder / "study.db", asked.verdicts)
         here, back = (f"sqlite:///{folder / name}" for name in ("study.db", "back.db"))

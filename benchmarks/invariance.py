@@ -18,8 +18,8 @@ from results import Cell, Results
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import guard_eval
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import decode
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
 from guard_eval.engines.packed import pack
 from guard_eval.strategies import ContrastiveSearch, Greedy, Guard, Strategy, TopP
 

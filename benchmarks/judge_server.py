@@ -43,10 +43,12 @@ class Log:
     Attributes:
         asked: Requests.
         did: What it did with them, by name of the fault, or `ok`.
-        paid: Complete 200 responses by request key, the key that the journal uses for a first sample.
+        now: Requests at work.
+        paid: Complete 200 responses, by the hash of the request.
+        answers: The request of each complete 200 response, by the id sent with it.
         most: The most requests at once.
         usd: What all 200 responses cost.
-        sent: Requests by the same key, whatever became of them.
+        sent: Requests by hash, whatever became of them.
     """
 
     asked: int
@@ -54,7 +56,9 @@ class Log:
     paid: dict[str, int]
     most: int
     usd: float
+    now: int = 0
     sent: dict[str, int] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
 
     @property
     def twice(self) -> int:
@@ -68,6 +72,7 @@ class State:
     def __init__(self, *, seed: int, latency: float, faults: Mapping[str, float], dice: bool) -> None:
         self.random, self.latency, self.faults, self.dice = random.Random(seed), latency, faults, dice
         self.did, self.paid, self.sent = Counter[str](), Counter[str](), Counter[str]()
+        self.answers: dict[str, str] = {}
         self.asked = self.now = self.most = 0
         self.usd = 0.0
 
@@ -82,13 +87,14 @@ class State:
         """Return tokens of prompt and answer; with dice, up to all that a request allows."""
         if not self.dice:
             return 900, 50
-        told = json.loads(body)
-        most = told.get("max_completion_tokens") or told["max_tokens"]
+        content = json.loads(body)
+        most = content.get("max_completion_tokens") or content["max_tokens"]
         return self.random.randint(1, len(body) // 4), self.random.randint(1, most)
 
     def log(self) -> dict[str, Any]:
         """Return the fields of the log."""
-        return {name: getattr(self, name) for name in ("asked", "did", "paid", "most", "usd", "sent")}
+        names = ("asked", "did", "paid", "most", "usd", "now", "sent", "answers")
+        return {name: getattr(self, name) for name in names}
 
 
 class Connection(asyncio.Protocol):
@@ -137,24 +143,25 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         else:
             asked, answered = state.usage(body)
-            if self._send(200, completion(drawn, asked, answered)):
+            number = f"req-{len(state.answers)}"
+            head = f"x-request-id: {number}\r\n".encode()
+            if self._send(200, completion(drawn, asked, answered), head):
                 state.paid[key(body)] += 1
+                state.answers[number] = key(body)
                 state.usd += asked * PRICES[0] + answered * PRICES[1]
 
     def _send(self, status: int, content: Mapping[str, Any], more: bytes = b"") -> bool:
         if self._transport.is_closing():
             return False
         body = json.dumps(content).encode()
-        head = (
-            b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\nx-request-id: r\r\n%scontent-length: %d\r\n"
-        )
+        head = b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\n%scontent-length: %d\r\n"
         self._transport.write(head % (status, more, len(body)) + b"\r\n" + body)
         return True
 
 
 def key(body: bytes) -> str:
-    """Return the key that the journal uses for a first sample."""
-    return hashlib.sha256(body + b"\n0").hexdigest()
+    """Return what stands for a request: the hash of its bytes."""
+    return hashlib.sha256(body).hexdigest()
 
 
 def completion(kind: str, asked: int, answered: int) -> dict[str, Any]:
@@ -184,7 +191,6 @@ def serving(
 ) -> Iterator[Server]:
     """Start a server and end it."""
     settings = json.dumps({"seed": seed, "latency": latency, "faults": faults or {}, "dice": dice})
-    # Without its own folder on the path, whose files have names like packages.
     command = [sys.executable, "-P", __file__, settings]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (ours)
         try:

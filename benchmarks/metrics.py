@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from pairing_runs import in_turns
+from common import in_turns
 from transformers import AutoTokenizer, OPTConfig, OPTForCausalLM
 
 from guard_eval.engines.loading import load
-from guard_eval.generation_files import read_generations
 from guard_eval.metrics.coherence import log_likelihoods
 from guard_eval.metrics.diversity import diversity
-from guard_eval.study import BUNDLED, locate_model
+from guard_eval.study.folder import BUNDLED, locate_model
+from guard_eval.texts.generation_files import read_generations
 
 SHAPES = {
     "opt-2.7b": {"hidden_size": 2560, "ffn_dim": 10240, "num_hidden_layers": 32, "num_attention_heads": 32}
@@ -73,11 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("|---|---|---|---|---|---|---|---|")
     for (name, base, ours), number in zip(comparisons, (len(many), options.texts), strict=True):
         off = difference(base(), ours())  # also warms both up
-        a, b, ratios = in_turns(
+        turns = in_turns(
             timed(base, options), timed(ours, options), rounds=options.rounds, seconds=options.within
         )
-        gains = [1 / ratio for ratio in ratios]
-        cells = [statistics.median(a), statistics.median(b), statistics.median(gains), min(gains), max(gains)]
+        gains = [1 / ratio for ratio in turns.ratios]
+        cells = [*turns.medians, statistics.median(gains), min(gains), max(gains)]
         shown = " | ".join(f"{cell:.3f}" for cell in cells)
         print(f"| {name} | {number} | {shown} | {off:.1e} |", flush=True)
     return 0

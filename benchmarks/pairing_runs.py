@@ -7,13 +7,13 @@ which also cancels a drift that is steady.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from common import in_turns
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,6 @@ class Paired:
     same_texts: float
 
 
-def in_turns(
-    base: Callable[[], float], way: Callable[[], float], *, rounds: int, seconds: float
-) -> tuple[list[float], list[float], list[float]]:
-    """Time A and B in turns, A B A … A; return the times of A, of B, and the ratios B over A.
-
-    Args:
-        base: Runs A once and returns how long it took.
-        way: The same of B.
-        rounds: At most so many runs of B.
-        seconds: No round starts after so many seconds, but two are made in any case.
-    """
-    started = time.perf_counter()
-    base_seconds, way_seconds = [base()], list[float]()
-    while len(way_seconds) < rounds:
-        if len(way_seconds) >= min(2, rounds) and time.perf_counter() - started > seconds:
-            break
-        way_seconds.append(way())
-        base_seconds.append(base())
-    around = [(before + after) / 2 for before, after in itertools.pairwise(base_seconds)]
-    return base_seconds, way_seconds, [b / a for a, b in zip(around, way_seconds, strict=True)]
-
-
 @dataclass
 class Stopwatch:
     """Runs and times ways of decoding on one device.
@@ -94,14 +72,14 @@ class Stopwatch:
     def compare(self, base: Way, way: Way) -> Paired:
         """Run `base` and `way` in turns, each of them once beforehand if it has not been run yet."""
         base_texts, way_texts = self._warmed(base), self._warmed(way)
-        base_seconds, way_seconds, ratios = in_turns(
+        turns = in_turns(
             lambda: self._time(base), lambda: self._time(way), rounds=self.rounds, seconds=self.seconds
         )
-        ratios = [ratio * base.tokens / way.tokens for ratio in ratios]
+        ratios = [ratio * base.tokens / way.tokens for ratio in turns.ratios]
         pairs = list(zip(base_texts, way_texts, strict=False))
         return Paired(
-            base_ms=1e3 * statistics.median(base_seconds) / base.tokens,
-            way_ms=1e3 * statistics.median(way_seconds) / way.tokens,
+            base_ms=1e3 * turns.medians[0] / base.tokens,
+            way_ms=1e3 * turns.medians[1] / way.tokens,
             ratio=statistics.median(ratios),
             low=min(ratios),
             high=max(ratios),

@@ -45,6 +45,10 @@ SHAPES = {
         kv_heads=8,
         vocabularies=(32_000, 152_064),
     ),
+    # 3 million parameters, as story models have
+    "3m": Shape(
+        family=LlamaConfig, layers=6, hidden=192, intermediate=512, heads=6, kv_heads=2, vocabularies=(4096,)
+    ),
     # Qwen2.5-7B
     "7b": Shape(
         family=Qwen2Config,

@@ -21,6 +21,7 @@ from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, 
 
 SECTIONS = {
     "greedy": "Over greedy `generate`",
+    "alike": "Over greedy `generate` with the same (packed) linear layers",
     "guard": "What GUARD adds to the package's own greedy loop",
     "repetition": "A repeated cache over candidates as a tree",
     "headline": "Contrastive search and ACS over GUARD, all in the package's own loops",
@@ -104,6 +105,10 @@ def comparisons(bench: Workbench, *, compiled: bool) -> Iterator[Comparison]:
     ten, acs = bench.engine(ContrastiveSearch(k=10)), bench.engine(AdaptiveContrastiveSearch())
     yield Comparison("greedy", greedy, own_greedy, alike=True)
     yield Comparison("greedy", greedy, guard)
+    if bench.own is not bench.plain:
+        packed = bench.generate(packed=True)
+        yield Comparison("alike", packed, own_greedy, alike=True)
+        yield Comparison("alike", packed, guard)
     yield Comparison("guard", own_greedy, guard)
     if compiled:
         fast = bench.engine(Guard(), compiled=True)

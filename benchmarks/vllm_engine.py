@@ -14,8 +14,8 @@ import tempfile
 from typing import Any
 
 import torch
+from common import compare
 from random_models import SHAPES, build, random_prompts
-from turns import in_turns
 
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.strategies import parse
@@ -102,11 +102,11 @@ def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:  #
         llm.generate(prompts, given, use_tqdm=False)
 
     asks = [extra_args(parse(name), seed=1, prompt_id=str(n)) for n in range(batch)]
-    turns = in_turns(lambda: run([None] * batch), lambda: run(list(asks)), rounds=options.rounds, seconds=600)
-    tokens = options.new_tokens
+    turns = compare(lambda: run([None] * batch), lambda: run(list(asks)), rounds=options.rounds, seconds=600)
+    greedy, own = (1000 * seconds / options.new_tokens for seconds in turns.medians)
     return (
-        f"| {batch} | {name} | {1000 * turns.base / tokens:.2f} | {1000 * turns.way / tokens:.2f} "
-        f"| {turns.ratio:.2f} | {turns.low:.2f} | {turns.high:.2f} | {turns.rounds} |"
+        f"| {batch} | {name} | {greedy:.2f} | {own:.2f} "
+        f"| {turns.ratio:.2f} | {min(turns.ratios):.2f} | {max(turns.ratios):.2f} | {len(turns.ratios)} |"
     )
 
 

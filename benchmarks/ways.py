@@ -12,8 +12,8 @@ from published_way import PublishedProcessor, decode_without_cache
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from guard_eval.decoding import GuardLogitsProcessor
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import decode
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
 from guard_eval.strategies import Guard, Strategy
 
 

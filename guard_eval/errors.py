@@ -4,9 +4,21 @@ The command line prints the message and leaves with code 2; everything else is a
 traceback.
 """
 
+from __future__ import annotations
+
+import re
+
+_PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^\s&'\"]+")
+
 
 class StudyError(ValueError):
-    """Something the user gave cannot be used; the message says what, and what to do."""
+    """Something the user gave cannot be used; the message says what, and what to do.
+
+    A URL in the message loses its password, whoever wrote it there.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", message))
 
 
 class MissingExtraError(StudyError):

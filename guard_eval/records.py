@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, get_args
+from datetime import datetime, timedelta
+from typing import Literal, Self, get_args
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
@@ -225,11 +227,27 @@ class Gold:
     expected: Mapping[str, Literal["a", "b"]]
 
 
+_EDGES = re.compile(r"\A[\s\ufeff\u200b]+|[\s\ufeff\u200b]+\Z")
+
+
+def as_shown(text: str) -> str:
+    r"""Return a text as raters receive it, so that none shows where it comes from by what nobody sees.
+
+    Line ends become `\n`, composed characters one code point (NFC), and white space around the text goes.
+
+    >>> as_shown(" cafe\u0301\r\nau lait\n")
+    'café\nau lait'
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _EDGES.sub("", unicodedata.normalize("NFC", lines))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlindPair:
     """What a rater receives: two texts and no names. The app and the judge never get anything else.
 
     `presentation` is the number under which the verdict comes back; it says nothing about methods or sides.
+    `of` makes of stored texts what is shown.
     """
 
     presentation: int
@@ -238,6 +256,12 @@ class BlindPair:
     """The text shown as A: on the left, or first."""
     text_b: str
     """The text shown as B: on the right, or second."""
+
+    @classmethod
+    def of(cls, presentation: int, prompt: str, text_a: str, text_b: str) -> Self:
+        """Make one of texts as they are stored."""
+        prompt, text_a, text_b = map(as_shown, (prompt, text_a, text_b))
+        return cls(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,7 +281,7 @@ class Presentation:
         id: Its number.
         pair_id: What was handed out.
         rater_id: To whom.
-        slot: Which of the pair's planned showings it fills: 0, 1, … . The slot decides the side.
+        slot: Which of the pair's planned showings it fills: 0, 1, … . Sides of 2k and 2k + 1 are opposite.
         first: Which of the pair's texts is shown as A.
         handed_out: When, in UTC.
         leased_until: After this moment, and unrated, its slot may go to somebody else.
@@ -295,3 +319,29 @@ class Verdict:
     at: datetime
     seconds: float | None = None
     active_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """How pairs are handed to one rater.
+
+    Attributes:
+        seed: The study's seed. Of the free pairs that are looked up together a rater's order is the order of
+            `content_id(seed, rater.name, pair.id)`; `store.handout.vacancies.free` says which are looked up.
+        slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
+        lease: After this long and unrated, a presentation's slot may go to somebody else.
+        quota: How many of the study's pairs one rater may rate; None for as many as there are.
+        gold_every: One gold pair is mixed into so many of the study's, at seeded places; None for none.
+        repeats: How many of a rater's own pairs it is shown again later with the sides swapped.
+        one_order: A model sees each pair in one order only, drawn by the seed: every other slot.
+
+    `quota`, `gold_every` and `repeats` are for people and simulations; a model sees every slot and no more.
+    """
+
+    seed: int
+    slots: int
+    lease: timedelta
+    quota: int | None = None
+    gold_every: int | None = None
+    repeats: int = 0
+    one_order: bool = False

@@ -9,12 +9,13 @@
 | `top_p` | `TopP` | `p=0.95, temperature=1` | Holtzman et al. 2020 |
 | `typical` | `Typical` | `tau=0.2, temperature=1` | Meister et al. 2023 |
 | `min_p` | `MinP` | `p=0.1, temperature=1` | Nguyen et al. 2025 |
-| `contrastive_decoding` | `ContrastiveDecoding` | `alpha=0.1, amateur_tau=0.5, beams=5` | Li et al. 2023 |
+| `contrastive_decoding` | `ContrastiveDecoding` | `alpha=0.1, amateur_tau=0.5, beams=5, …` | Li et al. 2023 |
 | `adaptive` | `AdaptiveDecoding` | `epsilon=0.001` | Zhu et al. 2024 |
 | `contrastive` | `ContrastiveSearch` | `k=10, alpha=0.6` | Su et al. 2022 |
 | `acs` | `AdaptiveContrastiveSearch` | `q=1` | Garces Arias et al. 2024 |
 | `guard` | `Guard` | `window=7, decay=0.95` and the settings below | the paper, `eq:hglob` to `eq:alphat` |
 
+Contrastive decoding's `amateur_prompt=last` (or `whole`) says how much of the prompt the amateur sees.
 GUARD's settings: `formulation=equations` (or `algorithm1`, `released`), `aggregation=median` (`mean`,
 `winsorized`), `mapping=arctanh` (`log`), `select=argmax` (`sample`).
 
@@ -36,6 +37,7 @@ Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
 Selection = Literal["argmax", "sample"]
+AmateurPrompt = Literal["last", "whole"]
 
 
 def _within(
@@ -145,16 +147,21 @@ class ContrastiveDecoding(_Signed):
         alpha: Only tokens at least so many times as likely as the model's most likely one come into question.
         amateur_tau: The amateur's temperature.
         beams: How many beams.
+        amateur_prompt: What the amateur sees of the prompt: its last token, as in its authors' main setting
+            (Li et al. 2023, section 3.4; `--ignore_prefix yes` of their program), or the whole. What is
+            written after the prompt both models see.
     """
 
     alpha: float = 0.1
     amateur_tau: float = 0.5
     beams: int = 5
+    amateur_prompt: AmateurPrompt = "last"
 
     def __post_init__(self) -> None:
         _within(self, "alpha", low=0, high=1, low_open=True)
         _within(self, "amateur_tau", low=0, low_open=True)
         _within(self, "beams", low=1)
+        _one_of(self, "amateur_prompt", get_args(AmateurPrompt))
 
 
 @dataclass(frozen=True, kw_only=True)

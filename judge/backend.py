@@ -2,40 +2,41 @@
 
 A backend makes a request, sends it once, and reads the answer. It retries nothing, books nothing and keeps
 nothing: when to ask again, what it may cost and what is journalled is the run's business, and the same for
-all. What only the user can mend, a backend raises as `StudyError`, and the run ends.
+all. What only the user can fix, a backend raises as `StudyError`, and the run ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
-from guard_eval.records import BlindPair
-from guard_eval.store import Style
-from judge.parsing import Parsed, Problem, Usage
+from guard_eval.store import Showing, Style
+from judge.parsing import Parsed, ParseError, RequestError, Usage
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class JudgeRequest:
     """A request, ready to be sent.
 
     Attributes:
-        key: SHA-256 of the canonical request and the sample's index, under which the answer is journalled.
-        body: The request's canonical JSON, in UTF-8, as it is sent.
-        form: How the answer's form is asked for; with the same form `parse` reads the answer.
+        key: Its name, under which the response is journalled; see `judge.prompt.request_key`.
+        body: The request's JSON, in UTF-8, as it is sent.
+        shape: In which shape it is put; recorded with the response.
+        code: What a verdict block in the response must carry.
         max_output_tokens: What the request allows for the answer, reasoning included.
     """
 
     key: str
     body: bytes
-    form: str
+    shape: str
+    code: str
     max_output_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
+class Response:
     """An HTTP success as it came, without the key; `seconds` is the wall time of its request alone."""
 
     status: int
@@ -46,25 +47,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
-    """A request without an answer.
-
-    Attributes:
-        problem: What it counts as, if it stays so; its kind decides whether and when to ask again.
-        billed: Whether the server may charge for it: never after an error that it states itself; perhaps,
-            when the connection was lost after sending.
-        wait: Seconds the server asks to wait, where it does.
-        headers: The answer's headers, in lower case, where there was an answer.
-    """
-
-    problem: Problem
-    billed: Literal["no", "perhaps"] = "no"
-    wait: float | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-class AskAnew(Exception):  # noqa: N818 (an event, no error)
+class ShapeChanged(Exception):  # noqa: N818 (an event, no error)
     """The server does not take this form; the backend asks in a simpler one from now on."""
 
 
@@ -74,39 +57,34 @@ class Backend(Protocol):
     Attributes:
         style: What the journal calls it.
         url: The server, for messages.
-        notices: What the user should be told, in order; the run shows what is added.
+        notices: Messages for the user, in order; the run shows what is added.
     """
 
     style: Style
     url: str
     notices: list[str]
 
-    def question(self, blind: BlindPair, *, sample: int) -> Question:
-        """Return the request about `blind`, in the present form.
+    def build(self, showing: Showing, *, again: int = 0) -> JudgeRequest:
+        """Return the request about `showing`, in the present shape.
 
         Args:
-            blind: The two texts, in the order in which they are shown.
-            sample: Which of the pair's samples it is, those asked again after an unreadable answer included;
-                it changes the request's own seed and the key.
+            showing: The two texts, in the order in which they are shown.
+            again: How often it was asked before, because a response could not be read.
         """
         ...
 
-    def others(self, blind: BlindPair, *, sample: int) -> Sequence[Question]:
-        """Return the same request in every other form in which its answer may be journalled."""
-        ...
-
-    async def send(self, question: Question) -> Reply | Trouble:
+    async def send(self, question: JudgeRequest) -> Response | RequestError:
         """Send it once.
 
         Raises:
-            StudyError: Only the user can mend it: a wrong key, an unknown model, an exhausted quota, a wrong
+            StudyError: Only the user can fix it: a wrong key, an unknown model, an exhausted quota, a wrong
                 address.
-            AskAnew: The form was refused, which costs nothing; `question` makes another from now on.
+            ShapeChanged: The form was refused, which costs nothing; `build` makes another from now on.
         """
         ...
 
-    def parse(self, body: bytes, form: str) -> Parsed | Problem:
-        """Return the verdict in an answer, or why there is none."""
+    def parse(self, body: bytes, *, code: str, shape: str | None) -> Parsed | ParseError:
+        """Return the verdict in a response to a request of that shape, or why there is none."""
         ...
 
     def usage(self, body: bytes) -> Usage:

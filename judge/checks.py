@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater
-from guard_eval.settings import Judge
 from guard_eval.store import Store
+from guard_eval.study.settings import Judge
 
 
 def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
@@ -19,5 +19,5 @@ def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
         raise StudyError(
             f"the judge {rater.name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is "
             f"now asked on {', '.join(judge.criteria)}; take back the change in study.toml, or give the "
-            'judge a new name there (name = "…"), under which it begins anew'
+            'judge a new name there (name = "…"), under which it starts from the beginning'
         )

@@ -2,30 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
-from guard_eval.judge_settings import Judge, reasons
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from guard_eval.store import Showing, Spend
-from judge.asking import Asking
+from guard_eval.study.judge_settings import Judge, reasons
 from judge.parsing import ASK_AGAIN
 from judge.prices import KEYS, OWN, Price, price
-from judge.prompt import request
-from judge.tokens import Message, TokenCounter
+from judge.request import RequestBuilder
+from judge.retry import SAMPLES
 
-__all__ = ["SAMPLES", "Estimate", "Price", "estimate", "price"]
+Message = dict[str, str]
+"""A message of a request: `role` and `content`."""
 
-SAMPLES = 3
-"""How often one presentation is asked at most, when an answer came that no verdict can be read from."""
+_TOKENIZER, _SETTINGS, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+_MARKS = ("bos_token", "eos_token", "pad_token", "unk_token")
+
+
+@dataclass(frozen=True)
+class TokenCounter:
+    """Counts a model's tokens; `place` is where its tokenizer lies."""
+
+    place: Path
+    tokenizer: Any
+    template: Any
+    marks: Mapping[str, str]
+
+    def count(self, prompts: Iterable[list[Message]]) -> list[int] | None:
+        """Return the tokens of each prompt, or None where the template cannot take its messages."""
+        try:
+            texts = [
+                self.template.render(messages=messages, add_generation_prompt=True, **self.marks)
+                for messages in prompts
+            ]
+        except (TemplateError, TypeError, ValueError, KeyError):
+            return None
+        encoded = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [len(each.ids) for each in encoded]
+
+
+def counter(
+    model: str, *, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> TokenCounter | None:
+    """Return what counts a model's tokens, or None where its tokenizer or chat template is not at hand.
+
+    Args:
+        model: A folder, seen from `folder`, or the name of a model on the Hub.
+        folder: The study's.
+        environ: Where HF_HUB_CACHE and HF_HOME are read; the process's environment by default.
+    """
+    environ = os.environ if environ is None else environ
+    places = [(folder or Path()) / Path(model).expanduser(), *_snapshots(model, environ)]
+    place = next((each for each in places if (each / _TOKENIZER).is_file()), None)
+    if place is None:
+        return None
+    try:
+        from tokenizers import Tokenizer  # noqa: PLC0415 (no judge needs it but for this)
+
+        tokenizer = Tokenizer.from_file(str(place / _TOKENIZER))
+        settings = json.loads((place / _SETTINGS).read_text(encoding="utf-8"))
+        template = _template(place, settings)
+    except Exception:  # noqa: BLE001 (a stranger's files, and a library of Rust: the bound is good enough)
+        return None
+    if template is None:
+        return None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    marks = {name: _mark(settings.get(name)) for name in _MARKS}
+    return TokenCounter(place, tokenizer, template, marks)
+
+
+def _snapshots(model: str, environ: Mapping[str, str]) -> list[Path]:
+    """Return the newest revision of a model in the cache of the Hub, where it is there."""
+    home = Path(environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    cached = Path(environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
+    try:
+        revision = (cached / "refs" / "main").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return []
+    return [cached / "snapshots" / revision]
+
+
+def _template(place: Path, settings: dict[str, Any]) -> Any:  # noqa: ANN401 (jinja2's template)
+    path = place / _TEMPLATE
+    text = path.read_text(encoding="utf-8") if path.is_file() else settings.get("chat_template")
+    if isinstance(text, list):
+        text = next((each["template"] for each in text if each["name"] == "default"), None)
+    if not isinstance(text, str):
+        return None
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, **more: json.dumps(value, ensure_ascii=False, **more)
+    environment.globals["raise_exception"] = _refuse
+    return environment.from_string(text)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _mark(value: object) -> str:
+    said = value.get("content") if isinstance(value, dict) else value
+    return said if isinstance(said, str) else ""
+
+
+__all__ = ["Estimate", "Price", "estimate", "price"]
 
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_CRITERION = 8
 _TOKENS_OF_BRACES = 4
 _REASONING_TOKENS = 1000
 _PART = 500
-_LOOKED_AT = 50  # in every shape; if no answer is found there, the server is asked in the first one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,23 +219,15 @@ def _paid(
     counter: TokenCounter | None,
 ) -> _Left:
     """Return what of `left` no answer in the journal covers; equal requests are paid once."""
-    asking = Asking(judge, seed=seed)
+    builder = RequestBuilder(judge, seed=seed)
     sizes: dict[str, int] = {}
     paid = []
-    elsewhere = 0
-    for number, each in enumerate(left):
-        sample = each.sample * SAMPLES
-        question = asking.question(each.blind, sample=sample)
-        if question.key in sizes or question.key in answered:
-            continue
-        if answered and (elsewhere or number < _LOOKED_AT):
-            others = asking.others(each.blind, sample=sample)
-            if any(other.key in answered for other in others):
-                elsewhere += 1
-                continue
-        sizes[question.key] = len(question.body)
-        paid.append(each)
-    tokens = None if counter is None else _counted(counter, (_messages(judge, one, seed) for one in paid))
+    for each in left:
+        question = builder.build(each)
+        if question.key not in sizes and question.key not in answered:
+            sizes[question.key] = len(question.body)
+            paid.append(each)
+    tokens = None if counter is None else _counted(counter, (_messages(builder, one) for one in paid))
     return _Left(requests=len(paid), size=sum(sizes.values()), tokens=tokens)
 
 
@@ -153,8 +241,8 @@ def _counted(counter: TokenCounter, prompts: Iterator[list[Message]]) -> int | N
     return total
 
 
-def _messages(judge: Judge, showing: Showing, seed: int) -> list[Message]:
-    body: dict[str, Any] = request(judge, showing.blind, seed, sample=showing.sample * SAMPLES)
+def _messages(builder: RequestBuilder, showing: Showing) -> list[Message]:
+    body: dict[str, Any] = json.loads(builder.build(showing).body)
     messages: list[Message] = body["messages"] if "messages" in body else body["input"]
     return messages
 

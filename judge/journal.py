@@ -16,7 +16,7 @@ from guard_eval.store import (
     Answer,
     JudgeRun,
     Judgment,
-    Refused,
+    NotReserved,
     Reservation,
     Settlement,
     Store,
@@ -29,7 +29,7 @@ GATHER = 0.01
 
 Result = TypeVar("Result")
 Entry = Answer | Settlement | Judgment | Unjudged | Wanted
-Outcome = Reservation | Answer | Refused | None
+Outcome = Reservation | Answer | NotReserved | None
 
 
 @dataclass(kw_only=True)
@@ -58,7 +58,7 @@ class _Group:
                 self.wanted.append(entry)
         self.waiting.append((entry, waiting))
 
-    def done(self, outcomes: list[Reservation | Answer | Refused]) -> None:
+    def done(self, outcomes: list[Reservation | Answer | NotReserved]) -> None:
         """Tell all that wait what became of their entries."""
         left = iter(outcomes)
         for entry, waiting in self.waiting:
@@ -96,7 +96,7 @@ class Journal:
             await self._writing
         self._writer.shutdown()
 
-    async def reserve(self, wanted: Wanted) -> Reservation | Answer | Refused:
+    async def reserve(self, wanted: Wanted) -> Reservation | Answer | NotReserved:
         """Return the right to send a request, an answer that is there already, or why it may not be sent."""
         outcome = await self.write(wanted)
         assert outcome is not None
@@ -121,12 +121,12 @@ class Journal:
             group, self._group = self._group, _Group()
             try:
                 outcomes = await self.call(self._record, group)
-            except Exception as error:  # noqa: BLE001 (whoever waits for an entry is told)
+            except Exception as error:  # noqa: BLE001 (every waiter gets the error)
                 group.failed(error, kept=await self._rescue(group))
             else:
                 group.done(outcomes)
 
-    def _record(self, group: _Group) -> list[Reservation | Answer | Refused]:
+    def _record(self, group: _Group) -> list[Reservation | Answer | NotReserved]:
         return self._store.record(
             self._run,
             answers=group.answers,

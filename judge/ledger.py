@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judge.parsing import ProblemKind, Usage
+from judge.parsing import ErrorKind, Usage
 from judge.prices import Price
 
 
@@ -24,7 +24,7 @@ class Ledger:
         output_tokens: Tokens the server counted in its answers.
         unmetered: Answers whose tokens the server did not state; they are missing from tokens and cost.
         cost_usd: US dollars for these tokens; None where the price is unknown.
-        notices: What the user should be told.
+        notices: Messages for the user.
         cached_tokens: Those of `input_tokens` that came from the server's cache.
         reasoning_tokens: Those of `output_tokens` that nobody sees.
     """
@@ -33,7 +33,7 @@ class Ledger:
     retries: int
     reused: int
     verdicts: int
-    failures: dict[ProblemKind, int]
+    failures: dict[ErrorKind, int]
     input_tokens: int
     output_tokens: int
     unmetered: int
@@ -52,7 +52,7 @@ class Progress:
         verdicts: Those that have a verdict by now.
         failed: Those that have failed.
         cost_usd: What this run has cost; None where the price is unknown.
-        notice: What the user should be told now.
+        notice: Messages for the user now.
         failures: The failed ones by kind.
         requests: Requests sent.
     """
@@ -62,7 +62,7 @@ class Progress:
     failed: int
     cost_usd: float | None
     notice: str | None = None
-    failures: Mapping[ProblemKind, int] = field(default_factory=dict)
+    failures: Mapping[ErrorKind, int] = field(default_factory=dict)
     requests: int = 0
 
 
@@ -71,9 +71,11 @@ class Tally:
     """A ledger while it is written."""
 
     price: Price | None
+    requests: int = 0
+    retries: int = 0
     reused: int = 0
     verdicts: int = 0
-    failures: Counter[ProblemKind] = field(default_factory=Counter)
+    failures: Counter[ErrorKind] = field(default_factory=Counter)
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
@@ -95,7 +97,7 @@ class Tally:
         self.output_tokens += usage.output_tokens or 0
         self.reasoning_tokens += usage.reasoning_tokens or 0
 
-    def progress(self, *, total: int, requests: int, notices: Sequence[str]) -> Progress:
+    def progress(self, *, total: int, notices: Sequence[str]) -> Progress:
         """Return where the run is."""
         return Progress(
             total=total,
@@ -104,14 +106,14 @@ class Tally:
             cost_usd=self.cost_usd,
             notice="; ".join(notices) or None,
             failures=dict(self.failures),
-            requests=requests,
+            requests=self.requests,
         )
 
-    def close(self, *, requests: int, retries: int, notices: tuple[str, ...]) -> Ledger:
+    def close(self, notices: tuple[str, ...]) -> Ledger:
         """Return the ledger."""
         return Ledger(
-            requests=requests,
-            retries=retries,
+            requests=self.requests,
+            retries=self.retries,
             reused=self.reused,
             verdicts=self.verdicts,
             failures=dict(sorted(self.failures.items())),

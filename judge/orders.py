@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from guard_eval.settings import Judge
-from guard_eval.store import Plan
+from guard_eval.records import Plan
+from guard_eval.study.settings import Judge
 
 LEASE = timedelta(minutes=1)
 """How long what a run has claimed stays its own after it was last heard of."""

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from guard_eval.judge_settings import Judge
-from guard_eval.records import BlindPair
 from guard_eval.store import Showing, Spend
-from judge.cost import SAMPLES, Estimate, estimate
-from judge.endpoint import server
+from guard_eval.study.judge_settings import Judge
+from judge.cost import Estimate, counter, estimate
+from judge.endpoint import key_variable, server
 from judge.orders import rater_name
 from judge.parsing import visible
 from judge.prices import PriceList, price, warnings
-from judge.prompt import PROMPT_VERSION, request
-from judge.shape import first_shape
-from judge.tokens import counter
+from judge.prompt import PROMPT_VERSION, first_shape
+from judge.request import RequestBuilder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +27,7 @@ class DryRun:
         name: What the judge is called as a rater.
         model: The judge's model.
         server: Where texts and key would go.
+        variable: The environment variable with the key; None where no key is sent.
         style: In which of the interfaces it is asked first, or that it is asked in a batch.
         prompt_version: The wording's hash.
         estimate: Requests, tokens and cost.
@@ -39,6 +38,7 @@ class DryRun:
     name: str
     model: str
     server: str
+    variable: str | None
     style: str
     prompt_version: str
     estimate: Estimate
@@ -52,6 +52,7 @@ class DryRun:
         who = self.name if self.name == self.model else f"{self.name} ({self.model})"
         lines = [
             f"judge: {who} at {self.server} ({self.style}, prompt {self.prompt_version})",
+            f"key: {'none is sent' if self.variable is None else f'that in {self.variable}, if it is set'}",
             f"to ask: {left.requests:,} requests"
             + (f"; {left.reused:,} more are answered already" if left.reused else ""),
             f"prompt tokens: {'exactly' if left.exact else 'at most'} {left.input_tokens:,} "
@@ -107,7 +108,7 @@ def dry_run(
         left: What is left to be shown: with both orders each pair twice, once either way round.
         seed: The study's seed.
         answered: Keys of requests whose answers are in the journal, as `Store.answered` has them.
-        so_far: What the judge's answers have taken so far, if there are any.
+        so_far: What the judge's answers have taken so far, if located are any.
         own: The study's own list of prices.
         folder: The study's, from which a model's folder is seen.
         environ: The environment; the process's own by default.
@@ -116,28 +117,29 @@ def dry_run(
     Raises:
         StudyError: The judge's address cannot be used.
     """
-    there = located(judge, environ)
+    located = with_server_url(judge, environ)
     return DryRun(
         name=visible(rater_name(judge)),
         model=visible(judge.model),
-        server=str(there.base_url),
+        server=str(located.base_url),
+        variable=key_variable(judge, environ),
         style="batch" if judge.style == "batch" else first_shape(judge).dialect,
         prompt_version=PROMPT_VERSION,
         estimate=estimate(
-            there,
+            located,
             left,
             seed=seed,
             answered=answered,
-            known=price(there, own=own),
+            known=price(located, own=own),
             so_far=so_far,
             counter=counter(judge.model, folder=folder, environ=environ),
         ),
-        warnings=warnings(there, today=today, own=own),
-        example=_example(there, left[0].blind, seed, sample=left[0].sample) if left else None,
+        warnings=warnings(located, today=today, own=own),
+        example=_example(located, left[0], seed) if left else None,
     )
 
 
-def located(judge: Judge, environ: Mapping[str, str] | None = None) -> Judge:
+def with_server_url(judge: Judge, environ: Mapping[str, str] | None = None) -> Judge:
     """Return `judge` with the address that the environment gives it.
 
     Raises:
@@ -155,10 +157,9 @@ def _prices(left: Estimate) -> list[str]:
     return [f"price: {figures}; in a batch × {known.batch_factor:g} ({known.source})"]
 
 
-def _example(judge: Judge, blind: BlindPair, seed: int, *, sample: int) -> str:
-    shape = first_shape(judge)
-    body = request(judge, blind, seed, shape=shape, sample=sample * SAMPLES)
+def _example(judge: Judge, showing: Showing, seed: int) -> str:
+    body = json.loads(RequestBuilder(judge, seed=seed).build(showing).body)
     messages = body.pop("messages") if "messages" in body else body.pop("input")
     parts = [f"[{message['role']}]\n{message['content']}" for message in messages]
     settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
-    return visible("\n\n".join([f"[POST {shape.path}]\n{settings}", *parts]))
+    return visible("\n\n".join([f"[POST {first_shape(judge).path}]\n{settings}", *parts]))

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from guard_eval.errors import StudyError
-from guard_eval.judge_settings import Judge
-from judge.envelopes import Usage
+from guard_eval.study.judge_settings import Judge
+from judge.backend import JudgeRequest
+from judge.parsing import Usage
 
 WARN_DAYS = 60
 """How long before a model's shutdown the judge begins to warn."""
@@ -172,7 +173,7 @@ def study_prices(folder: Path) -> PriceList | None:
     try:
         return PriceList.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"cannot read {path}: {error}; mend or remove it") from error
+        raise StudyError(f"cannot read {path}: {error}; correct or remove it") from error
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))
@@ -252,3 +253,59 @@ def _lists(own: PriceList | None) -> Sequence[PriceList]:
 def _shipped() -> PriceList:
     text = Path(__file__).with_name(_FILE).read_text(encoding="utf-8")
     return PriceList.model_validate(tomllib.loads(text))
+
+
+class Budget:
+    """The judge's prices, and what all judges of the study may cost together.
+
+    Attributes:
+        limit_usd: That limit, over all runs; None for none.
+        times: How many times the sum that was set aside for it a response has cost in this run, at worst.
+        unproven: Whether there is a limit, and no response has shown yet what the server charges.
+    """
+
+    def __init__(self, price: Price | None, limit_usd: float | None, *, model: str) -> None:
+        if limit_usd is not None and price is None:
+            raise StudyError(
+                f"the price of {model!r} is unknown, so no budget can be held; set "
+                "usd_per_million_input_tokens and usd_per_million_output_tokens in study.toml, or leave out "
+                "--budget"
+            )
+        self.limit_usd = limit_usd
+        self._price = price
+        self.unproven = limit_usd is not None
+        self.times = 1.0
+
+    def most(self, question: JudgeRequest) -> float | None:
+        """Return the most a request can cost: no tokeniser makes more tokens than there are bytes."""
+        if self._price is None:
+            return None
+        return self._price.usd(len(question.body), question.max_output_tokens)
+
+    def cost(self, usage: Usage) -> float | None:
+        """Return what an answer cost; None where its tokens or the price are unknown."""
+        return None if self._price is None else self._price.cost(usage)
+
+    def overrun(self, question: JudgeRequest, usage: Usage) -> str | None:
+        """Return what to say of the first response that cost more than was set aside; None for others."""
+        most, cost = self.most(question), self.cost(usage)
+        self.unproven = False
+        if not most or cost is None or cost <= most * self.times:
+            return None
+        first, self.times = self.times == 1.0, cost / most
+        if not first:
+            return None
+        return (
+            f"a response cost ${cost:.4f}, where ${most:.4f} was set aside ({usage.output_tokens} tokens, "
+            f"of {question.max_output_tokens} allowed): under --budget each request now counts "
+            f"{self.times:.1f} times its own sum"
+        )
+
+    def used_up(self, most: float | None) -> StudyError:
+        """Return the error that ends a run when nothing more fits into the budget."""
+        least = (most or 0) * self.times
+        return StudyError(
+            f"the budget of ${self.limit_usd:g} is used up: what is spent or held leaves less than the "
+            f"${least:.4f} that the next request can cost at most; what was answered is saved, and "
+            "--budget with a larger sum goes on from here"
+        )

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Self
 
 from guard_eval.errors import StudyError
-from guard_eval.judge_settings import Judge
-from guard_eval.records import BlindPair
-from guard_eval.store import Answer, Store, Style
-from judge.asking import Asking
-from judge.backend import Question, Reply, Trouble
+from guard_eval.store import Answer, Judgment, Showing, Store, Style
+from guard_eval.study.judge_settings import Judge
+from judge.backend import JudgeRequest, Response
+from judge.checks import check_criteria
 from judge.orders import rater_name
-from judge.parsing import Parsed, Problem, Usage
-from judge.prompt import canonical, key_of, request
-from judge.shape import shapes
+from judge.parsing import ErrorKind, Parsed, ParseError, RequestError, Usage, parse
+from judge.prompt import asks_the_same, code
+from judge.request import RequestBuilder
+from judge.retry import SAMPLES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +35,7 @@ class Recorded:
     request_id: str | None
     seconds: float
     at: datetime
+    shape: str | None
 
 
 class Recording(Mapping[str, Recorded]):
@@ -101,8 +104,7 @@ def save(path: Path, answers: Iterable[Answer]) -> int:
 class Replay:
     """Answers from a recording; see `judge.backend.Backend`.
 
-    The recording may have been made with any server; a question is looked up in every shape in which it may
-    have been put.
+    The recording may have been made with any server, and in any shape.
     """
 
     style: Style = "replay"
@@ -110,29 +112,16 @@ class Replay:
     def __init__(self, judge: Judge, recording: Recording, *, seed: int) -> None:
         self.url = recording.name
         self.notices: list[str] = []
-        self._asking = Asking(judge, seed=seed)
-        self._judge = judge
+        self._builder = RequestBuilder(judge, seed=seed)
         self._recording = recording
-        self._seed = seed
 
-    def question(self, blind: BlindPair, *, sample: int) -> Question:
-        """Return the request about `blind` in the shape in which it was recorded, where it was."""
-        first: Question | None = None
-        for shape in shapes(self._judge):
-            body = canonical(request(self._judge, blind, self._seed, shape=shape, sample=sample))
-            key = key_of(body, sample)
-            if first is None or key in self._recording:
-                first = self._asking.named(key, body, blind, shape)
-            if key in self._recording:
-                break
-        assert first is not None
-        return first
+    def build(self, showing: Showing, *, again: int = 0) -> JudgeRequest:
+        """Return the request about `showing`, in the shape in which it was recorded, where it was."""
+        question = self._builder.build(showing, again=again)
+        recorded = self._recording.get(question.key)
+        return question if recorded is None else replace(question, shape=recorded.shape or "")
 
-    def others(self, blind: BlindPair, *, sample: int) -> Sequence[Question]:
-        """Return the same request in the shapes in which the study's own journal may have it."""
-        return self._asking.others(blind, sample=sample)
-
-    async def send(self, question: Question) -> Reply | Trouble:
+    async def send(self, question: JudgeRequest) -> Response | RequestError:
         """Return the recorded answer, or that there is none."""
         recorded = self._recording.get(question.key)
         if recorded is None:
@@ -140,8 +129,8 @@ class Replay:
                 f"{self.url} has no answer to this request: it was recorded with another model, seed, "
                 "wording, criteria or texts"
             )
-            return Trouble(problem=Problem(kind="unrecorded", detail=detail))
-        return Reply(
+            return RequestError(kind="unrecorded", detail=detail)
+        return Response(
             status=200,
             body=recorded.body,
             request_id=recorded.request_id,
@@ -149,13 +138,13 @@ class Replay:
             at=recorded.at,
         )
 
-    def parse(self, body: bytes, form: str) -> Parsed | Problem:
-        """Return the verdict in an answer, or why there is none."""
-        return self._asking.parse(body, form)
+    def parse(self, body: bytes, *, code: str, shape: str | None) -> Parsed | ParseError:
+        """Return the verdict in a response, or why there is none."""
+        return self._builder.parse(body, code=code, shape=shape)
 
     def usage(self, body: bytes) -> Usage:
         """Return what the server said of an answer, but for its tokens: they are not paid again."""
-        said = self._asking.usage(body)
+        said = self._builder.usage(body)
         return Usage(model=said.model, fingerprint=said.fingerprint, input_tokens=0, output_tokens=0)
 
     async def close(self) -> None:
@@ -168,6 +157,7 @@ def _entry(answer: Answer) -> dict[str, object]:
         "request_id": answer.request_id,
         "seconds": answer.seconds,
         "at": answer.at.isoformat(),
+        "shape": answer.shape,
     }
     try:
         entry["body"] = answer.body.decode("utf-8")
@@ -180,14 +170,110 @@ def _recorded(entry: Mapping[str, Any]) -> Recorded:
     raw = entry.get("body_base64")
     body = base64.b64decode(raw, validate=True) if raw is not None else entry["body"].encode()
     at = datetime.fromisoformat(entry["at"])
-    name = entry.get("request_id")
+    name, shape = entry.get("request_id"), entry.get("shape")
     return Recorded(
         body=body,
         request_id=None if name is None else str(name),
         seconds=float(entry["seconds"]),
         at=at if at.tzinfo else at.replace(tzinfo=UTC),
+        shape=None if shape is None else str(shape),
     )
 
 
 def _of(answer: Answer) -> Recorded:
-    return Recorded(body=answer.body, request_id=answer.request_id, seconds=answer.seconds, at=answer.at)
+    return Recorded(
+        body=answer.body,
+        request_id=answer.request_id,
+        seconds=answer.seconds,
+        at=answer.at,
+        shape=answer.shape,
+    )
+
+
+_PART = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reparsed:
+    """What came of reading the journal again.
+
+    Attributes:
+        answers: Answers read.
+        presentations: Of so many showings of pairs.
+        changed: How many of them have a new verdict, or another than before.
+        unread: How many give none, by kind of failure.
+    """
+
+    answers: int
+    presentations: int
+    changed: int
+    unread: dict[ErrorKind, int]
+
+
+def reparse(store: Store, judge: Judge, *, seed: int) -> Reparsed:
+    """Read the judge's answers again, and save what they say; nothing is sent.
+
+    Raises:
+        StudyError: The judge is asked on other criteria by now, or is revoked.
+    """
+    rater = store.rater(rater_name(judge), "model")
+    check_criteria(store, judge, rater)
+    unread: Counter[ErrorKind] = Counter()
+    answers = presentations = changed = 0
+    groups = _groups(store, rater.name)
+    while part := list(islice(groups, _PART)):
+        shown = store.shown([presentation for presentation, _ in part])
+        judgments = []
+        for (presentation, bodies), showing in zip(part, shown, strict=True):
+            answers += len(bodies)
+            presentations += 1
+            outcome = _read(bodies, judge, code(showing.blind, seed))
+            if isinstance(outcome, Parsed):
+                judgments.append(Judgment(presentation=presentation, choices=outcome.choices))
+            else:
+                unread[outcome.kind] += 1
+        changed += store.judge_again(rater, judgments)
+    return Reparsed(answers=answers, presentations=presentations, changed=changed, unread=dict(unread))
+
+
+def _groups(store: Store, name: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield each presentation with its answers, the oldest first."""
+
+    def of(answer: Answer) -> int:
+        return answer.presentation or 0
+
+    for presentation, answers in groupby(store.answers_of(name), key=of):
+        yield presentation, [answer.body for answer in answers]
+
+
+def _read(bodies: list[bytes], judge: Judge, expected: str) -> Parsed | ParseError:
+    """Return the first verdict in the answers, as a run would have taken it, or what the last one is."""
+    outcome: Parsed | ParseError | None = None
+    for body in bodies:
+        outcome = parse(body, judge.criteria, code=expected)
+        if isinstance(outcome, Parsed):
+            break
+    assert outcome is not None
+    return outcome
+
+
+LOOKED_AT = 5
+"""So many of a judge's answers are looked at."""
+
+
+def asked_otherwise(store: Store, judge: Judge, *, seed: int) -> bool:
+    """Return whether none of the judge's first answers is to a request as it would be put today.
+
+    An answer is journalled under the hash of its request, so this finds a changed prompt, seed or
+    temperature, and so on; a changed token limit is none of these. Nothing is found where there is no answer.
+    """
+    answers = [each for each in islice(store.answers_of(rater_name(judge)), LOOKED_AT) if each.presentation]
+    if not answers:
+        return False
+    builder = RequestBuilder(judge, seed=seed)
+    shown = store.shown([each.presentation for each in answers if each.presentation])
+    return not any(
+        asks_the_same(answer.key, builder.key(showing, again=again))
+        for answer, showing in zip(answers, shown, strict=True)
+        for again in range(SAMPLES)
+    )

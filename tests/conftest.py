@@ -8,6 +8,7 @@ server is not installed. Each test has a database of its own.
 
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,24 @@ settings.load_profile("unhurried")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--database", choices=KINDS, help="run every test that needs a database on this system")
+
+
+_SLOW_MODULE = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out slow modules before they are imported: importing Ray takes longer than most quick tests."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return True if _SLOW_MODULE.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow, for `make quick`, what needs a browser or PostgreSQL."""
+    for item in items:
+        if item.get_closest_marker("browser") or item.get_closest_marker("postgres"):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -129,3 +148,12 @@ def _make_pairs(n: int, *, method_a: str = "guard", method_b: str = "top_k(k=50)
             )
         )
     return pairs
+
+
+@pytest.fixture(scope="session")
+def tex() -> str:
+    """The source of the paper, where it lies beside the repository."""
+    paper = Path(__file__).parents[2] / "shared" / "paper"
+    if not paper.is_dir():
+        pytest.skip(f"{paper} is not here: the paper's source does not lie in the repository")
+    return "".join(path.read_text(encoding="utf-8") for path in paper.glob("*.txt"))

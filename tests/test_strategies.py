@@ -34,7 +34,7 @@ def test_the_papers_defaults():
         "top_p(p=0.95)",
         "typical(tau=0.2)",
         "min_p(p=0.1)",
-        "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5)",
+        "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)",
         "adaptive(epsilon=0.001)",
         "contrastive(k=10, alpha=0.6)",
         "acs(q=1)",
@@ -134,5 +134,6 @@ def test_the_table_at_the_head_names_each_with_its_parameters(name):
     assert row[1] == STRATEGIES[name].__name__
     for field in fields(STRATEGIES[name]):
         shown = f"{field.default:g}" if isinstance(field.default, float) else field.default
-        where = row[2] if name != "guard" or field.name in {"window", "decay"} else strategies.__doc__
+        below = (name == "guard" and field.name not in {"window", "decay"}) or field.name == "amateur_prompt"
+        where = strategies.__doc__ if below else row[2]
         assert f"{field.name}={shown}" in where

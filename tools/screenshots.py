@@ -25,7 +25,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from guard_eval.store import Store
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -12,10 +12,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from annotation_app.wording.values import Wording
-from guard_eval.annotation_settings import Language
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
-from guard_eval.study import Study
+from guard_eval.study.annotation_settings import Language
+from guard_eval.study.folder import Study
 
 _FOLDER = Path(__file__).parent
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -98,11 +98,10 @@ def _read(path: Path) -> Tree:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(
-            f"annotation.wording names {path.name!r}, but there is no file {path}; "
-            "write it, or remove the setting"
+            f"annotation.wording names {path.name!r}, but {path} is missing; write it, or remove the setting"
         ) from None
     except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
+        raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"cannot read {path}: {error}") from error
 

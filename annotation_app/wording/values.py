@@ -41,7 +41,6 @@ class SignIn(_Words):
     field: Text
     button: Text
     unknown: Text
-    wait: Text
     uninvited: Text
     prolific: Text
     elsewhere: Text

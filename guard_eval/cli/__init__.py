@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from guard_eval.cli import (
     annotate,
-    audit,
     db,
     demo,
     export,
@@ -28,6 +28,7 @@ from guard_eval.cli import (
     report,
 )
 from guard_eval.errors import StudyError
+from guard_eval.stopping import like_ctrl_c
 
 app = typer.Typer(
     name="guard-eval",
@@ -65,7 +66,7 @@ def about(
 for _command in (
     *(new, generate, merge, measure, pair),
     *(gold, raters, annotate, progress, judge),
-    *(report, audit, power, export, db, replicate, demo),
+    *(report, power, export, db, replicate, demo),
 ):
     app.command(_command.__name__.rpartition(".")[2])(_command.command)
 
@@ -73,7 +74,12 @@ _USER_CAN_MEND = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.ED
 
 
 def main() -> None:
-    """Run the command line: exit code 2 for what the user can mend, 130 for Ctrl-C."""
+    """Run the command line: exit code 2 for what the user can mend, 130 for Ctrl-C, 143 for SIGTERM."""
+    with like_ctrl_c() as signals:
+        _run(signals)
+
+
+def _run(signals: Sequence[int]) -> None:
     try:
         app()
     except StudyError as error:
@@ -86,7 +92,10 @@ def main() -> None:
         )
     except SystemExit as leaving:
         if leaving.code == 130:
-            _leave("stopped; nothing made so far is lost: run the same command again to go on", 130)
+            _leave(
+                "stopped; nothing made so far is lost: run the same command again to go on",
+                128 + signals[0] if signals else 130,
+            )
         raise
 
 

@@ -10,7 +10,7 @@ from guard_eval.cli.console import StudyFolder, say
 
 if TYPE_CHECKING:
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
 LITTLE_ROOM = 200 * 2**20
 """Bytes. A rating takes less than a kilobyte; what fills a disk is something else, and soon."""
@@ -30,7 +30,7 @@ def command(
     ] = None,
     proxy: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A reverse proxy whose X-Forwarded-For is believed."),
+        typer.Option(metavar="ADDRESS", help="A reverse proxy whose X-Forwarded-For and -Host are believed."),
     ] = None,
 ) -> None:
     """Serve the pairs to people, in a browser.
@@ -40,7 +40,7 @@ def command(
     from annotation_app.launch import serve
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:

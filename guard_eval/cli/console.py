@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
     from rich.progress import Progress
 
@@ -27,6 +28,14 @@ def console() -> Console:
 def say(line: str = "") -> None:
     """Print a line."""
     console().print(line)
+
+
+def say_remarks(verdicts: pd.DataFrame) -> None:
+    """Print, where errors go, what was found odd in a table of verdicts."""
+    from analysis.verdicts.tidy import remarks
+
+    for remark in remarks(verdicts):
+        typer.echo(f"warning: {remark}", err=True)
 
 
 def say_next(*commands: str) -> None:

@@ -11,10 +11,10 @@ import typer
 from guard_eval.cli.console import StudyFolder, progress, say, say_next, say_table
 
 if TYPE_CHECKING:
-    from guard_eval.store.checksum import Digest
+    from guard_eval.store.copying import Digest
 
 
-class Action(StrEnum):
+class DatabaseAction(StrEnum):
     """What to do with the database."""
 
     backup = "backup"
@@ -25,13 +25,13 @@ class Action(StrEnum):
 
 HELP = (
     "backup writes it to FILE; upgrade brings its tables up to this version; copy fills another database "
-    "with its rows; checksum tells whether two databases hold the same."
+    "with its rows; checksum prints a digest, the same for databases that hold the same."
 )
 
 
 def command(
     folder: StudyFolder,
-    action: Annotated[Action, typer.Argument(help=HELP)],
+    action: Annotated[DatabaseAction, typer.Argument(help=HELP)],
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="For backup: the copy; there must be none yet.")
     ] = None,
@@ -57,9 +57,9 @@ def command(
     pg_restore. A copy goes from SQLite to PostgreSQL, back, or anywhere; killed, it is run again. A server's
     password is read from PGPASSWORD or ~/.pgpass.
     """
-    from guard_eval.cli.db_backup import backup
-    from guard_eval.cli.db_copy import copy
-    from guard_eval.study import Study
+    from guard_eval.cli.database.backup import backup
+    from guard_eval.cli.database.copy import copy
+    from guard_eval.study.folder import Study
 
     study = Study.open(folder)
     _check_options(folder, action, file=file is not None, to=to is not None, more=switch or dry_run)
@@ -67,7 +67,7 @@ def command(
         backup(study.database, file)
     elif to is not None:
         copy(study, to, switch=switch, dry_run=dry_run)
-    elif action is Action.checksum:
+    elif action is DatabaseAction.checksum:
         checksum(study.database)
     else:
         upgrade(study.database)
@@ -75,12 +75,15 @@ def command(
         say_next(f"guard-eval progress {folder}")
 
 
-def _check_options(folder: Path, action: Action, *, file: bool, to: bool, more: bool) -> None:
+def _check_options(folder: Path, action: DatabaseAction, *, file: bool, to: bool, more: bool) -> None:
     from guard_eval.errors import StudyError
 
-    wanted = {Action.backup: "backup FILE", Action.copy: "copy --to URL [--switch] [--dry-run]"}
-    good = file is (action is Action.backup) and to is (action is Action.copy)
-    if not good or (more and action is not Action.copy):
+    wanted = {
+        DatabaseAction.backup: "backup FILE",
+        DatabaseAction.copy: "copy --to URL [--switch] [--dry-run]",
+    }
+    good = file is (action is DatabaseAction.backup) and to is (action is DatabaseAction.copy)
+    if not good or (more and action is not DatabaseAction.copy):
         raise StudyError(f"write: guard-eval db {folder} {wanted.get(action, action.value)}")
 
 
@@ -88,7 +91,7 @@ def upgrade(database: str) -> None:
     """Bring a database's tables up to date; a server's that is empty gets them.
 
     Raises:
-        StudyError: There is no such database, or it is newer than this package.
+        StudyError: There is no such database, or its schema is unknown to this package.
     """
     from sqlalchemy.engine import make_url
 
@@ -107,11 +110,11 @@ def checksum(database: str) -> None:
     Raises:
         StudyError: There is no such database, or it is not of this package's version.
     """
-    from guard_eval.store import checksum
+    from guard_eval.store import copying
 
     with progress("rows") as bar:
         task = bar.add_task("reading", total=None, note="")
-        found = checksum.checksum(database, lambda table, rows: bar.update(task, advance=rows, note=table))
+        found = copying.checksum(database, lambda table, rows: bar.update(task, advance=rows, note=table))
         bar.update(task, total=found.rows, note="")
     say_digest(found)
 

@@ -14,7 +14,7 @@ from guard_eval.cli.console import progress, say, say_next
 
 if TYPE_CHECKING:
     from guard_eval.records import Prompt
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
 EXCERPT = 420
 """How many characters of a text the terminal shows."""
@@ -30,7 +30,7 @@ def command(
     Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
     """
     from guard_eval.cli import generate, measure, pair, report
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     began = time.monotonic()
     make_folder(folder)
@@ -75,14 +75,11 @@ def make_folder(folder: Path) -> None:
 
 def show_one(study: Study) -> None:
     """Print the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
-    from guard_eval.continuations import current_continuations
-    from guard_eval.corpora import read_prompts
+    from guard_eval.texts.continuations import current_texts
+    from guard_eval.texts.prompts import read_prompts
 
     prompts = read_prompts(study.prompts_path)
-    greedy, guard = (
-        current_continuations(study.continuations, strategy, prompts, study.settings)
-        for strategy in ("greedy", "guard")
-    )
+    greedy, guard = current_texts(study, ("greedy", "guard"), prompts).values()
 
     def variety(prompt: Prompt) -> float:
         words = greedy[prompt.id].text.split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +12,8 @@ import typer
 from guard_eval.cli.console import StudyFolder, say, say_next
 
 if TYPE_CHECKING:
-    from guard_eval.shards import Shard
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
+    from guard_eval.texts.shards import Shard
 
 
 class Engine(StrEnum):
@@ -81,8 +82,8 @@ def command(
     front included; a chat model's template comes on top. With batch_size = "auto" batches grow as long as
     memory holds them, and shrink when it runs out.
     """
-    from guard_eval.shards import Shard
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
+    from guard_eval.texts.shards import Shard
 
     run(
         Study.open(folder),
@@ -122,18 +123,18 @@ def run(
     workers: int | None = None,
 ) -> None:
     """Make what is missing, batch by batch; every batch is on disk before the next begins."""
-    from guard_eval.shards import Shard
+    from guard_eval.texts.shards import Shard
 
     shard = shard or Shard()
     _refuse(engine, trace=trace, address=address, workers=workers)
     if engine is Engine.VLLM:
-        from guard_eval.cli import generate_vllm
+        from guard_eval.cli.generation import vllm
 
-        generate_vllm.run(study, dry_run=dry_run, shard=shard, only=only)
+        vllm.run(study, dry_run=dry_run, shard=shard, only=only)
     elif engine is Engine.RAY:
-        from guard_eval.cli import generate_ray
+        from guard_eval.cli.generation import ray
 
-        generate_ray.run(study, dry_run=dry_run, shard=shard, only=only, address=address, workers=workers)
+        ray.run(study, dry_run=dry_run, shard=shard, only=only, address=address, workers=workers)
     else:
         _run_here(study, dry_run=dry_run, shard=shard, only=only, trace=trace)
 
@@ -150,19 +151,21 @@ def _refuse(engine: Engine, *, trace: bool, address: str | None, workers: int | 
 
 
 def _run_here(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace: bool) -> None:
-    from guard_eval.cli import generate_local
-    from guard_eval.cli.generate_work import chosen, forecast, work_of
-    from guard_eval.corpora import read_prompts
-    from guard_eval.shards import reserve
+    from guard_eval.cli.generation import local
+    from guard_eval.cli.generation.work import chosen, forecast, made_with, work_of
+    from guard_eval.texts.prompts import read_prompts
+    from guard_eval.texts.shards import reserve
 
     prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
     strategies = chosen(study, only)
+    made_by = made_with(study, strategies)
+    work = partial(work_of, study, strategies, prompts, shard)
     if dry_run:
-        forecast(study, work_of(study, strategies, prompts, shard))
+        forecast(study, work(made_by))
         return
     with reserve(study.continuations, shard):
-        work = work_of(study, strategies, prompts, shard)
-        if any(one.missing for one in work):
-            generate_local.make(study, work, shard, trace=trace)
+        found = work(made_by)
+        if any(one.missing for one in found):
+            local.make(study, found, shard, trace=trace, expected=made_by, work_again=work)
         elif trace:
             say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")

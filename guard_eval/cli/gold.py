@@ -32,7 +32,7 @@ def command(
     part of the study. Again changes nothing.
     """
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     study = Study.open(folder)
     asked = study.settings.annotation
@@ -71,7 +71,7 @@ def _entry(path: Path, number: int, line: str, criteria: tuple[str, ...]) -> Gol
     import json
 
     from guard_eval.errors import StudyError
-    from guard_eval.records import Gold, Pair, content_id
+    from guard_eval.records import Gold, Pair, as_shown, content_id
 
     where = f"{path}, line {number}"
     try:
@@ -79,9 +79,13 @@ def _entry(path: Path, number: int, line: str, criteria: tuple[str, ...]) -> Gol
     except json.JSONDecodeError as error:
         raise StudyError(f"{where} is not JSON: {error}; mend that line") from error
     texts = [row.get(key) if isinstance(row, dict) else None for key in ("prompt", "better", "worse")]
-    if not all(isinstance(text, str) and text for text in texts):
+    if not all(isinstance(text, str) and as_shown(text) for text in texts):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
     prompt, better, worse = (str(text) for text in texts)
+    if as_shown(better) == as_shown(worse):
+        raise StudyError(
+            f'{where}: "better" and "worse" are the same text, as raters see it; write one that is worse'
+        )
     clear = row.get("criteria", list(criteria))
     if not isinstance(clear, list) or not clear or not set(clear) <= set(criteria):
         raise StudyError(

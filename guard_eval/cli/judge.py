@@ -11,8 +11,8 @@ import typer
 from guard_eval.cli.console import StudyFolder, say_next
 
 if TYPE_CHECKING:
-    from guard_eval.judge_settings import Judge
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
+    from guard_eval.study.judge_settings import Judge
 
 
 CLASHES = (("ledger", "reparse", "calibrate", "batch"), ("ledger", "reparse", "dry_run"), ("batch", "replay"))
@@ -36,10 +36,16 @@ def command(
         float | None,
         typer.Option(
             metavar="USD",
-            help="What all judges of the study may cost together, over all runs. It is never exceeded: the "
-            "most that a request can cost is set aside before it is sent.",
+            help="What all judges of the study may cost together, over all runs. The most that a request can "
+            "cost is set aside before it is sent, so it holds at every server that keeps max_output_tokens.",
         ),
     ] = None,
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http", help="Let a key go over plain http to another machine, where others can read it."
+        ),
+    ] = False,
     only: Annotated[str | None, typer.Option(help="Only the judge of this name, or of this model.")] = None,
     orders: Annotated[
         Orders | None,
@@ -84,19 +90,20 @@ def command(
     you are asked before anything is spent. What is answered is in the study's journal and never paid for
     again, so a run can be stopped at any moment, and goes on with the same command.
 
-    The key is read from OPENAI_API_KEY and goes nowhere else. OPENAI_BASE_URL, or base_url in study.toml,
-    names another server: vLLM, Ollama, llama.cpp, or any that speaks chat completions or responses.
+    OPENAI_API_KEY goes to OpenAI, or to the server that your own OPENAI_BASE_URL names, and nowhere else. Any
+    other server, base_url in study.toml, is sent no key, or that in the variable that api_key_env names:
+    you are asked first, whatever --yes says, unless your own trusted.toml lists server and variable.
 
     Judges stand in study.toml, a [[judge]] table each: model, criteria, orders, samples, prices and more.
     """
-    from guard_eval.cli.judge_job import Job
+    from guard_eval.cli.judging.job import Job
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     _check(dry_run=dry_run, batch=batch, calibrate=calibrate, ledger=ledger, reparse=reparse, replay=replay)
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
-        job = Job(study, store, budget=budget, calibrate=calibrate, replay=replay)
+        job = Job(study, store, budget=budget, calibrate=calibrate, replay=replay, plain_http=plain_http)
         if ledger:
             job.show_ledger()
             return

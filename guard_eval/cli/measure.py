@@ -11,7 +11,7 @@ import typer
 from guard_eval.cli.console import say_next
 
 if TYPE_CHECKING:
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
 
 class Engine(StrEnum):
@@ -94,9 +94,9 @@ def command(
 
     A file of published texts: guard-eval measure texts.jsonl --metrics diversity
     """
-    from guard_eval.cli import measure_job
+    from guard_eval.cli.measuring import job
     from guard_eval.errors import StudyError
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     for name, value in (("--address", address), ("--workers", workers)):
         if value is not None and engine is not Engine.RAY:
@@ -108,7 +108,7 @@ def command(
         "bertscore_model": bertscore_model,
         "baseline": baseline,
     }
-    chosen = measure_job.Chosen(
+    chosen = job.Chosen(
         settings={key: value for key, value in options.items() if value},
         device=device,
         dtype=dtype,
@@ -118,13 +118,13 @@ def command(
     )
     if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
         for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}
-        measure_job.refuse_options_of_files(for_files)
+        job.refuse_options_of_files(for_files)
         study = Study.open(targets[0])
-        measure_job.measure_study(study, chosen, dry_run=dry_run)
+        job.measure_study(study, chosen, dry_run=dry_run)
         if not dry_run:
             say_next(f"guard-eval pair {targets[0]}", f"guard-eval report {targets[0]}")
         return
-    measure_job.measure_files(
+    job.measure_files(
         targets,
         chosen,
         settings_file=settings,
@@ -137,6 +137,6 @@ def command(
 
 def run(study: Study) -> None:
     """Measure a study as its study.toml has it."""
-    from guard_eval.cli import measure_job
+    from guard_eval.cli.measuring import job
 
-    measure_job.measure_study(study, measure_job.Chosen())
+    job.measure_study(study, job.Chosen())

@@ -13,8 +13,8 @@ import typer
 from guard_eval.cli.console import progress, say, say_next
 
 if TYPE_CHECKING:
-    from guard_eval.merging import Merged
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
+    from guard_eval.texts.merging import Merged
 
 _SHOWN = 5
 _SHARD = re.compile(r"\.shard-\d+-of-(\d+)\.")
@@ -54,7 +54,7 @@ def command(
     makes it. Parts are removed when the whole is on disk; stop it at any moment and run it again.
     """
     from guard_eval.errors import StudyError
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
         if output is not None:
@@ -72,9 +72,9 @@ def run(study: Study, others: Sequence[Path] = (), *, dry_run: bool = False) -> 
     Raises:
         StudyError: Something does not fit together; what stood there still does.
     """
-    from guard_eval.corpora import read_prompts
-    from guard_eval.merging import merge_strategy
-    from guard_eval.shards import Shard, reserve
+    from guard_eval.texts.merging import merge_strategy
+    from guard_eval.texts.prompts import read_prompts
+    from guard_eval.texts.shards import Shard, reserve
 
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
@@ -122,7 +122,7 @@ def _continuations(folder: Path) -> Path:
 
 def _name_foreign(folders: Sequence[Path], strategies: Sequence[str]) -> None:
     """Say which files are none of the study's strategies'."""
-    from guard_eval.continuations import continuation_files
+    from guard_eval.texts.continuations import continuation_files
 
     for folder in folders:
         ours = {path for strategy in strategies for path in continuation_files(folder, strategy)}
@@ -149,7 +149,7 @@ def _tell(one: Merged, prompts: int) -> None:
 
 def _shards(one: Merged) -> dict[str, int]:
     """Return how many missing texts are of which shard, where the files tell of one division."""
-    from guard_eval.shards import Shard
+    from guard_eval.texts.shards import Shard
 
     divisions = {int(found[1]) for path in one.files if (found := _SHARD.search(path.name))}
     if len(divisions) != 1:
@@ -170,7 +170,7 @@ def _commands(study: Study, one: Merged) -> list[str]:
 
 def _merge_files(paths: Sequence[Path], output: Path | None, *, dry_run: bool) -> None:
     from guard_eval.errors import StudyError
-    from guard_eval.merging import merge_files
+    from guard_eval.texts.merging import merge_files
 
     for path in paths:
         if path.suffix not in {".jsonl", ".parquet"}:

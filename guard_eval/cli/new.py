@@ -86,8 +86,10 @@ check = true                      # who fails it twice rates nothing
 
 [[judge]]                         # a model as one more rater; repeat the table for a panel
 model = "gpt-4o-2024-11-20"
-# Any server that speaks OpenAI's chat completions; the key is OPENAI_API_KEY.
+# Any server that speaks OpenAI's chat completions. OPENAI_API_KEY goes to OpenAI alone; for the key of
+# another server, name the environment variable that holds it. You are asked before a key first goes there.
 # base_url = "http://localhost:8000/v1"
+# api_key_env = "MY_SERVER_KEY"
 orders = "both"                   # each pair is judged in both orders
 
 [analysis]
@@ -123,9 +125,9 @@ def command(
 
     Prompts are copied into it: from a file, from a Hugging Face dataset, or a few examples to be replaced.
     """
-    from guard_eval.corpora import read_dataset, read_prompts
     from guard_eval.errors import StudyError
-    from guard_eval.settings import Metrics
+    from guard_eval.study.settings import MetricSettings
+    from guard_eval.texts.prompts import read_dataset, read_prompts
 
     if (folder / "study.toml").exists():
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
@@ -151,7 +153,7 @@ def command(
         seed=seed,
         model=json.dumps(_seen_from(folder, model)),
         compute=", ".join(map(json.dumps, compute)),
-        scorer=json.dumps("bundled" if small else Metrics().coherence_model),
+        scorer=json.dumps("bundled" if small else MetricSettings().coherence_model),
         new_tokens=128 if small else 256,
         prompt_tokens=128 if small else 256,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from guard_eval.cli.console import StudyFolder, say, say_next
 
 if TYPE_CHECKING:
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
 
 def command(folder: StudyFolder) -> None:
@@ -16,7 +16,7 @@ def command(folder: StudyFolder) -> None:
 
     They go into the study's database. Again changes nothing; a larger sample keeps the smaller one.
     """
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     run(Study.open(folder))
     say_next(
@@ -27,10 +27,10 @@ def command(folder: StudyFolder) -> None:
 
 def run(study: Study) -> None:
     """Make the pairs that are missing; running again changes nothing."""
-    from guard_eval.continuations import current_continuations
-    from guard_eval.corpora import read_prompts
-    from guard_eval.pairing import check_complete, draw_prompts, make_pairs
     from guard_eval.store import Store
+    from guard_eval.texts.continuations import current_texts
+    from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
+    from guard_eval.texts.prompts import read_prompts
 
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
@@ -40,8 +40,7 @@ def run(study: Study) -> None:
         say(f"{dataset}: {count} prompts drawn{short}")
     methods = sorted({method for couple in settings.pairs.compare for method in couple})
     continuations = {
-        method: list(current_continuations(study.continuations, method, drawn, settings).values())
-        for method in methods
+        method: list(texts.values()) for method, texts in current_texts(study, methods, drawn).items()
     }
     check_complete(drawn, continuations, settings.pairs.compare)  # before there is a database
     with Store.open(study.database, create=True, study_hash=study.hash) as store:

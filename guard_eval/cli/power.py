@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guard_eval.cli.console import say, say_next, say_table
+from guard_eval.cli.console import say, say_next, say_remarks, say_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.power import Plan
-    from analysis.power_pilot import PilotRow
-    from analysis.render import Table
+    from analysis.planning.pilot import PilotRow
+    from analysis.planning.power import PowerPlan
+    from guard_eval.reporting.tables import Table
 
 TIES, AGREEMENT = 0.32, 0.41
 """Of the paper's human study: ties on coherence, and its κ."""
@@ -64,7 +64,7 @@ def command(
         typer.Option(
             help="How verdicts come about (see docs/planning.md); the other one is shown beside it."
         ),
-    ] = ModelName.DIRICHLET,
+    ] = ModelName.LATENT,
     studies: Annotated[int, typer.Option(help="Studies to simulate.")] = 4000,
     seed: Annotated[int, typer.Option(help="Of the simulation; the same seed gives the same figures.")] = 1,
     output: Annotated[
@@ -86,7 +86,7 @@ def command(
 
         guard-eval power --share 0.55 --ties 0.32 --kappa 0.41 --criteria 2 --raters 3,5 --output power.html
     """
-    from analysis.power_question import Question, check
+    from analysis.planning.question import PlanningQuestion, check
 
     known = None if pilot is None else _pilot(pilot, kappa, quiet=as_json)
     if known is not None:
@@ -95,7 +95,7 @@ def command(
         if kappa is None and row.agreement is not None:
             kappa = max(0.0, row.agreement)
         criteria = count if criteria is None else criteria
-    question = Question(
+    question = PlanningQuestion(
         share=share,
         ties=TIES if ties is None else ties,
         agreement=AGREEMENT if kappa is None else kappa,
@@ -111,25 +111,25 @@ def command(
     )
     check(question)
 
-    from analysis import power_page
-    from analysis.power import plan
+    from analysis.planning import page
+    from analysis.planning.power import plan
 
     if output is not None:
-        power_page.check_ending(output)
+        page.check_ending(output)
     found = plan(question, progress=(lambda _: None) if as_json else (lambda line: say(f"{line} …")))
     if output is not None:
-        power_page.write(found, output, facts=_facts())
+        page.write(found, output, facts=_facts())
     if as_json:
-        typer.echo(power_page.as_json(found))
+        typer.echo(page.as_json(found))
         return
     _show(found, output)
 
 
-def _show(found: Plan, output: Path | None) -> None:
-    from analysis import power_page
+def _show(found: PowerPlan, output: Path | None) -> None:
+    from analysis.planning import page
 
-    say(f"\n{power_page.answer(found)}")
-    for table in (power_page.needs_table(found, narrow=True), power_page.grid_table(found)):
+    say(f"\n{page.answer(found)}")
+    for table in (page.needs_table(found, narrow=True), page.grid_table(found)):
         _say_table(table)
     for note in found.notes:
         say(f"note: {note}")
@@ -156,7 +156,7 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
 
 def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow, int]:
     """Return the pilot's most demanding criterion, and how many criteria it has; show all of them."""
-    from analysis.power_pilot import most_demanding, pilot_rows
+    from analysis.planning.pilot import most_demanding, pilot_rows
 
     rows = pilot_rows(_verdicts(source))
     chosen = most_demanding(rows, agreement=AGREEMENT if kappa is None else kappa)
@@ -166,6 +166,8 @@ def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow,
             ("Criterion", "Pairs", "Raters", "Ties", "κ", "Interval"),
             [(row.name, str(row.items), str(row.raters), f"{row.ties:.2f}", *_kappa(row)) for row in rows],
         )
+        if any(row.units < row.items for row in rows):
+            say("pairs of one prompt say less than pairs of different ones; the items below are of different")
         say(f"planned with: {chosen.name}, which takes the most items\n")
     return chosen, len({row.criterion for row in rows})
 
@@ -184,13 +186,15 @@ def _verdicts(source: Path) -> pd.DataFrame:
 
     import pandas as pd
 
-    from analysis.tidy import read, validate
+    from analysis.verdicts.tidy import read, validate
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     if not source.is_dir():
-        return read(source)
+        verdicts = read(source)
+        say_remarks(verdicts)
+        return verdicts
     study = Study.open(source)
     with Store.open(study.database, study_hash=study.hash) as store:
         rows = store.tidy()

@@ -10,8 +10,8 @@ import typer
 from guard_eval.cli.console import StudyFolder, console, say, say_next, say_table
 
 if TYPE_CHECKING:
-    from guard_eval.progress import Overview
-    from guard_eval.study import Study
+    from guard_eval.cli.overview import Overview
+    from guard_eval.study.folder import Study
 
 ENDINGS = (".html", ".json")
 
@@ -34,7 +34,7 @@ def command(
     is for the report, when all verdicts are there.
     """
     from guard_eval.errors import StudyError
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     study = Study.open(folder)
     if output is not None and output.suffix.lower() not in ENDINGS:
@@ -48,7 +48,7 @@ def command(
     if output is not None:
         _write(study, view, output, at=at, refresh=None)
     if as_json:
-        from guard_eval.progress.page import as_json as in_json
+        from guard_eval.cli.overview.page import as_json as in_json
 
         typer.echo(in_json(view, title=study.settings.name, at=at))
         return
@@ -65,18 +65,18 @@ def look(study: Study) -> tuple[Overview, str]:
     """Return the study's state, and when it was so."""
     from datetime import UTC, datetime
 
-    from guard_eval.progress import read, view
+    from guard_eval.cli.overview import read, view
     from guard_eval.store import Store
 
     with Store.open(study.database, study_hash=study.hash) as store:
-        raw = read(store)
+        snapshot = read(store)
     at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return view(raw, slots=study.plan.slots, study_hash=study.hash), at
+    return view(snapshot, slots=study.plan.slots, study_hash=study.hash), at
 
 
 def show(view: Overview) -> None:
     """Print it."""
-    from guard_eval.progress.tables import headline, legend, looks, tables, warnings
+    from guard_eval.cli.overview.tables import headline, legend, looks, tables, warnings
 
     if view.rater_kind == "simulated":
         say("These raters are SIMULATED.")
@@ -84,8 +84,8 @@ def show(view: Overview) -> None:
     for warning in warnings(view):
         say(warning)
     for table in tables(view, narrow=True, remarks=REMARKS):
-        say(f"\n{table.title}")
-        say_table(table.columns, table.rows)
+        say(f"\n{table.caption}")
+        say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
         if table.note:
             say(table.note)
     if found := looks(view):
@@ -118,8 +118,8 @@ def _watch(study: Study, *, every: int, output: Path | None) -> None:
 
 
 def _write(study: Study, view: Overview, output: Path, *, at: str, refresh: int | None) -> None:
-    from guard_eval.progress.page import as_html, as_json
-    from guard_eval.writing import write_whole
+    from guard_eval.cli.overview.page import as_html, as_json
+    from guard_eval.reporting.writing import write_whole
 
     title = study.settings.name
     if output.suffix.lower() == ".json":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
 
 class Action(StrEnum):
@@ -49,7 +49,7 @@ def command(
     """
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     study = Study.open(folder)
     if action is not Action.list and not names:
@@ -108,8 +108,8 @@ def _user() -> str:
 
 def _list(store: Store, study: Study) -> None:
     """Print every rater: how far, how long, and whether there is a reason to look."""
-    from guard_eval.progress import read, view
-    from guard_eval.progress.tables import duration
+    from guard_eval.cli.overview import read, view
+    from guard_eval.cli.overview.tables import duration
 
     raw = read(store)
     lines = {line.rater: line for line in view(raw, slots=study.plan.slots).raters}

@@ -69,13 +69,6 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be run and what it would take, and stop.")
     ] = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Check what can be checked without a GPU: all of it, or the one or two checks named.",
-        ),
-    ] = False,
 ) -> None:
     """Make a table or a figure of the paper again, and print it beside the paper's figures.
 
@@ -87,20 +80,18 @@ def command(
 
     Small, on any machine: guard-eval replicate main --model bundled --limit 10 --max-new-tokens 64
     """
-    from guard_eval.cli import replicate_job, replicate_verdicts
+    from guard_eval.cli.replication import job
+    from guard_eval.cli.replication import verdicts as replicate_verdicts
     from guard_eval.errors import StudyError
 
-    if check:
-        replicate_job.check([str(name) for name in (table, folder) if name is not None])
-        return
     if list_ or table is None:
-        from guard_eval.cli.replicate_output import show_list
+        from guard_eval.cli.replication.output import show_list
 
         if table is not None:
             raise StudyError("--list shows all tables; give either --list or a table's name")
         show_list(as_json=json_)
         return
-    asked = replicate_job.Asked(
+    asked = job.Asked(
         models=tuple(model or ()),
         amateur=amateur,
         prompts=tuple(prompts or ()),
@@ -113,4 +104,4 @@ def command(
     if verdicts is not None:
         replicate_verdicts.from_file(table, verdicts, folder, rater_kind=rater_kind)
     else:
-        replicate_job.replicate(table, folder, asked, dry_run=dry_run)
+        job.replicate(table, folder, asked, dry_run=dry_run)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guard_eval.cli.console import say
+from guard_eval.cli.console import say, say_remarks
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.context import Context
+    from analysis.report.context import Context
     from guard_eval.records import RaterKind
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
 Source = tuple["pd.DataFrame", "Context"]
 """Verdicts, and what else there is to know of them."""
@@ -25,7 +25,10 @@ def command(
         Path, typer.Argument(metavar="STUDY|VERDICTS.csv", help="A study, or a tidy table of verdicts.")
     ],
     output: Annotated[
-        Path | None, typer.Option(help="The folder to write; default: report, beside the data.")
+        Path | None,
+        typer.Option(
+            help="The folder to write; default: report in the study, VERDICTS-report in the current folder."
+        ),
     ] = None,
     rater_kind: Annotated[
         str | None,
@@ -50,9 +53,9 @@ def command(
     """
     if not source.is_dir():
         verdicts, context = _of_file(source, rater_kind=rater_kind)
-        folder = output or source.parent / f"{source.stem}-report"
+        folder = output or _own_folder(source)
     elif rater_kind is None:
-        from guard_eval.study import Study
+        from guard_eval.study.folder import Study
 
         study = Study.open(source)
         verdicts, context = _of_study(study)
@@ -75,10 +78,10 @@ def run(study: Study, *, output: Path | None = None) -> Path:
 
 def say_paper_tables(verdicts: pd.DataFrame, context: Context) -> None:
     """Print the paper's tables of these verdicts as Markdown."""
-    from analysis.paper_tables import paper_tables
-    from analysis.render import to_markdown
-    from analysis.shares import share_rows
-    from analysis.tidy import orient, validate
+    from analysis.results.paper_tables import paper_tables
+    from analysis.results.shares import share_rows
+    from analysis.verdicts.tidy import orient, validate
+    from guard_eval.reporting.tables import to_markdown
 
     frame = orient(validate(verdicts), context.planned)
     for table in paper_tables(share_rows(frame, planned=context.planned, alpha=context.alpha)):
@@ -90,7 +93,7 @@ def _of_study(study: Study) -> Source:
 
     import pandas as pd
 
-    from guard_eval.cli.report_context import study_context
+    from guard_eval.cli.reporting.study import study_context
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
 
@@ -108,9 +111,9 @@ def _of_study(study: Study) -> Source:
 
 def _of_file(path: Path, *, rater_kind: str | None) -> Source:
     """Return a table of verdicts that need not come from a study."""
-    from analysis.context import Context
-    from analysis.tidy import read
-    from guard_eval.cli.report_context import versions
+    from analysis.report.context import Context
+    from analysis.verdicts.tidy import read
+    from guard_eval.cli.reporting.study import versions
 
     kind = _kind(rater_kind)
     context = Context(
@@ -119,7 +122,20 @@ def _of_file(path: Path, *, rater_kind: str | None) -> Source:
         versions=versions(),
         command=f"guard-eval report {path.name}{f' --rater-kind {kind}' if kind else ''}",
     )
-    return read(path, rater_kind=kind), context
+    verdicts = read(path, rater_kind=kind)
+    say_remarks(verdicts)
+    return verdicts, context
+
+
+def _own_folder(table: Path) -> Path:
+    """Return the folder for the report on a table: in the current one, and no folder of anything else."""
+    from guard_eval.errors import StudyError
+
+    folder = Path(f"{table.stem}-report")
+    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_new and not (folder / "report.json").is_file():
+        raise StudyError(f"{folder} exists and is no report; name another folder: --output FOLDER")
+    return folder
 
 
 def _kind(given: str | None) -> RaterKind | None:
@@ -136,7 +152,7 @@ def _kind(given: str | None) -> RaterKind | None:
 
 
 def _write(verdicts: pd.DataFrame, context: Context, folder: Path) -> Path:
-    from analysis.report import write_report
+    from analysis.report.build import write_report
 
     report = write_report(verdicts, folder, context)
     page = next(path for path in report.paths if path.name == "index.html")

@@ -36,7 +36,8 @@ class GuardLogitsProcessor(LogitsProcessor):
         attention_mask: Instead, the prompts' mask, `[B, P]`: 0 is padding.
 
     Raises:
-        StudyError: On a call: it is used for a second text without `reset()`, or with several beams.
+        StudyError: On a call: it is used for a second text without `reset()`, or with several beams, or a row
+            that has not ended has no probabilities; rows that end do so with `pad_token_id`.
     """
 
     def __init__(
@@ -67,12 +68,24 @@ class GuardLogitsProcessor(LogitsProcessor):
             self._check(input_ids)
         self._seen = input_ids
         step = input_ids.shape[1] - self._prompt_length
+        self._refuse_broken(input_ids, scores, step)
         chooser.reserve(step + 1)
         made = chooser.step(scores, step, input_ids[:, self._prompt_length :])
         ids, left = made.ids, made.scores
         if self._strategy.select == "argmax":
             ids, left = ids.gather(1, made.best[:, None]), left.gather(1, made.best[:, None])
         return torch.full_like(scores, -torch.inf).scatter(1, ids, left.to(scores.dtype))
+
+    def _refuse_broken(self, input_ids: Tensor, scores: Tensor, step: int) -> None:
+        broken = ~scores.amax(-1).isfinite()
+        if step and self._pad_token_id is not None:  # `generate` passes on rows that have ended
+            broken &= input_ids[:, -1] != self._pad_token_id
+        if broken.any():
+            rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
+            raise StudyError(
+                f"GuardLogitsProcessor: row {rows} of the batch has no probabilities (NaN, infinite logits) "
+                f"at step {step + 1}; load the model in float32, or leave that prompt out"
+            )
 
     def _begin(self, input_ids: Tensor, scores: Tensor) -> GuardChooser:
         rows, self._prompt_length = input_ids.shape

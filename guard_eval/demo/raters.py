@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from guard_eval.records import BlindPair, Choice, content_id
-from guard_eval.store import Plan, Store
+from guard_eval.records import BlindPair, Choice, Plan, content_id
+from guard_eval.store import Store
 
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.texts import EncodedPrompt
+from guard_eval.engines.local.texts import EncodedPrompt
 from guard_eval.errors import StudyError
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveDecoding, Guard, Strategy
 

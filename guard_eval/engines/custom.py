@@ -7,19 +7,46 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import GenerationConfig
 
 from guard_eval.decoding.noise import row_key
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import check, decode
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import check, decode
 from guard_eval.errors import StudyError
 from guard_eval.strategies import ContrastiveDecoding, parse, signature
 
 HUB_FOLDER = Path(__file__).parent / "hub"
 """What to give `custom_generate`."""
 
-_OURS = ("generation_config", "max_new_tokens", "eos_token_id", "pad_token_id", "use_model_defaults")
-_HARMLESS = (None, False, 1)
-"""Values of transformers' other arguments that ask for nothing."""
+_NEW_TOKENS = 256
+"""How many new tokens at most, where nothing is given."""
+_OURS = {"max_new_tokens", "eos_token_id", "pad_token_id"}
+"""Arguments that are honoured."""
+_IDLE = {
+    "use_cache",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "disable_compile",
+    "use_model_defaults",
+    "transformers_version",
+    "_from_model_config",
+}
+"""Arguments that change no text, whatever they are."""
+_NEUTRAL: dict[str, Any] = {
+    **dict.fromkeys(
+        ("do_sample", "early_stopping", "is_assistant", "low_memory", "output_attentions"), False
+    ),
+    **dict.fromkeys(("output_hidden_states", "output_logits", "output_scores", "token_healing"), False),
+    **dict.fromkeys(("remove_invalid_values", "renormalize_logits", "return_dict_in_generate"), False),
+    **dict.fromkeys(("synced_gpus", "use_mtp"), False),
+    **dict.fromkeys(("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length"), 0),
+    **dict.fromkeys(("min_p", "epsilon_cutoff", "eta_cutoff", "diversity_penalty"), 0),
+    **dict.fromkeys(("temperature", "top_p", "typical_p", "guidance_scale", "length_penalty"), 1),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1),
+    **dict.fromkeys(("num_beams", "num_beam_groups", "num_return_sequences"), 1),
+    "cache_implementation": "dynamic",
+}
+"""The value besides None at which another argument asks for nothing; any other is refused by name."""
 
 
 def generate(
@@ -41,31 +68,29 @@ def generate(
         attention_mask: Where they are prompt, `[B, P]`; everywhere if left out.
         strategy: A signature, such as `acs(q=1)`.
         seed: Of the strategies that draw; a prompt's draws depend on it and on the prompt's tokens.
-        given: `max_new_tokens`, `eos_token_id`, `pad_token_id` or a `generation_config` with them.
+        given: `max_new_tokens`, `eos_token_id`, `pad_token_id` or a `generation_config` with them. Of the
+            model's own configuration these three count as well, and nothing else.
 
     Raises:
-        StudyError: An argument that this way of generating does not know, a strategy that the model cannot
-            run, or logits that are no distribution.
+        StudyError: An argument, or a field of the configuration given, asks for what is not done here; a
+            prompt is empty; the model cannot run the strategy, or its logits are no distribution.
     """
     ids = input_ids if input_ids is not None else inputs
     if ids is None:
         raise StudyError("there is nothing to continue; pass input_ids")
-    for name, value in given.items():
-        if name not in _OURS and not any(value is harmless or value == harmless for harmless in _HARMLESS):
-            raise StudyError(f"{name} = {value!r} has no effect on custom_generate; leave it out")
+    _refuse(given)
     chosen = parse(strategy)
     if isinstance(chosen, ContrastiveDecoding):
         raise StudyError(f"{strategy} needs a second model; run it with guard-eval generate")
     check(model, chosen)
-    mask = torch.ones_like(ids) if attention_mask is None else attention_mask
-    prompts = [row[kept.bool()].tolist() for row, kept in zip(ids, mask, strict=True)]
+    prompts = _prompts(ids, attention_mask)
     ends = _ends(model, given)
     keys = [row_key(seed, " ".join(map(str, prompt)), signature(chosen)) for prompt in prompts]
     batch = Batch(
         prompts=prompts,
         keys=torch.tensor(keys, device=model.device),
         ends=torch.tensor(ends, dtype=torch.long, device=model.device),
-        limit=_setting(model, given, "max_new_tokens") or 256,
+        limit=_limit(model, given),
     )
     made = decode(model, batch, chosen)
     for row, step in enumerate(made.failed_at):
@@ -80,6 +105,62 @@ def generate(
     return torch.cat([ids, torch.tensor(new, device=ids.device)], dim=1)
 
 
+def _refuse(given: dict[str, Any]) -> None:
+    """Refuse what asks for something that is not done here.
+
+    Raises:
+        StudyError: It is named with its value.
+    """
+    config = given.get("generation_config")
+    usual = vars(GenerationConfig())  # type: ignore[no-untyped-call]
+    fields = {
+        f"generation_config.{name}": value
+        for name, value in (vars(config) if config else {}).items()
+        if name not in usual
+        or value != usual[name]
+        or isinstance(value, bool) != isinstance(usual[name], bool)
+    }
+    for named, value in {**given, **fields}.items():
+        name = named.removeprefix("generation_config.")
+        if name != "generation_config" and not (name in _OURS or _asks_nothing(name, value)):
+            shown = f"a tensor {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+            raise StudyError(f"{named} = {shown:.80} has no effect on custom_generate; leave it out")
+
+
+def _asks_nothing(name: str, value: Any) -> bool:  # noqa: ANN401
+    if value is None or name in _IDLE or (isinstance(value, list) and not value):
+        return True
+    if isinstance(value, Tensor):  # as some tokenizers return them with every text
+        return name == "token_type_ids" and not bool(value.any())
+    # True == 1, and yet the one asks for something and the other does not.
+    neutral = _NEUTRAL.get(name)
+    return isinstance(value, bool) == isinstance(neutral, bool) and bool(value == neutral)
+
+
+def _prompts(ids: Tensor, mask: Tensor | None) -> list[list[int]]:
+    """Return the tokens of each prompt without its padding."""
+    mask = torch.ones_like(ids) if mask is None else mask
+    if ids.dim() != 2 or mask.shape != ids.shape:
+        raise StudyError(
+            f"input_ids has the shape {tuple(ids.shape)} and attention_mask {tuple(mask.shape)}; both "
+            "must be [prompts, tokens]"
+        )
+    prompts = [row[kept.bool()].tolist() for row, kept in zip(ids, mask, strict=True)]
+    for number, prompt in enumerate(prompts, start=1):
+        if not prompt:
+            raise StudyError(f"prompt {number} of the batch has no token, only padding; remove it")
+    return prompts
+
+
+def _limit(model: Any, given: dict[str, Any]) -> int:  # noqa: ANN401
+    limit = _setting(model, given, "max_new_tokens")
+    if limit is None:
+        return _NEW_TOKENS
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise StudyError(f"max_new_tokens = {limit!r} must be a whole number of at least 1")
+    return limit
+
+
 def _setting(model: Any, given: dict[str, Any], name: str) -> Any:  # noqa: ANN401
     """Return an argument, or what a configuration given or the model's own says."""
     for source in (given.get(name), getattr(given.get("generation_config"), name, None)):
@@ -90,4 +171,5 @@ def _setting(model: Any, given: dict[str, Any], name: str) -> Any:  # noqa: ANN4
 
 def _ends(model: Any, given: dict[str, Any]) -> list[int]:  # noqa: ANN401
     ends = _setting(model, given, "eos_token_id")
+    ends = ends.tolist() if isinstance(ends, Tensor) else ends
     return [] if ends is None else sorted(set(ends)) if isinstance(ends, list) else [int(ends)]

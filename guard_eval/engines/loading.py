@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +17,9 @@ from transformers.utils.hub import cached_file
 from guard_eval.engines.packed import pack
 from guard_eval.engines.threads import settle_threads
 from guard_eval.errors import StudyError
+from guard_eval.texts.model_files import folder_revision
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-_WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
-_OLD_WEIGHTS = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
-_SETTINGS = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer*",
-    "vocab*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "*.model",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +146,7 @@ def _load(
         tokenizer=tokenizer,
         name=location if name is None else name,
         revision=folder_revision(folder) if folder else version["revision"],
-        dtype=_dtype_name(model, config),
+        dtype=_dtype_name(model.dtype, config),
         device=_device_name(model, place),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
@@ -175,6 +162,30 @@ def model_revision(location: str, revision: str = "main") -> str:
     return folder_revision(folder) if folder else _commit(source, revision)
 
 
+def expected_dtype(location: str, *, revision: str, dtype: str, device: str) -> str | None:
+    """Return what `LoadedModel.dtype` will be, without loading the model; None if its settings do not tell.
+
+    Args:
+        location: A folder or a Hub id.
+        revision: The Hub's commit, of which this machine has the files; a folder has none.
+        dtype: As `load` takes it.
+        device: As `load` takes it; it need not be on this machine.
+
+    Raises:
+        StudyError: There is no such model.
+    """
+    source, folder = _place(location)
+    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+    config = _config(source, {} if folder else {"revision": revision})
+    quantised = getattr(config, "quantization_config", None) is not None
+    arithmetic = (
+        "auto" if quantised and dtype == "auto" else _dtype(dtype, torch.device("cpu" if on_cpu else "cuda"))
+    )
+    if arithmetic == "auto":
+        arithmetic = config.get_text_config().dtype or config.dtype
+    return None if arithmetic is None else _dtype_name(arithmetic, config)
+
+
 def _place(location: str) -> tuple[str, Path | None]:
     """Return what transformers is to load, and the folder if it is one."""
     folder = Path(location).expanduser()
@@ -182,24 +193,14 @@ def _place(location: str) -> tuple[str, Path | None]:
         return location, None
     if not folder.is_dir():
         raise StudyError(
-            f"the model {location!r}: there is no such folder; mend its name, or put the model there"
+            f"the model {location!r}: there is no such folder; correct its name, or put the model there"
+        )
+    if (folder / "adapter_config.json").exists():
+        raise StudyError(
+            f"the model {location!r} holds an adapter (adapter_config.json), and its base is elsewhere; "
+            "merge the two (peft's merge_and_unload), save the result, and name its folder"
         )
     return str(folder), folder
-
-
-def folder_revision(folder: Path) -> str:
-    """Return `sha256:` and 16 digits that stand for the names and contents of the files a model is made of.
-
-    Weights, configuration and tokenizer count; what else lies in the folder does not.
-    """
-    weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
-    files = {path for pattern in (*weights, *_SETTINGS) for path in folder.glob(pattern) if path.is_file()}
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.name}\0{content}\n".encode())
-    return f"sha256:{digest.hexdigest()[:16]}"
 
 
 def _device(name: str) -> torch.device:
@@ -235,8 +236,8 @@ def _device_name(model: Any, place: torch.device) -> str:  # noqa: ANN401
     return " + ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
 
 
-def _dtype_name(model: Any, config: Any) -> str:  # noqa: ANN401
-    name = str(model.dtype).removeprefix("torch.")
+def _dtype_name(dtype: Any, config: Any) -> str:  # noqa: ANN401
+    name = str(dtype).removeprefix("torch.")
     quantisation = getattr(config, "quantization_config", None)
     if quantisation is None:
         return name

@@ -9,16 +9,26 @@ kind it asks for a space before the first word, which is no longer heard.
 from __future__ import annotations
 
 import copy
+import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import pre_tokenizers
 from transformers import GPT2Tokenizer, RobertaTokenizer
 
+from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
+from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.outcomes import Outcome, ratio_of
+from guard_eval.records import content_id
+from guard_eval.study.settings import MetricSettings
 
 _UNLIMITED = 1 << 20
 _STACKS = ("layer", "block", "encoder.layer", "encoder.block", "transformer.layer", "layers")
@@ -190,3 +200,66 @@ def _library() -> Any:  # noqa: ANN401 (untyped)
     from bert_score import utils  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra, and slow to load)
 
     return utils
+
+
+def bertscore_outcomes(
+    groups: Sequence[Group], settings: MetricSettings, models: Models, cache: ScoreCache, progress: Progress
+) -> Found:
+    """Return BERTScore's F1 of each strategy against the references."""
+    reader = models.encoder(settings.bertscore_model)
+    layer = settings.bertscore_layer or default_layers(settings.bertscore_model)
+    pairs = {
+        (text.text, text.reference) for group in groups for text in group.texts if text.reference is not None
+    }
+    scores = _bertscores(pairs, reader, layer, cache, progress)
+    return {(group.dataset, group.strategy): [_bertscore(group, scores, reader, layer)] for group in groups}
+
+
+def _bertscores(
+    pairs: Iterable[tuple[str, str]], reader: LazyModel, layer: int, cache: ScoreCache, progress: Progress
+) -> dict[tuple[str, str], tuple[float | None, bool]]:
+    """Return F1 of each pair, None if it has none, and whether text or reference had to be cut."""
+    return read_once(
+        {pair: content_id("bertscore", 1, reader.identity, layer, *pair) for pair in sorted(pairs)},
+        partial(_scored, layer),
+        model=reader,
+        cache=cache,
+        pack=lambda one: json.dumps(one).encode(),
+        unpack=lambda value: tuple(json.loads(value)),
+        progress=partial(progress, "BERTScore"),
+    )
+
+
+def _scored(
+    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]], told: Told
+) -> list[tuple[float | None, bool]]:
+    encoder = keep_layers(loaded.model, layer)
+    texts, references = zip(*pairs, strict=True)
+    made = bertscore(encoder, loaded.tokenizer, texts, references, on_progress=told)
+    long = [count_truncated(encoder, loaded.tokenizer, pair) > 0 for pair in pairs]
+    return [(one and one[2], cut) for one, cut in zip(made, long, strict=True)]
+
+
+def _bertscore(
+    group: Group,
+    scores: Mapping[tuple[str, str], tuple[float | None, bool]],
+    reader: LazyModel,
+    layer: int,
+) -> Outcome:
+    found = [
+        (None, False) if text.reference is None else scores[text.text, text.reference] for text in group.texts
+    ]
+    rows = np.array([(0, 0) if f1 is None else (f1, 1) for f1, _ in found], dtype=float)
+    missing = sum(text.reference is None for text in group.texts)
+    counts = group.counts | nonzero(
+        {"without a reference": missing, "cut to the encoder's length": sum(cut for _, cut in found)}
+    )
+    return ratio_of(
+        "bertscore",
+        group.summed(rows),
+        n=int(rows[:, 1].sum()),
+        counts=counts,
+        signature=f"{signature(reader.name, layer)}|revision:{reader.short_revision}|{reader.dtype}",
+        note="no text has a reference" if missing == len(group.texts) else "",
+        scale=100.0,
+    )

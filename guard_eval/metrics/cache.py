@@ -1,23 +1,50 @@
-"""Scores already taken, by content: what a model said of a text is asked of it once.
+"""What models compute from texts, stored by content: a model reads a text once.
 
 A key is a hash of everything that can change the value (the model's revision, the definition, the texts), so
-nothing is ever stale. Each batch is committed; a run that is stopped goes on where it was.
+nothing is ever stale. Each batch is committed; a run that is stopped continues where it was.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from guard_eval.errors import StudyError
+from guard_eval.metrics.outcomes import Outcome
+
+if TYPE_CHECKING:  # who measures texts alone needs no torch
+    from guard_eval.engines.lazy import LazyModel
 
 _AT_ONCE = 500
+"""Keys in a query."""
+_BATCH = 256
+"""Texts after which values are committed."""
+
+Item = TypeVar("Item")
+Stored = TypeVar("Stored")
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, how many more of its steps are done, and how many it has."""
+
+Found = dict[tuple[str, str], list[Outcome]]
+"""Outcomes by dataset and strategy."""
+
+
+class Models(Protocol):
+    """Where models come from."""
+
+    def causal(self, name: str) -> LazyModel:
+        """Return a language model."""
+
+    def encoder(self, name: str) -> LazyModel:
+        """Return an encoder."""
 
 
 class ScoreCache:
-    """Bytes by key in an SQLite file, or in memory alone where there is no file to keep them in."""
+    """Bytes by key in an SQLite file, or in memory alone where there is no file to store them in."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Open or make the file.
@@ -38,7 +65,7 @@ class ScoreCache:
             raise self._broken(error) from error
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values that are there, by key."""
+        """Return the values that are stored, by key."""
         wanted = list(dict.fromkeys(keys))
         found: dict[str, bytes] = {}
         try:
@@ -53,7 +80,7 @@ class ScoreCache:
         return found
 
     def put(self, values: Mapping[str, bytes]) -> None:
-        """Keep values; when this returns they outlive the process."""
+        """Store values; when this returns they outlive the process."""
         try:
             with self._connection:
                 self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", values.items())
@@ -66,5 +93,52 @@ class ScoreCache:
 
     def _broken(self, error: Exception) -> StudyError:
         return StudyError(
-            f"cannot keep scores in {self._path}: {error}; mend that, or remove the file to start anew"
+            f"cannot store scores in {self._path}: {error}; fix that, or remove the file to start again"
         )
+
+
+def in_batches(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Return items in the batches after which their values are committed."""
+    return [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
+
+
+def read_once(
+    keys: Mapping[Item, str],
+    work: Callable[..., Iterable[Any]],
+    *,
+    model: LazyModel,
+    cache: ScoreCache,
+    pack: Callable[[Any], bytes],
+    unpack: Callable[[bytes], Stored],
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    work_reports: bool = True,
+    batches: Callable[[Sequence[Item]], Sequence[Sequence[Item]]] = in_batches,
+) -> dict[Item, Stored]:
+    """Return what `work` computes with a model for each item; what is stored is not computed again.
+
+    Args:
+        keys: The items, with the keys of their values.
+        work: As `LazyModel.map` takes it; returns a value for each item of a batch.
+        model: The model.
+        cache: Where values are stored.
+        pack: Value → bytes.
+        unpack: Bytes → what is returned.
+        progress: Called with how many more items are done, and how many there are.
+        work_reports: Whether `work` reports its steps; if not, a batch is reported when it is stored.
+        batches: Cuts the items that are missing.
+    """
+    stored = cache.get(keys.values())
+    missing = [item for item in keys if keys[item] not in stored]
+    progress(len(keys) - len(missing), len(keys))
+    parts = batches(missing) if missing else []
+
+    def step(done: int) -> None:
+        progress(done, len(keys))
+
+    for place, made in model.map(work, parts, step) if work_reports else model.map(work, parts):
+        new = {keys[item]: pack(one) for item, one in zip(parts[place], made, strict=True)}
+        cache.put(new)
+        stored |= new
+        if not work_reports:
+            step(len(new))
+    return {item: unpack(stored[key]) for item, key in keys.items()}

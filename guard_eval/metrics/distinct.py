@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from guard_eval.metrics.groups import Group
+from guard_eval.metrics.outcomes import Outcome, PointEstimate
+
 Ids = NDArray[np.int64]
 
 
@@ -116,3 +119,21 @@ def _half_width(without: NDArray[np.float64], level: float) -> float | None:
     if variance <= 1e-20:
         return None
     return float(special.stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance)
+
+
+def distinct_outcomes(group: Group, level: float) -> list[Outcome]:
+    """Return distinct-1 and distinct-2 of a group with their own intervals."""
+    found = [(n, distinct([text.text for text in group.texts], n, level=level)) for n in (1, 2)]
+    return [
+        PointEstimate(
+            metric=f"distinct_{n}",
+            value=one.value,
+            low=one.low,
+            high=one.high,
+            n=one.texts,
+            counts=group.counts,
+            note="falls with the number of texts: only equal numbers compare",
+            signature=one.signature,
+        )
+        for n, one in found
+    ]

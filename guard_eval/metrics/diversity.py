@@ -16,6 +16,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.outcomes import Outcome, ratio_of, sum_of
+
 ORDERS = (2, 3, 4)
 
 SIGNATURES = {
@@ -131,3 +134,49 @@ def textbook_diversity(texts: Sequence[str]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore"):
         shares: NDArray[np.float64] = 100 * (counts[:, ::2] / counts[:, 1::2]).prod(axis=1)
     return shares
+
+
+def diversity_outcomes(group: Group, definition: str) -> list[Outcome]:
+    """Return diversity of a group as `definition` (of `SIGNATURES`) has it."""
+    texts = [text.text for text in group.texts]
+    if definition == "textbook":
+        values = textbook_diversity(texts)
+        defined = ~np.isnan(values)
+        rows = group.summed(np.stack([np.where(defined, values, 0), defined], axis=1))
+        counts = group.counts | nonzero({"shorter than four words": int((~defined).sum())})
+        signature = SIGNATURES[definition]
+        n = int(defined.sum())
+        return [ratio_of("diversity", rows, n=n, counts=counts, signature=signature)]
+    counted = ngram_counts(texts)
+    whole = from_counts(counted, texts=len(texts))
+    short = int((counted[:, -1] == 0).sum())
+    return [
+        sum_of(
+            "diversity",
+            group.summed(counted),
+            diversity_of_sums,
+            n=len(texts),
+            counts=group.counts | nonzero({"shorter than five words": short}),
+            signature=whole.signature,
+            value=whole.diversity,
+        )
+    ]
+
+
+def repetition_outcomes(group: Group) -> list[Outcome]:
+    """Return how often n-grams repeat, for each n of `ORDERS`."""
+    counted = ngram_counts([text.text for text in group.texts])
+    whole = from_counts(counted, texts=len(group.texts))
+    rows = group.summed(counted)
+    return [
+        sum_of(
+            f"rep_{n}",
+            rows,
+            lambda sums, n=n: repetition_of_sums(sums, n),  # type: ignore[misc]
+            n=len(group.texts),
+            counts=group.counts,
+            signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
+            value=whole.rep[n],
+        )
+        for n in ORDERS
+    ]

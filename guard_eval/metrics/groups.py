@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.errors import StudyError
-from guard_eval.generations import HUMAN, Generation
+from guard_eval.texts.generations import HUMAN, Generation
 
 
 @dataclass(frozen=True)

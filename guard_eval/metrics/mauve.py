@@ -7,17 +7,27 @@ texts: all three belong to it, and only scores that share the last two can be co
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
-from guard_eval.errors import MissingExtraError
+from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.loading import LoadedModel
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
+from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates
+from guard_eval.records import content_id
+from guard_eval.study.settings import MetricSettings
 
 SEEDS = (25, 26, 27, 28, 29)
 """Seeds of the k-means; the first is the one that published scores were made with."""
@@ -299,3 +309,201 @@ def _faiss() -> Any:  # noqa: ANN401 (its classes are made at import)
         warnings.simplefilter("ignore", DeprecationWarning)  # of SWIG's types, on Python 3.12 and later
         import faiss  # noqa: PLC0415 (an extra)
     return faiss
+
+
+def first_tokens(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:  # noqa: ANN401 (untyped)
+    """Return `text` cut to its first tokens, and how many it has then: `tokens`, or all it had if fewer."""
+    ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"][:tokens]
+    return tokenizer.decode(ids, clean_up_tokenization_spaces=False), len(ids)
+
+
+def hidden_features(
+    model: Any,  # noqa: ANN401
+    tokenizer: Any,  # noqa: ANN401
+    texts: Sequence[str],
+    *,
+    max_tokens: int | None = None,
+    batch_size: int = 16,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> NDArray[np.float32]:
+    """Return the last layer's hidden state at the last token of each text, [n, d].
+
+    Special tokens are those the tokenizer adds of its own accord. Texts are sorted by length and padded on
+    the right, where a causal model does not look.
+
+    Args:
+        model: A causal language model of transformers.
+        tokenizer: Its tokenizer.
+        texts: Each of at least one token.
+        max_tokens: A longer text loses its end; the model's context is the limit in any case.
+        batch_size: Texts per forward pass.
+        on_progress: Called with the number of texts done since the last call.
+
+    Raises:
+        StudyError: A text has no token.
+    """
+    rows = _tokens(tokenizer, texts, _limit(model, max_tokens))
+    features = np.empty((len(rows), model.config.get_text_config().hidden_size), dtype=np.float32)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        features[chosen] = _last_states(model, [rows[index] for index in chosen])
+        on_progress(len(chosen))
+    return features
+
+
+def _limit(model: Any, max_tokens: int | None) -> int | None:  # noqa: ANN401
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return min((limit for limit in (context, max_tokens) if limit is not None), default=None)
+
+
+def _tokens(tokenizer: Any, texts: Sequence[str], limit: int | None) -> list[list[int]]:  # noqa: ANN401
+    cut = {} if limit is None else {"truncation": True, "max_length": limit}
+    rows = [tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
+    for number, row in enumerate(rows):
+        if not row:
+            raise StudyError(
+                f"text {number} of {len(rows)} ({texts[number]!r}) has no token, so it has no features; "
+                "leave empty texts out of MAUVE"
+            )
+    return rows
+
+
+@torch.inference_mode()
+def _last_states(model: Any, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:  # noqa: ANN401
+    device = next(model.parameters()).device
+    lengths = torch.tensor([len(row) for row in rows])
+    ids = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = torch.tensor(row)
+    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    # The model without its head: logits over the vocabulary would need far more memory than everything else.
+    body = getattr(model, "base_model", model)
+    states = body(
+        input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False, output_hidden_states=True
+    ).hidden_states[-1]
+    last = states[torch.arange(len(rows), device=device), (lengths - 1).to(device)]
+    values: NDArray[np.float32] = last.float().cpu().numpy()
+    return values
+
+
+def mauve_outcomes(
+    groups: Sequence[Group],
+    settings: MetricSettings,
+    models: Models,
+    cache: ScoreCache,
+    progress: Progress,
+) -> Found:
+    """Return MAUVE of each strategy against the references of the same prompts.
+
+    As in the published scripts, text and reference are cut to the same number of tokens, and a pair of which
+    one is shorter does not count.
+
+    Args:
+        groups: The strategies'.
+        settings: Model, tokens, buckets, c and how many seeds.
+        models: Where the featurising model comes from.
+        cache: For features.
+        progress: Called for features and for strategies.
+    """
+    reader = models.causal(settings.mauve_model)
+    texts = {text.text for group in groups for text in group.texts if text.reference}
+    texts |= {text.reference for group in groups for text in group.texts if text.reference}
+    cut = _cut(sorted(texts), reader, cache, settings.mauve_tokens)
+    full = sorted({short for short, tokens in cut.values() if tokens == settings.mauve_tokens})
+    features = _features(full, reader, cache, progress)
+    found: Found = {}
+    for group in groups:
+        found[group.dataset, group.strategy] = [_mauve(group, settings, reader, cut, features)]
+        progress("MAUVE", 1, len(groups))
+    return found
+
+
+def _cut(
+    texts: Sequence[str], reader: LazyModel, cache: ScoreCache, tokens: int
+) -> dict[str, tuple[str, int]]:
+    """Return each text cut to `tokens` tokens, and how many it has then."""
+    return read_once(
+        {text: content_id("first tokens", 1, reader.identity, tokens, text) for text in texts},
+        partial(_first, tokens),
+        model=reader,
+        cache=cache,
+        pack=lambda one: json.dumps(one).encode(),
+        unpack=lambda value: tuple(json.loads(value)),
+    )
+
+
+def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str], _: Told) -> list[tuple[str, int]]:
+    return [first_tokens(loaded.tokenizer, text, tokens) for text in texts]
+
+
+def _features(
+    texts: Sequence[str], reader: LazyModel, cache: ScoreCache, progress: Progress
+) -> dict[str, NDArray[np.float32]]:
+    return read_once(
+        {text: content_id("features", 1, reader.identity, text) for text in texts},
+        _states,
+        model=reader,
+        cache=cache,
+        pack=lambda row: row.tobytes(),
+        unpack=lambda value: np.frombuffer(value, dtype=np.float32),
+        progress=partial(progress, "features"),
+    )
+
+
+def _states(loaded: LoadedModel, texts: Sequence[str], told: Told) -> NDArray[np.float32]:
+    return hidden_features(loaded.model, loaded.tokenizer, texts, on_progress=told)
+
+
+def _mauve(
+    group: Group,
+    settings: MetricSettings,
+    reader: LazyModel,
+    cut: Mapping[str, tuple[str, int]],
+    features: Mapping[str, NDArray[np.float32]],
+) -> Outcome:
+    length = settings.mauve_tokens
+    paired = [place for place, text in enumerate(group.texts) if text.reference]
+    chosen = [
+        place
+        for place in paired
+        if cut[group.texts[place].text][1] == length == cut[group.texts[place].reference or ""][1]
+    ]
+    p = [features[cut[group.texts[place].reference or ""][0]] for place in chosen]
+    q = [features[cut[group.texts[place].text][0]] for place in chosen]
+    seeds = tuple(range(SEEDS[0], SEEDS[0] + settings.mauve_seeds))
+    empty = np.zeros((0, 1), dtype=np.float32)
+    result = mauve(
+        np.stack(p) if p else empty,
+        np.stack(q) if q else empty,
+        buckets=settings.mauve_buckets,
+        scaling=settings.mauve_scaling,
+        seeds=seeds,
+    )
+    counts = group.counts | nonzero(
+        {
+            "without a reference": len(group.texts) - len(paired),
+            f"text or reference shorter than {length} tokens": len(paired) - len(chosen),
+        }
+    )
+    signature = (
+        f"mauve|{reader.signature}|tokens:{length}, full length only|"
+        f"buckets:{result.buckets}|c:{settings.mauve_scaling:g}|seeds:{seeds[0]}-{seeds[-1]}"
+    )
+    if result.value is None:
+        return PointEstimate(
+            metric="mauve", value=None, n=result.n, counts=counts, note=result.reason, signature=signature
+        )
+    noise = 0.0 if result.seed_sd is None else result.seed_sd**2
+    spread = f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}"
+    value, places = result.value, group.places[chosen]
+    return Replicates(
+        metric="mauve",
+        value=result.value,
+        n=len(chosen),
+        counts=counts,
+        note=spread,
+        signature=signature,
+        resample=lambda weights: value + deviations(result, weights[:, places]).mean(axis=1),
+        noise=noise,
+    )

@@ -1,6 +1,7 @@
-"""All metrics of a set of texts: outcomes, intervals, differences, and the settings that made them.
+"""All metrics of a set of texts: their values, how these are resampled, and the settings that made them.
 
-What a model is needed for is imported when it is asked for: who measures texts alone needs no torch.
+What needs a model is imported when it is wanted: who measures texts alone needs no torch. Intervals and tests
+are made of the outcomes in `analysis.results.metrics`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+import numpy as np
+from numpy.typing import NDArray
+
 from guard_eval.errors import StudyError
-from guard_eval.generations import Generation
-from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.compared import differences
+from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache
+from guard_eval.metrics.distinct import distinct_outcomes
+from guard_eval.metrics.diversity import diversity_outcomes, repetition_outcomes
 from guard_eval.metrics.groups import Group, group, human
-from guard_eval.metrics.models import Found, Models, Progress
-from guard_eval.metrics.outcomes import Bare, Outcome, Spread
-from guard_eval.metrics.resampled import Resampling, scores
-from guard_eval.metrics.scores import METRICS, Results
-from guard_eval.metrics.text_outcomes import made_on, text_outcomes
-from guard_eval.settings import Metrics
+from guard_eval.metrics.length import length_outcomes, made_on, speed_outcomes
+from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates
+from guard_eval.metrics.scores import METRICS
+from guard_eval.metrics.self_bleu import self_bleu_outcomes
+from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.generations import Generation
 
 ENOUGH_FOR_MAUVE = 1000
 """Texts below which MAUVE is warned of: its authors advise a few thousand."""
@@ -37,73 +41,74 @@ _PACKAGES = (
 )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was found, and what could not be measured: messages that say why and what to do."""
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What metrics come to, before intervals.
 
-    results: Results
+    Attributes:
+        outcomes: By metric, dataset and strategy, in the order in which tables show them.
+        prompts: How many prompts each dataset has.
+        places: Which of them each strategy continued, by dataset and strategy; without the references.
+        settings: All settings by name, in words and numbers.
+        speed: Device and batch size of each dataset and strategy, where known.
+        warnings: What a reader must know, in sentences.
+        failures: What could not be measured: messages that say why and what to do.
+    """
+
+    outcomes: Mapping[tuple[str, str, str], Outcome]
+    prompts: Mapping[str, int]
+    places: Mapping[tuple[str, str], NDArray[np.int64]]
+    settings: Mapping[str, str | int | float | None]
+    speed: Mapping[tuple[str, str], str]
+    warnings: tuple[str, ...]
     failures: tuple[str, ...]
 
 
 def measure(
     generations: Iterable[Generation],
-    settings: Metrics,
+    settings: MetricSettings,
     *,
-    seed: int,
     models: Models,
     cache: ScoreCache,
-    baseline: str | None = None,
     remarks: Sequence[str] = (),
     progress: Progress = lambda _stage, _done, _total: None,
-) -> Measured:
-    """Return every metric that `settings` ask for, of each strategy on each dataset, and of the references.
+) -> Measurement:
+    """Return every metric of `settings`, of each strategy on each dataset, and of the references.
 
-    A metric whose model or package is not to be had is left out and named in `failures`; the others are
+    A metric whose model or package is not available is left out and named in `failures`; the others are
     measured all the same.
 
     Args:
         generations: The texts.
         settings: Which metrics, with what.
-        seed: Of everything random.
-        models: Where models come from; asked only for metrics that need one.
-        cache: What models said before.
-        baseline: The strategy that others are compared with.
+        models: Where models come from; used only for metrics that need one.
+        cache: What models computed before.
         remarks: What the caller knows of the texts that a reader must know, in sentences.
-        progress: Told how far it is.
+        progress: Called as texts are measured.
 
     Raises:
-        StudyError: There are no texts, or none by the baseline.
+        StudyError: There are no texts.
     """
     groups = group(generations)
     people = human(groups)
-    if baseline is not None and all(one.strategy != baseline for one in groups):
-        known = ", ".join(dict.fromkeys(one.strategy for one in groups))
-        raise StudyError(f"the baseline {baseline!r} wrote none of the texts; choose from: {known}")
-    resampling = Resampling.of(
-        groups,
-        seed=seed,
-        replicates=settings.replicates,
-        permutations=settings.permutations if baseline else 1,
-        level=settings.level,
-    )
     found: Found = {}
     for one in (*groups, *people):
-        found[one.dataset, one.strategy] = text_outcomes(one, settings)
+        found[one.dataset, one.strategy] = _text_outcomes(one, settings)
         progress("texts", 1, len(groups) + len(people))
     tools = (settings, models, cache, progress)
 
     def coherence() -> Found:
-        from guard_eval.metrics.coherence_outcomes import coherence_outcomes  # noqa: PLC0415
+        from guard_eval.metrics.coherence import coherence_outcomes  # noqa: PLC0415
 
         return coherence_outcomes([*groups, *people], *tools)
 
     def mauve() -> Found:
-        from guard_eval.metrics.mauve_outcomes import mauve_outcomes  # noqa: PLC0415
+        from guard_eval.metrics.mauve import mauve_outcomes  # noqa: PLC0415
 
-        return mauve_outcomes(groups, *tools, weights=resampling.weights)
+        return mauve_outcomes(groups, *tools)
 
     def bertscore() -> Found:
-        from guard_eval.metrics.bertscore_outcomes import bertscore_outcomes  # noqa: PLC0415
+        from guard_eval.metrics.bertscore import bertscore_outcomes  # noqa: PLC0415
 
         return bertscore_outcomes(groups, *tools)
 
@@ -117,16 +122,28 @@ def measure(
         warnings.append(
             f"{' and '.join(blind)}: not measured, as no text has a reference to be compared with"
         )
-    return Measured(
-        results=Results(
-            scores=tuple(scores(outcomes, resampling)),
-            differences=tuple(differences(outcomes, groups, baseline, resampling)) if baseline else (),
-            settings=_settings(settings, seed, baseline),
-            speed={(one.dataset, one.strategy): where for one in groups if (where := made_on(one))},
-            warnings=tuple(warnings),
-        ),
+    return Measurement(
+        outcomes=outcomes,
+        prompts={one.dataset: len(one.prompts) for one in groups},
+        places={(one.dataset, one.strategy): one.places for one in groups},
+        settings=_settings(settings),
+        speed={(one.dataset, one.strategy): where for one in groups if (where := made_on(one))},
+        warnings=tuple(warnings),
         failures=tuple(failures),
     )
+
+
+def _text_outcomes(group: Group, settings: MetricSettings) -> list[Outcome]:
+    """Return the metrics of `settings` that need no model."""
+    metrics = {
+        "diversity": lambda: diversity_outcomes(group, settings.diversity),
+        "repetition": lambda: repetition_outcomes(group),
+        "distinct": lambda: distinct_outcomes(group, settings.level),
+        "self_bleu": lambda: self_bleu_outcomes(group),
+        "length": lambda: length_outcomes(group),
+        "speed": lambda: speed_outcomes(group),
+    }
+    return [outcome for name in settings.compute if name in metrics for outcome in metrics[name]()]
 
 
 def _add(
@@ -156,7 +173,8 @@ def _add(
 def _own(people: Group, metric: str) -> Outcome:
     """Return the references' score where they are what texts are compared with."""
     signature = f"{metric}|the references themselves"
-    return Bare(metric=metric, value=100.0, n=len(people.texts), note="by definition", signature=signature)
+    n = len(people.texts)
+    return PointEstimate(metric=metric, value=100.0, n=n, note="by definition", signature=signature)
 
 
 def _in_order(
@@ -172,16 +190,21 @@ def _in_order(
     return {key: by_metric[key] for key in keys if key in by_metric}
 
 
-def _settings(settings: Metrics, seed: int, baseline: str | None) -> dict[str, str | int | float | None]:
-    said = {key: value for key, value in settings.model_dump(mode="json").items() if key != "baseline"}
-    said["compute"] = ", ".join(settings.compute)
-    versions = {}
+def _settings(settings: MetricSettings) -> dict[str, str | int | float | None]:
+    values = {key: value for key, value in settings.model_dump(mode="json").items() if key != "baseline"}
+    values["compute"] = ", ".join(settings.compute)
+    return values
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that decide the numbers, of those that are installed."""
+    found = {}
     for package in _PACKAGES:
         try:
-            versions[f"version of {package}"] = version(package)
+            found[f"version of {package}"] = version(package)
         except PackageNotFoundError:
             continue
-    return {**said, "baseline": baseline, "seed": seed, **versions}
+    return found
 
 
 def _warnings(groups: Sequence[Group], people: Sequence[Group]) -> Iterable[str]:
@@ -210,7 +233,7 @@ def _mauve_warnings(outcomes: Mapping[tuple[str, str, str], Outcome]) -> Iterabl
         mine = [
             outcome
             for (metric, where, _), outcome in outcomes.items()
-            if metric == "mauve" and where == dataset and isinstance(outcome, Spread)
+            if metric == "mauve" and where == dataset and isinstance(outcome, Replicates)
         ]
         numbers = [outcome.n for outcome in mine]
         if mine and min(numbers) < ENOUGH_FOR_MAUVE:

@@ -1,18 +1,19 @@
-"""What a metric comes to before intervals: a value, and how to resample it over prompts.
+"""What a metric comes to: a value, and how it is resampled over prompts.
 
-A `Sum` is a function of sums over prompts, which is what most metrics are. A `Spread` brings replicates of
-its own, as MAUVE does. A `Bare` has no interval, or one of its own making.
+A `ResampledSum` is a function of sums over prompts, which is what most metrics are. `Replicates` are made by
+the metric itself, as by MAUVE. A `PointEstimate` is not resampled. Intervals and tests are made of these in
+`analysis.results.metrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.core.resampling import Sums
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Outcome:
         metric: One of `scores.METRICS`.
         value: None where it is undefined.
         n: How many texts it was taken of.
-        counts: Texts left out, cut or mended, by what was the matter.
+        counts: How many texts were left out, cut or repaired, by reason.
         note: What a reader must know.
         signature: The definition with its settings.
     """
@@ -37,7 +38,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sum(Outcome):
+class ResampledSum(Outcome):
     """A metric that is a function of sums over prompts.
 
     Attributes:
@@ -45,25 +46,25 @@ class Sum(Outcome):
         function: Sums `[..., m]` → metric `[...]`, NaN where undefined.
     """
 
-    parts: NDArray[np.float64]
-    function: Sums
+    parts: Floats
+    function: Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread(Outcome):
-    """A metric with bootstrap replicates whose distribution is biased, and noise that no resampling shows.
+class Replicates(Outcome):
+    """A metric that makes its own bootstrap replicates, and has noise that no resampling shows.
 
     Attributes:
-        replicates: The value in each replicate of the dataset's weights, `[R]`.
+        resample: Weights of the dataset's prompts `[R, prompts]` → the value in each replicate `[R]`.
         noise: Variance of the value from other sources, such as the seed of k-means.
     """
 
-    replicates: NDArray[np.float64]
+    resample: Callable[[Floats], Floats]
     noise: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bare(Outcome):
+class PointEstimate(Outcome):
     """A metric that is not resampled; `low` and `high` may come with it."""
 
     low: float | None = None
@@ -72,17 +73,17 @@ class Bare(Outcome):
 
 def ratio_of(
     metric: str,
-    rows: NDArray[np.float64],
+    rows: Floats,
     *,
     n: int,
     counts: Mapping[str, int],
     signature: str,
     note: str = "",
     scale: float = 1.0,
-) -> Sum | Bare:
+) -> ResampledSum | PointEstimate:
     """Return `scale` · Σ first / Σ second column of `rows`, `[prompts, 2]`; over counts it is a mean."""
 
-    def function(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def function(sums: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(sums[..., 1] > 0, scale * sums[..., 0] / sums[..., 1], np.nan)
 
@@ -91,19 +92,19 @@ def ratio_of(
 
 def sum_of(
     metric: str,
-    rows: NDArray[np.float64],
-    function: Sums,
+    rows: Floats,
+    function: Callable[[Floats], Floats],
     *,
     n: int,
     counts: Mapping[str, int],
     signature: str,
     note: str = "",
     value: float | None = None,
-) -> Sum | Bare:
+) -> ResampledSum | PointEstimate:
     """Return a metric of sums; undefined where `function` has no value. `value` is its published rounding."""
     whole = float(function(rows.sum(axis=0)))
     if np.isnan(whole):
-        return Bare(
+        return PointEstimate(
             metric=metric,
             value=None,
             n=0,
@@ -111,7 +112,7 @@ def sum_of(
             signature=signature,
             note=note or "no text has what it needs",
         )
-    return Sum(
+    return ResampledSum(
         metric=metric,
         value=whole if value is None else value,
         n=n,

@@ -54,11 +54,13 @@ class Difference:
         low: Lower limit of its interval.
         high: Upper limit.
         level: The confidence level.
-        p_value: Two-sided, of "neither differs from the other"; None where no test was made.
+        p_value: Two-sided, of "neither differs from the other"; None where no test was made, or where it
+            could not have reached one minus the level.
         p_holm: The same after Holm's correction over `family` tests.
         family: How many tests were corrected together.
         n: Prompts that both continued.
         method: How interval and p-value were made.
+        note: Why there is no p-value, or none after the correction; empty where there is.
     """
 
     metric: str
@@ -74,6 +76,7 @@ class Difference:
     family: int
     n: int
     method: str
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

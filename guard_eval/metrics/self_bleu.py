@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.metrics.distinct import Ids, ngrams
+from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.outcomes import Outcome, PointEstimate
 
 EPSILON = 0.1
 """What stands for a count of zero: smoothing method 1 of Chen and Cherry 2014."""
@@ -104,3 +106,18 @@ def _bleu(matches: Ids, lengths: Ids, references: Ids) -> NDArray[np.float64]:
     precisions = np.where(matches > 0, matches, EPSILON) / totals
     brevity = np.exp(np.minimum(0.0, 1 - references / lengths))
     return np.where(matches[0] > 0, brevity * np.exp(np.log(precisions).mean(axis=0)), 0.0)
+
+
+def self_bleu_outcomes(group: Group) -> list[Outcome]:
+    """Return self-BLEU of a group."""
+    found = self_bleu([text.text for text in group.texts])
+    return [
+        PointEstimate(
+            metric="self_bleu",
+            value=found.value,
+            n=found.texts,
+            counts=group.counts | nonzero({"shorter than four words": found.too_short}),
+            note="rises with the number of texts; each bears on all others, so there is no interval",
+            signature=found.signature,
+        )
+    ]

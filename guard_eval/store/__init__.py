@@ -9,14 +9,15 @@
 (True, None)
 """
 
-from guard_eval.store.judge_values import (
+from guard_eval.store.judging.journal import Snapshot
+from guard_eval.store.judging.values import (
     Answer,
     Batch,
     BatchRequest,
     Failure,
     JudgeRun,
     Judgment,
-    Refused,
+    NotReserved,
     Reservation,
     Settlement,
     Showing,
@@ -26,9 +27,8 @@ from guard_eval.store.judge_values import (
     Wanted,
 )
 from guard_eval.store.rows import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
-from guard_eval.store.snapshots import Snapshot
 from guard_eval.store.store import Store
-from guard_eval.store.values import Note, Plan, RaterProgress, Saved
+from guard_eval.store.values import Note, RaterProgress, Saved
 
 __all__ = [
     "Answer",
@@ -40,12 +40,11 @@ __all__ = [
     "HistoryRow",
     "JudgeRun",
     "Judgment",
+    "NotReserved",
     "Note",
     "PairBalance",
-    "Plan",
     "RaterBalance",
     "RaterProgress",
-    "Refused",
     "Reservation",
     "Saved",
     "Settlement",

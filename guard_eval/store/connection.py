@@ -5,20 +5,120 @@ from __future__ import annotations
 import importlib.util
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from guard_eval.database_url import UNREADABLE
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.store import clocks
-from guard_eval.store.alone import keep_others_out, keep_writers_out
+from guard_eval.store import files
+from guard_eval.store.schema import metadata
+
+_LEAVING = 2.0
+"""Seconds in which a server notices that a connection was closed a moment ago."""
+
+_OTHERS = """
+SELECT application_name FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+
+
+def lock_exclusively(connection: Connection, name: str) -> None:
+    """Begin a transaction during which nobody else writes to the database: on SQLite nobody even opens it.
+
+    Raises:
+        StudyError: Somebody else has the database open.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.detach()  # the lock goes with the connection, which must not go back to a pool
+        cursor = connection.connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 0")
+        # in WAL mode whoever has the file open, be it idle, holds a lock that forbids this one
+        cursor.execute("PRAGMA locking_mode = EXCLUSIVE")
+        cursor.close()
+        try:
+            connection.execution_options(guard_eval_write=True).begin()
+        except OperationalError as error:
+            if "locked" not in str(error.orig):
+                raise
+            raise StudyError(f"another program has {name} open; {_REMEDY}") from None
+        return
+    # before the first statement that reads, which decides what the whole transaction sees
+    connection.exec_driver_sql("SET LOCAL lock_timeout = '10s'")
+    connection.exec_driver_sql(f"LOCK TABLE {', '.join(metadata.tables)} IN SHARE MODE")
+    check_alone(connection, name)
+
+
+def check_alone(connection: Connection, name: str) -> None:
+    """See that nobody else is connected to a server's database; SQLite's exclusive lock forbids it anyway.
+
+    Raises:
+        StudyError: Somebody is.
+    """
+    if connection.dialect.name == "sqlite":
+        return
+    end = time.monotonic() + _LEAVING
+    while True:
+        connection.execute(text("SELECT pg_stat_clear_snapshot()"))
+        others = list(connection.execute(text(_OTHERS)).scalars())
+        if not others or time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    if others:
+        names = ", ".join(sorted({other for other in others if other})) or "which do not say who they are"
+        raise StudyError(f"{len(others)} others are connected to {name} ({names}); {_REMEDY}")
+
+
+_REMEDY = "stop guard-eval annotate and judge wherever they run, then do it again"
+
+
+_COUNTER = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""Counts on while a laptop sleeps, and never jumps; Linux has the first, Windows neither."""
+
+
+def machine() -> datetime:
+    """Return the time as this machine has it."""
+    return datetime.now(UTC)
+
+
+class ServerClock:
+    """A database server's time: read with each new connection, and counted on from there by this machine.
+
+    Asking in every transaction would cost a round trip each.
+    """
+
+    def __init__(self) -> None:
+        self._read: tuple[datetime, float] | None = None
+
+    def read(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        """Ask the server: for SQLAlchemy's event `connect`."""
+        cursor = connection.cursor()
+        cursor.execute("SELECT clock_timestamp()")
+        (at,) = cursor.fetchone() or (machine(),)
+        self._read = at.astimezone(UTC), _count()
+        cursor.close()
+        connection.commit()
+
+    def __call__(self) -> datetime:
+        """Return the time; before there was a connection, this machine's."""
+        if self._read is None:
+            return machine()
+        at, since = self._read
+        return at + timedelta(seconds=_count() - since)
+
+
+def _count() -> float:
+    return time.monotonic() if _COUNTER is None else time.clock_gettime(_COUNTER)
+
 
 BUSY_SECONDS = 60
 """How long a write waits for another process: thousands of ratings, which take a few milliseconds each."""
@@ -27,7 +127,7 @@ _LOCK_SPACE = 0x67756172
 """First half of PostgreSQL's advisory lock keys, so that other programs' locks are not ours."""
 
 _RECYCLE = 3600
-"""Seconds after which a connection is made anew, and the server's time read again."""
+"""Seconds after which a connection is closed, a new one made, and the server's time read again."""
 
 _write_locks: dict[str, threading.Lock] = {}
 _write_locks_guard = threading.Lock()
@@ -43,10 +143,14 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
-        server = clocks.ServerClock()
-        self.engine = _engine(self.url, server)
+        server = ServerClock()
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.clock: Callable[[], datetime] = clocks.machine if self.is_sqlite else server
+        self.is_writable = not self.is_sqlite or files.is_writable(Path(str(self.url.database)))
+        try:
+            self.engine = _engine(self.url, server, writable=self.is_writable)
+        except (ArgumentError, TypeError, ValueError):
+            raise StudyError(UNREADABLE) from None
+        self.clock: Callable[[], datetime] = machine if self.is_sqlite else server
         self._lock: AbstractContextManager[object] = (
             _write_lock(Path(self.url.database or "")) if self.is_sqlite else nullcontext()
         )
@@ -89,13 +193,11 @@ class Database:
             if not self.is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
                 connection.begin()
-                # else years 1 and 9999 may lie beyond what Python can tell
+                # else years 1 and 9999 may lie beyond what Python's datetime can hold
                 connection.exec_driver_sql("SET LOCAL TIME ZONE 'UTC'")
-                if alone:
-                    keep_writers_out(connection, self.name)
-            elif alone:
-                keep_others_out(connection, self.name)
-            else:
+            if alone:
+                lock_exclusively(connection, self.name)
+            elif self.is_sqlite:
                 connection.begin()
             yield connection
 
@@ -142,8 +244,9 @@ class Database:
         except OperationalError as error:
             raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
         except DatabaseError as error:
-            # a server that ended the connection may call it anything
-            if error.connection_invalidated or (self.is_sqlite and type(error) is DatabaseError):
+            # a server that ended the connection may call it anything; without a statement there was none yet
+            unusable = error.connection_invalidated or error.statement is None
+            if unusable or (self.is_sqlite and type(error) is DatabaseError):
                 raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
             raise
         except sqlite3.Error as error:
@@ -151,10 +254,7 @@ class Database:
 
     def _reason(self, error: DatabaseError) -> str:
         # SQLAlchemy's own text carries the statement, the driver's may carry the URL's password
-        text = " ".join(str(error.orig).split())
-        for password in (self.url.password, self.url.query.get("password")):
-            if password:
-                text = text.replace(str(password), "***")
+        text = " ".join(hide_passwords(str(error.orig), self.url).split())
         return f"{text}; {_remedy(text)}"
 
 
@@ -168,15 +268,18 @@ def parse_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise StudyError(
-            "the database's URL cannot be read; write sqlite:///study.db or postgresql+psycopg://user@host/database"
-        ) from None
+        raise StudyError(UNREADABLE) from None
     if url.drivername in {"sqlite", "sqlite+pysqlite"}:
+        if url.host or url.username or url.password:
+            raise StudyError(UNREADABLE)
         if url.database in {None, "", ":memory:"}:
             raise StudyError(
-                f"{text!r} names no file, and verdicts must outlive the program; write sqlite:///study.db"
+                "the database's URL names no file, and verdicts must outlive the program; "
+                "write sqlite:///study.db"
             )
         return url
+    if "@" in (url.host or ""):
+        raise StudyError(UNREADABLE)  # the end of a password with an @ in it would be taken for the host
     if url.drivername not in {"postgres", "postgresql", "postgresql+psycopg"}:
         raise StudyError(
             f"the database system {url.drivername!r} is not supported; use sqlite:/// or postgresql+psycopg://"
@@ -186,8 +289,23 @@ def parse_url(text: str) -> URL:
     return url.set(drivername="postgresql+psycopg")
 
 
+def hide_passwords(text: str, url: URL) -> str:
+    """Return `text` without the passwords of `url`, plain or as a URL has them."""
+    passwords = [url.password]
+    for key, values in url.normalized_query.items():
+        passwords += values if "password" in key.lower() else ()
+    for password in filter(None, passwords):
+        for written in (password, quote(password, safe=""), quote(password), quote_plus(password)):
+            text = text.replace(written, "***")
+    return text
+
+
 def _remedy(text: str) -> str:
     for symptom, remedy in (
+        (
+            "holds what was saved last",
+            "copy all its files to a folder that can be written, and read it there",
+        ),
         ("readonly", "make the file and its folder writable"),
         ("read-only", "use a server that takes writes"),
         ("unable to open", "make the file and its folder readable and writable"),
@@ -208,14 +326,16 @@ def _write_lock(path: Path) -> threading.Lock:
         return _write_locks.setdefault(str(path.resolve()), threading.Lock())
 
 
-def _engine(url: URL, server: clocks.ServerClock) -> Engine:
+def _engine(url: URL, server: ServerClock, *, writable: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
+        path = Path(str(url.database))
         engine = create_engine(
             url,
             hide_parameters=True,
             connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
             pool_size=16,
             max_overflow=48,
+            **({} if writable else {"creator": lambda: files.open_to_read(path, BUSY_SECONDS)}),
         )
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

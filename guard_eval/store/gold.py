@@ -9,24 +9,22 @@ from typing import Literal
 from sqlalchemy import Connection, insert, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Gold
+from guard_eval.records import Gold, as_shown
 from guard_eval.store import pairs, schema
-from guard_eval.store.names import check_name
 from guard_eval.store.showing import batches
+from guard_eval.store.values import check_name
 
 
 def add_gold(connection: Connection, new: Sequence[Gold]) -> int:
-    """Add the gold pairs that are not there yet; return how many that were.
+    """Add the gold pairs that are not stored yet; return their number.
 
     Raises:
-        StudyError: A pair is there with other content or another answer, is one of the study's, or its
-            answer is empty or names neither text.
+        StudyError: A pair is stored with other content or another answer, is one of the study's, or its
+            answer is empty or names neither text; or its two texts look the same.
     """
     stored = {entry.pair.id: entry for entry in all_gold(connection)}
-    asked = [entry.pair.id for entry in new]
-    known = {
-        pair.id for part in batches(asked) for pair in pairs.read(connection, schema.pair.c.id.in_(part))
-    }
+    ids = [entry.pair.id for entry in new]
+    known = {pair.id for part in batches(ids) for pair in pairs.read(connection, schema.pair.c.id.in_(part))}
     study = known - stored.keys()
     added: dict[str, Gold] = {}
     for entry in new:
@@ -73,6 +71,10 @@ def expected(connection: Connection) -> dict[str, dict[str, Literal["a", "b"]]]:
 
 def _check(entry: Gold) -> None:
     pairs.check(entry.pair)
+    if as_shown(entry.pair.text_a) == as_shown(entry.pair.text_b):
+        raise StudyError(
+            f"the gold pair {entry.pair.id!r} shows the same text twice; give it two texts, one of them worse"
+        )
     answer: Mapping[str, str] = entry.expected
     if not answer:
         raise StudyError(f"the gold pair {entry.pair.id!r} has no expected answer; give one for a criterion")

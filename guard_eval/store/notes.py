@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Literal, get_args
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, exists, false, insert, select, true, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NOTE_KINDS, NoteKind, Rater
-from guard_eval.store import showing
+from guard_eval.store import raters, showing
+from guard_eval.store.handout import occupancy
 from guard_eval.store.raters import standing
-from guard_eval.store.schema import note, rater
-from guard_eval.store.values import Note
+from guard_eval.store.schema import note, presentation, rater
+from guard_eval.store.values import Note, check_name
 
 LONGEST = 20_000
 """In characters. A comment is not a place to store a book, and whatever sends one is not a rater."""
@@ -66,7 +68,7 @@ def add(
     now: datetime,
     presentation: int | None = None,
 ) -> None:
-    """Append a note; whoever calls has seen that the rater and the presentation belong together.
+    """Append a note; the caller has checked that the rater and the presentation belong together.
 
     Raises:
         StudyError: It is too long.
@@ -99,7 +101,7 @@ def read(
 ) -> list[Note]:
     """Return the notes of a rater, of a kind, on a presentation, or all, oldest first.
 
-    The order is that in which they were written, whatever the clock said.
+    The order is that in which they were written, whatever the clock showed.
     """
     statement = (
         select(rater.c.name, note.c.kind, note.c.detail, note.c.presentation_id, note.c.at)
@@ -113,3 +115,62 @@ def read(
         Note(rater=row.name, kind=row.kind, detail=row.detail, presentation=row.presentation_id, at=row.at)
         for row in connection.execute(statement)
     ]
+
+
+def exclude(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
+    """Leave a rater's verdicts out, free its slots, and note why and who decided.
+
+    Must run alone in the rater's pool.
+
+    Raises:
+        StudyError: It is excluded already, or nobody or no reason is given.
+    """
+    if raters.standing(connection, who).excluded:
+        raise StudyError(f"the rater {who.name!r} is excluded already; its notes say why")
+    _record(connection, who, "exclude", reason=reason, by=by, now=now)
+    connection.execute(update(rater).where(rater.c.id == who.id).values(excluded_at=now))
+    holding = (presentation.c.role == "study", presentation.c.superseded == false())
+    connection.execute(
+        update(presentation).where(presentation.c.rater_id == who.id, *holding).values(withdrawn=true())
+    )
+    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
+
+
+def include(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
+    """Take an excluded rater in again, and note why and who decided.
+
+    Must run alone in the rater's pool.
+
+    Raises:
+        StudyError: It is not excluded, or nobody or no reason is given.
+    """
+    if not raters.standing(connection, who).excluded:
+        raise StudyError(f"the rater {who.name!r} is not excluded; there is nothing to take back")
+    _record(connection, who, "include", reason=reason, by=by, now=now)
+    connection.execute(update(rater).where(rater.c.id == who.id).values(excluded_at=None))
+    other = presentation.alias()
+    taken = exists(
+        select(other.c.id).where(
+            other.c.pool == presentation.c.pool,
+            other.c.pair_id == presentation.c.pair_id,
+            other.c.slot == presentation.c.slot,
+            other.c.superseded == false(),
+            other.c.withdrawn == false(),
+        )
+    )
+    withdrawn = (presentation.c.rater_id == who.id, presentation.c.withdrawn == true())
+    connection.execute(
+        update(presentation).where(*withdrawn, taken).values(superseded=true(), withdrawn=false())
+    )
+    connection.execute(update(presentation).where(*withdrawn).values(withdrawn=false()))
+    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
+
+
+def _record(
+    connection: Connection, who: Rater, kind: Decision, *, reason: str, by: str, now: datetime
+) -> None:
+    check_name("name of who decides", by)
+    if not reason.strip():
+        raise StudyError(f"the reason to {kind} {who.name!r} is empty; write one, as the report will show it")
+    detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+    add(connection, who, kind, detail, now=now)

@@ -9,7 +9,7 @@ from typing import Self
 
 from guard_eval.store import upgrade
 from guard_eval.store.connection import Database
-from guard_eval.store.orders import Orders
+from guard_eval.store.handout.orders import Orders
 
 
 class OpenDatabase:
@@ -39,8 +39,8 @@ class OpenDatabase:
             clock: What says the time, with a time zone; default: this machine, or the database's server.
 
         Raises:
-            StudyError: There is no such database, it is not a study's, its schema is newer than this package
-                knows, its folder is not writable or its server not reachable. No message holds a password.
+            StudyError: There is no such database, it is not a study's, its schema is unknown to this package,
+                its folder is not writable or its server not reachable. No message holds a password.
         """
         database = Database(url)
         try:

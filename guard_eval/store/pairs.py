@@ -9,9 +9,10 @@ from sqlalchemy import ColumnElement, Connection, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Pair
-from guard_eval.store import occupancy, schema
-from guard_eval.store.columns import escape
-from guard_eval.store.names import check_name
+from guard_eval.store import schema
+from guard_eval.store.handout import occupancy
+from guard_eval.store.schema import escape
+from guard_eval.store.values import check_name
 
 _FIELDS = [field.name for field in fields(Pair)]
 
@@ -22,17 +23,16 @@ _POSITIONS = select(schema.occupancy.c.position).where(schema.occupancy.c.pool =
 
 
 def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
-    """Add the pairs that are not there yet; return how many that were.
+    """Add the pairs that are not stored yet; return their number.
 
-    A pair that is there keeps its position. A new one whose position an earlier call filled gets the lowest
+    A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest
     free one, so that a study which grows keeps its sides balanced.
 
     Must run alone in the pool of people, and among those who add pairs.
 
     Raises:
-        StudyError: A pair is there with other content, or its methods cannot be told apart in a verdict.
+        StudyError: A pair is stored with other content, or its methods cannot be told apart in a verdict.
     """
-    occupancy.complete(connection, occupancy.PEOPLE)  # of a database that an older package made
     gold = set(connection.execute(select(schema.gold.c.pair_id)).scalars())
     new: dict[str, Pair] = {}
     for start in range(0, len(pairs), _PART):

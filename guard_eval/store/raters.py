@@ -8,14 +8,14 @@ import secrets
 from datetime import datetime
 from typing import NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select, update
 
 from guard_eval.errors import StudyError
+from guard_eval.lookalike import look
 from guard_eval.records import Rater, RaterKind
-from guard_eval.store import occupancy
-from guard_eval.store.names import check_name
+from guard_eval.store.handout import occupancy
 from guard_eval.store.schema import presentation, rater, visit
-from guard_eval.store.values import RaterProgress
+from guard_eval.store.values import RaterProgress, check_name
 
 PEOPLE = occupancy.PEOPLE
 """The pool that all people share."""
@@ -96,7 +96,7 @@ def get_or_add(connection: Connection, name: str, kind: RaterKind, now: datetime
 
 
 _STANDING = select(rater.c.name, rater.c.kind, rater.c.revoked_at, rater.c.excluded_at).where(
-    rater.c.id == bindparam("asked_rater")
+    rater.c.id == bindparam("param_rater")
 )
 
 
@@ -113,7 +113,7 @@ def standing(connection: Connection, who: Rater) -> Standing:
     Raises:
         StudyError: The database does not know the rater.
     """
-    row = connection.execute(_STANDING, {"asked_rater": who.id}).one_or_none()
+    row = connection.execute(_STANDING, {"param_rater": who.id}).one_or_none()
     if row is None or (row.name, row.kind) != (who.name, who.kind):
         raise StudyError(
             f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters STUDY"
@@ -157,12 +157,21 @@ def add(connection: Connection, name: str, kind: RaterKind, now: datetime, **mor
     """Add a rater, with `more` of its columns filled.
 
     Raises:
-        StudyError: The name is empty or too long.
+        StudyError: The name is empty, too long, or looks like that of another rater.
     """
     check_name("rater's name", name)
+    other = alike(connection, name)
+    if other is not None:
+        raise StudyError(f"a rater named {other!a} exists, which looks like {name!a}; choose another")
     values = {"name": name, "kind": kind, "created_at": now, **more}
     number = connection.execute(insert(rater).values(values).returning(rater.c.id)).scalar_one()
     return Rater(id=number, name=name, kind=kind)
+
+
+def alike(connection: Connection, name: str) -> str | None:
+    """Return the name of a rater that looks like `name`; `None` if there is none."""
+    names = connection.execute(select(rater.c.name)).scalars()
+    return next((other for other in names if look(other) == look(name)), None)
 
 
 def to_rater(row: Row[tuple[object, ...]]) -> Rater:
@@ -173,3 +182,54 @@ def to_rater(row: Row[tuple[object, ...]]) -> Rater:
 def hash_of(token: str) -> str:
     """Return what is stored of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def enrol(connection: Connection, external_id: str, source: str, now: datetime) -> tuple[Rater, str]:
+    """Return who comes under this id from this source, new the first time, and a token that lets it in.
+
+    A second token leaves the first one good, since a page may be open in two tabs. A revoked rater's lets
+    nobody in. Must run alone among those who add raters.
+
+    Raises:
+        StudyError: The id or the source is empty or too long.
+    """
+    check_name("external id", external_id)
+    check_name("source", source)
+    known = (rater.c.source == source, rater.c.external_id == external_id)
+    row = connection.execute(select(rater).where(*known)).one_or_none()
+    if row is None:
+        name = _pseudonym(connection)
+        who = add(connection, name, "person", now, source=source, external_id=external_id)
+    else:
+        who = to_rater(row)
+    token = secrets.token_urlsafe()
+    if row is None or row.revoked_at is None:
+        values = {"token_hash": hash_of(token), "rater_id": who.id, "created_at": now}
+        connection.execute(insert(visit).values(values))
+    return who, token
+
+
+def link(connection: Connection, name: str) -> str:
+    """Return a new token for a person; all that were given before let nobody in any more.
+
+    Raises:
+        StudyError: There is no such rater, it is no person, or it is revoked.
+    """
+    who = find(connection, name)
+    if who.kind != "person":
+        raise StudyError(f"the rater {name!r} is a {who.kind}, and only people come by a link")
+    if standing(connection, who).revoked:
+        raise StudyError(f"the rater {name!r} is revoked; invite them under another name")
+    token = secrets.token_urlsafe()
+    connection.execute(delete(visit).where(visit.c.rater_id == who.id))
+    connection.execute(update(rater).where(rater.c.id == who.id).values(token_hash=hash_of(token)))
+    return token
+
+
+def _pseudonym(connection: Connection) -> str:
+    """Return the first free one of P-1, P-2, …, counting from those who enrolled before."""
+    enrolled = select(func.count()).where(rater.c.external_id.is_not(None))
+    number = connection.execute(enrolled).scalar_one() + 1
+    while alike(connection, f"P-{number}") is not None:
+        number += 1
+    return f"P-{number}"

@@ -15,6 +15,7 @@ class TidyRow:
     Attributes:
         pair_id: `Pair.id`.
         dataset: The pair's dataset.
+        prompt_id: Its prompt, which pairs of several comparisons share.
         method_a: The first method of the comparison, whichever side it was shown on.
         method_b: The second method.
         rater: The rater's name.
@@ -31,11 +32,12 @@ class TidyRow:
         length_b: Length of `method_b`'s text in characters.
         surplus: The slot was handed out again before this verdict came.
         position: The letter that was pressed, or `tie`.
-        excluded: The rater is excluded; only there where such rows were asked for.
+        excluded: The rater is excluded; such rows come only where they are wanted.
     """
 
     pair_id: str
     dataset: str
+    prompt_id: str
     method_a: str
     method_b: str
     rater: str
@@ -115,8 +117,8 @@ class CheckRow:
         presentation: That of the gold pair, or of the second showing.
         pair_id: `Pair.id`.
         criterion: A criterion of the rubric.
-        expected: The better method of a gold pair; for a repeat what the rater said first, a method or `tie`.
-        given: What the rater said, likewise.
+        expected: The better method of a gold pair; for a repeat the rater's first choice, a method or `tie`.
+        given: What the rater chose, likewise.
         passed: Both are the same.
         at: When it was saved, ISO 8601, UTC.
     """

@@ -1,16 +1,22 @@
 """The tables. `migrations/` makes them; a test holds that both agree.
 
 `pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
-DELETE. `occupancy` holds nothing that could not be counted anew. The judge's own tables, `request`, `answer`,
-`failure` and `batch`, are in `judge_schema`.
+DELETE. Everything in `occupancy` can be counted from the other tables. The judge's own tables, `request`,
+`answer`, `failure` and `batch`, are in `guard_eval.store.judging.schema`.
 """
 
 from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
 
 from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Connection,
+    DateTime,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -21,13 +27,80 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    exists,
     false,
+    select,
 )
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.types import TypeDecorator
 
-from guard_eval.store.columns import ExactText, Moment
+ESCAPE = "\x1a"
+"""ASCII's SUBSTITUTE, which hardly any text holds: what is stored reads as written in any SQL client."""
+
+_UNSTORABLE = re.compile(f"[\x00{ESCAPE}\ud800-\udfff]")
+_ESCAPED = re.compile(f"{ESCAPE}([0-9a-f]{{4}})")
+
+
+def escape(text: str) -> str:
+    r"""Return `text` with NUL, lone surrogates and SUBSTITUTE written as SUBSTITUTE and four digits.
+
+    >>> escape("a\x00b")
+    'a\x1a0000b'
+    """
+    return _UNSTORABLE.sub(lambda match: f"{ESCAPE}{ord(match[0]):04x}", text)
+
+
+def unescape(text: str) -> str:
+    r"""Return what `escape` was given.
+
+    >>> unescape(escape("a\x00b\x1a0000\ud800")) == "a\x00b\x1a0000\ud800"
+    True
+    """
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+class ExactText(TypeDecorator[str]):
+    """Text of any characters: NUL and lone surrogates, which databases refuse, are escaped."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Return what the database is given."""
+        return None if value is None else escape(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Return what was stored."""
+        return None if value is None else unescape(value)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite; aware in Python."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Return the moment in UTC.
+
+        Raises:
+            ValueError: It has no time zone, so that its meaning would hang on the machine.
+        """
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone; use datetime.now(UTC)")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Return the stored moment; SQLite has dropped the zone, which is UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
 
 VERSION_TABLE = "guard_eval_version"
-"""Where the schema's version stands; the name tells a study's database from any other."""
+"""Where the schema's version stands; by its name a study's database is recognised."""
 
 metadata = MetaData(
     naming_convention={
@@ -42,7 +115,7 @@ metadata = MetaData(
 meta = Table(
     "meta",
     metadata,
-    Column("key", String(64), primary_key=True, comment="such as study_hash"),
+    Column("key", String(64), primary_key=True, doc="such as study_hash"),
     Column("value", ExactText, nullable=False),
 )
 
@@ -50,19 +123,19 @@ rater = Table(
     "rater",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("name", ExactText, nullable=False, unique=True, comment="a pseudonym, or a model's name"),
+    Column("name", ExactText, nullable=False, unique=True, doc="a pseudonym, or a model's name"),
     Column("kind", String(16), nullable=False),
     Column(
         "token_hash",
         String(64),
         unique=True,
-        comment="SHA-256 of the invitation; the token is stored nowhere",
+        doc="SHA-256 of the invitation; the token is stored nowhere",
     ),
     Column("created_at", Moment, nullable=False),
-    Column("revoked_at", Moment, comment="from then on the rater is let in no more"),
-    Column("excluded_at", Moment, comment="set while the rater's verdicts are left out"),
-    Column("source", ExactText, comment="where somebody nobody invited came from, such as prolific"),
-    Column("external_id", ExactText, comment="the source's own name for the rater, who is paid by it"),
+    Column("revoked_at", Moment, doc="from then on the rater is let in no more"),
+    Column("excluded_at", Moment, doc="set while the rater's verdicts are left out"),
+    Column("source", ExactText, doc="where a rater without invitation came from, such as prolific"),
+    Column("external_id", ExactText, doc="the source's own name for the rater, who is paid by it"),
     CheckConstraint("kind IN ('person', 'model', 'simulated')", name="kind"),
 )
 
@@ -71,9 +144,7 @@ Index("uq_rater_source", rater.c.source, rater.c.external_id, unique=True)
 visit = Table(
     "visit",
     metadata,
-    Column(
-        "token_hash", String(64), primary_key=True, comment="SHA-256 of a token given to an enrolled rater"
-    ),
+    Column("token_hash", String(64), primary_key=True, doc="SHA-256 of a token given to an enrolled rater"),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
     Column("created_at", Moment, nullable=False),
 )
@@ -81,7 +152,7 @@ visit = Table(
 pair = Table(
     "pair",
     metadata,
-    Column("id", Text, primary_key=True, comment="hash of methods and continuations"),
+    Column("id", Text, primary_key=True, doc="hash of methods and continuations"),
     Column("dataset", ExactText, nullable=False),
     Column("prompt_id", ExactText, nullable=False),
     Column("prompt", ExactText, nullable=False),
@@ -91,15 +162,15 @@ pair = Table(
     Column("continuation_b", ExactText, nullable=False),
     Column("text_a", ExactText, nullable=False),
     Column("text_b", ExactText, nullable=False),
-    Column("position", Integer, nullable=False, comment="its parity and the slot's decide the sides"),
+    Column("position", Integer, nullable=False, doc="its parity and the slot's decide the sides"),
 )
 
 gold = Table(
     "gold",
     metadata,
-    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True, comment="a pair outside the study"),
+    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True, doc="a pair outside the study"),
     Column("criterion", ExactText, primary_key=True),
-    Column("expected", String(1), nullable=False, comment="which text is clearly better"),
+    Column("expected", String(1), nullable=False, doc="which text is clearly better"),
     CheckConstraint("expected IN ('a', 'b')", name="expected"),
 )
 
@@ -108,10 +179,10 @@ run = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
-    Column("host", String(64), nullable=False, comment="a hash that stands for the machine since it started"),
-    Column("process", String(64), nullable=False, comment="the process's number there, and when it began"),
+    Column("host", String(64), nullable=False, doc="a hash that stands for the machine since it started"),
+    Column("process", String(64), nullable=False, doc="the process's number there, and when it began"),
     Column("started_at", Moment, nullable=False),
-    Column("leased_until", Moment, nullable=False, comment="then, unless renewed, its claims are free"),
+    Column("leased_until", Moment, nullable=False, doc="then, unless renewed, its claims are free"),
     Column("ended_at", Moment),
 )
 
@@ -125,26 +196,24 @@ presentation = Table(
         "pool",
         ExactText,
         nullable=False,
-        comment="people, simulated, model: and the model's name, or checks: and the rater's id",
+        doc="people, simulated, model: and the model's name, or checks: and the rater's id",
     ),
-    Column(
-        "slot", Integer, nullable=False, comment="which of the pair's planned showings in its pool: 0, 1, …"
-    ),
-    Column("attempt", Integer, nullable=False, comment="how often the slot had been handed out before"),
-    Column("first", String(1), nullable=False, comment="which of the pair's texts is shown as A"),
+    Column("slot", Integer, nullable=False, doc="which of the pair's planned showings in its pool: 0, 1, …"),
+    Column("attempt", Integer, nullable=False, doc="how often the slot had been handed out before"),
+    Column("first", String(1), nullable=False, doc="which of the pair's texts is shown as A"),
     Column("handed_out", Moment, nullable=False),
-    Column("leased_until", Moment, nullable=False, comment="then, if unrated, the slot may go to another"),
-    Column("rated_at", Moment, comment="when the first verdict came"),
-    Column("superseded", Boolean, nullable=False, comment="the slot went to another while this was unrated"),
+    Column("leased_until", Moment, nullable=False, doc="then, if unrated, the slot may go to another"),
+    Column("rated_at", Moment, doc="when the first verdict came"),
+    Column("superseded", Boolean, nullable=False, doc="the slot went to another while this was unrated"),
     Column(
         "withdrawn",
         Boolean,
         nullable=False,
         server_default=false(),
-        comment="the rater is excluded, and the slot free",
+        doc="the rater is excluded, and the slot free",
     ),
-    Column("role", String(8), nullable=False, server_default="study", comment="study, gold or repeat"),
-    Column("run_id", Integer, ForeignKey("run.id"), comment="of a model's: which run has claimed it"),
+    Column("role", String(8), nullable=False, server_default="study", doc="study, gold or repeat"),
+    Column("run_id", Integer, ForeignKey("run.id"), doc="of a model's: which run has claimed it"),
     UniqueConstraint("pair_id", "pool", "slot", "attempt"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
     CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
@@ -154,12 +223,12 @@ presentation = Table(
 occupancy = Table(
     "occupancy",
     metadata,
-    Column("pool", ExactText, primary_key=True, comment="people or simulated"),
+    Column("pool", ExactText, primary_key=True, doc="people or simulated"),
     Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
-    Column("ring", Integer, nullable=False, comment="where hand-out comes past it: a hash of the pair's id"),
-    Column("held", Integer, nullable=False, comment="slots with a holder, or kept for somebody"),
-    Column("vacant", Boolean, nullable=False, comment="fewer are held than there are to be"),
-    Column("position", Integer, nullable=False, comment="this and the rest are the pair's own"),
+    Column("ring", Integer, nullable=False, doc="where hand-out comes past it: a hash of the pair's id"),
+    Column("held", Integer, nullable=False, doc="slots with a holder, or kept for somebody"),
+    Column("vacant", Boolean, nullable=False, doc="fewer are held than there are to be"),
+    Column("position", Integer, nullable=False, doc="this and the rest are the pair's own"),
     Column("dataset", ExactText, nullable=False),
     Column("method_a", ExactText, nullable=False),
     Column("method_b", ExactText, nullable=False),
@@ -174,8 +243,8 @@ assignment = Table(
     metadata,
     Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
     Column("slot", Integer, primary_key=True, autoincrement=False),
-    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, comment="for whom the slot is kept"),
-    Column("first", String(1), nullable=False, comment="which of the pair's texts is shown as A"),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, doc="for whom the slot is kept"),
+    Column("first", String(1), nullable=False, doc="which of the pair's texts is shown as A"),
     UniqueConstraint("rater_id", "pair_id"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
 )
@@ -217,10 +286,8 @@ verdict = Table(
     metadata,
     Column("presentation_id", Integer, ForeignKey("presentation.id"), primary_key=True),
     Column("criterion", ExactText, primary_key=True),
-    Column(
-        "revision", Integer, primary_key=True, autoincrement=False, comment="0, 1, …; the highest is current"
-    ),
-    Column("choice", String(3), nullable=False, comment="by the letters on the screen, not by method"),
+    Column("revision", Integer, primary_key=True, autoincrement=False, doc="0, 1, …; the highest is current"),
+    Column("choice", String(3), nullable=False, doc="by the letters on the screen, not by method"),
     Column("at", Moment, nullable=False),
     Column("seconds", Float(53)),
     Column("active_seconds", Float(53)),
@@ -234,7 +301,30 @@ note = Table(
     Column("id", Integer, primary_key=True),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
     Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
-    Column("kind", String(16), nullable=False, comment="such as consent, comment or exclude"),
-    Column("detail", ExactText, nullable=False, comment="text, or JSON, as the kind has it"),
+    Column("kind", String(16), nullable=False, doc="such as consent, comment or exclude"),
+    Column("detail", ExactText, nullable=False, doc="text, or JSON, as the kind has it"),
     Column("at", Moment, nullable=False),
 )
+
+
+_HASH = "study_hash"
+
+
+def study_hash(connection: Connection) -> str | None:
+    """Return the settings' hash as the first verdict found it; None before that."""
+    return connection.execute(select(meta.c.value).where(meta.c.key == _HASH)).scalar_one_or_none()
+
+
+def set_with_first_verdict(connection: Connection, value: str) -> None:
+    """Store the settings' hash if there is no verdict yet; later it would vouch for what it did not see."""
+    if connection.execute(select(exists().select_from(verdict))).scalar_one():
+        return
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    connection.execute(insert(meta).values(key=_HASH, value=value).on_conflict_do_nothing())
+
+
+def put(connection: Connection, key: str, value: str) -> None:
+    """Store a value under a key, in place of an earlier one."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    new = insert(meta).values(key=key, value=value)
+    connection.execute(new.on_conflict_do_update(index_elements=[meta.c.key], set_={"value": value}))

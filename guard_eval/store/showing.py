@@ -19,11 +19,11 @@ _LARGEST = 2**31 - 1
 _TEXTS = (
     select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
     .join(pair)
-    .where(presentation.c.id.in_(bindparam("asked", expanding=True)))
+    .where(presentation.c.id.in_(bindparam("param_id", expanding=True)))
 )
 
 _CLAIM = select(presentation.c.rater_id, presentation.c.superseded).where(
-    presentation.c.id == bindparam("asked")
+    presentation.c.id == bindparam("param_id")
 )
 _CLAIM_LOCKED = _CLAIM.with_for_update()
 
@@ -38,7 +38,7 @@ def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = Fal
     """
     row = None
     if 0 < number <= _LARGEST:
-        row = connection.execute(_CLAIM_LOCKED if lock else _CLAIM, {"asked": number}).one_or_none()
+        row = connection.execute(_CLAIM_LOCKED if lock else _CLAIM, {"param_id": number}).one_or_none()
     if row is None:
         raise StudyError(f"there is no presentation {number}; ask for the next pair")
     if row.rater_id != rater.id:
@@ -60,9 +60,9 @@ def blind(connection: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return the presentations as they are shown, in the order of `numbers`."""
     found: dict[int, BlindPair] = {}
     for ids in batches(numbers):
-        for row in connection.execute(_TEXTS, {"asked": ids}):
+        for row in connection.execute(_TEXTS, {"param_id": ids}):
             left, right = (row.text_a, row.text_b) if row.first == "a" else (row.text_b, row.text_a)
-            found[row.id] = BlindPair(presentation=row.id, prompt=row.prompt, text_a=left, text_b=right)
+            found[row.id] = BlindPair.of(row.id, row.prompt, left, right)
     return [found[number] for number in numbers]
 
 

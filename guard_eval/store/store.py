@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from guard_eval.records import BlindPair, Choice, Gold, NoteKind, Pair, Rater, RaterKind
-from guard_eval.store import (
-    arrivals,
-    assignments,
-    balance,
-    checks,
-    exclusion,
-    gold,
-    handout,
-    meta,
-    notes,
-    pairs,
-    raters,
-    showing,
-    unblind,
-    verdicts,
-)
-from guard_eval.store.judging import Judging
+from guard_eval.records import BlindPair, Choice, Gold, NoteKind, Pair, Plan, Rater, RaterKind
+from guard_eval.store import gold, notes, pairs, raters, schema, showing, unblind, verdicts
+from guard_eval.store.handout import queue, roster
+from guard_eval.store.judging.facade import Judging
 from guard_eval.store.rows import Balance, CheckRow, HistoryRow, TidyRow
-from guard_eval.store.values import Note, Plan, RaterProgress, Saved
+from guard_eval.store.values import Note, RaterProgress, Saved
 
 
 class Store(Judging):
@@ -33,19 +19,19 @@ class Store(Judging):
     """
 
     def add_pairs(self, new: Sequence[Pair]) -> int:
-        """Add the pairs that are not there yet; return how many that were.
+        """Add the pairs that are not stored yet; return their number.
 
         Raises:
-            StudyError: A pair is there with other content.
+            StudyError: A pair is stored with other content.
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
             return pairs.add_pairs(connection, new)
 
     def add_gold(self, new: Sequence[Gold]) -> int:
-        """Add the gold pairs that are not there yet; return how many that were.
+        """Add the gold pairs that are not stored yet; return their number.
 
         Raises:
-            StudyError: A pair is there with other content or another answer, is one of the study's, or its
+            StudyError: A pair is stored with other content or another answer, is one of the study's, or its
                 answer is empty or names neither text.
         """
         with self._database.write(lock="pairs") as connection:
@@ -77,7 +63,7 @@ class Store(Judging):
             StudyError: There is no such rater, it is no person, or it is revoked.
         """
         with self._database.write(lock="raters") as connection:
-            return arrivals.link(connection, name)
+            return raters.link(connection, name)
 
     def enrol(self, external_id: str, source: str) -> tuple[Rater, str]:
         """Return who comes under this id from a source such as `prolific`, and a token that lets it in.
@@ -89,7 +75,7 @@ class Store(Judging):
             StudyError: The id or the source is empty or too long.
         """
         with self._database.write(lock="raters") as connection:
-            return arrivals.enrol(connection, external_id, source, self._clock())
+            return raters.enrol(connection, external_id, source, self._clock())
 
     def sign_in(self, token: str) -> Rater | None:
         """Return whose token it is; None for one that is unknown or revoked."""
@@ -116,7 +102,7 @@ class Store(Judging):
         with self._database.read() as connection:
             who = raters.find(connection, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
-            exclusion.exclude(connection, who, reason, by, self._clock())
+            notes.exclude(connection, who, reason, by, self._clock())
 
     def include(self, name: str, reason: str, by: str) -> None:
         """Take an excluded rater in again; what it rated counts where nobody else has the slot by now.
@@ -127,7 +113,7 @@ class Store(Judging):
         with self._database.read() as connection:
             who = raters.find(connection, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
-            exclusion.include(connection, who, reason, by, self._clock())
+            notes.include(connection, who, reason, by, self._clock())
 
     def rater(self, name: str, kind: RaterKind) -> Rater:
         """Return the rater of that name, added if it is new: for models and simulations.
@@ -150,12 +136,12 @@ class Store(Judging):
         is nobody else's until its rater is revoked or excluded.
 
         Raises:
-            StudyError: A name is unknown, revoked, excluded, no person's, or there twice; no pair is left; or
+            StudyError: A name is unknown, revoked, excluded, no person's, or given twice; no pair is left; or
                 the quota is too small.
         """
-        handout.check(plan)
+        queue.check(plan)
         with self._database.write(lock=raters.PEOPLE) as connection:
-            return assignments.assign(connection, names, plan)
+            return roster.assign(connection, names, plan)
 
     def hand_out(self, rater: Rater, plan: Plan, *, limit: int = 1) -> list[BlindPair]:
         """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then free slots.
@@ -166,7 +152,7 @@ class Store(Judging):
             StudyError: The plan has no slots, or the database does not know the rater.
         """
         with self._database.write(lock=raters.pool_of(rater)) as connection:
-            return handout.hand_out(connection, self._orders, rater, plan, now=self._clock(), limit=limit)
+            return queue.hand_out(connection, self._orders, rater, plan, now=self._clock(), limit=limit)
 
     def progress(self, rater: Rater, plan: Plan) -> tuple[int, int]:
         """Return how many presentations the rater has rated, and how many it can still get or has open.
@@ -175,11 +161,11 @@ class Store(Judging):
             StudyError: The plan has no slots, or the database does not know the rater.
         """
         with self._database.read() as connection:
-            if handout.is_ready(connection, rater, plan):
-                return handout.progress(connection, self._orders, rater, plan, now=self._clock())
+            if queue.is_ready(connection, rater, plan):
+                return queue.progress(connection, self._orders, rater, plan, now=self._clock())
         with self._database.write(lock=raters.pool_of(rater)) as connection:
-            handout.make_ready(connection, rater, plan)
-            return handout.progress(connection, self._orders, rater, plan, now=self._clock())
+            queue.make_ready(connection, rater, plan)
+            return queue.progress(connection, self._orders, rater, plan, now=self._clock())
 
     def save(
         self,
@@ -266,13 +252,13 @@ class Store(Judging):
     def study_hash(self) -> str | None:
         """Return the settings' hash as the first verdict found it; None before that."""
         with self._database.read() as connection:
-            return meta.study_hash(connection)
+            return schema.study_hash(connection)
 
     def tidy(self, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
         """Return the study's current verdicts, un-blinded, by position, rater, presentation, criterion.
 
         Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out
-        unless asked for.
+        by default.
         """
         with self._database.read() as connection:
             return unblind.tidy(
@@ -287,9 +273,9 @@ class Store(Judging):
     def checks(self) -> list[CheckRow]:
         """Return how raters did on gold pairs and repeats, excluded ones among them, in the order shown."""
         with self._database.read() as connection:
-            return checks.checks(connection)
+            return unblind.checks(connection)
 
     def balance(self) -> Balance:
         """Return on which side the methods stood in the verdicts that count, per rater and per pair."""
         with self._database.read() as connection:
-            return balance.balance(connection)
+            return unblind.balance(connection)

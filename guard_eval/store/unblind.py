@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, false, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, func, select
 from sqlalchemy.engine import RowMapping
 
-from guard_eval.records import TIE, Choice, Pair
+from guard_eval.records import TIE, Choice, Pair, RaterKind
+from guard_eval.store import gold, pairs
 from guard_eval.store.pairs import all_pairs, read
-from guard_eval.store.rows import HistoryRow, TidyRow
+from guard_eval.store.rows import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
 from guard_eval.store.schema import presentation, rater, verdict
 
 
@@ -74,6 +77,7 @@ def _tidy(pair: Pair, row: RowMapping) -> TidyRow:
     return TidyRow(
         pair_id=pair.id,
         dataset=pair.dataset,
+        prompt_id=pair.prompt_id,
         method_a=pair.method_a,
         method_b=pair.method_b,
         rater=row["rater"],
@@ -116,4 +120,111 @@ def _history(pair: Pair, row: RowMapping) -> HistoryRow:
         at=moment(row["at"]),
         surplus=row["superseded"],
         excluded=row["excluded_at"] is not None,
+    )
+
+
+def balance(connection: Connection) -> Balance:
+    """Count the sides in the showings whose verdicts count: rated, not surplus, the rater not excluded."""
+    counted = (
+        presentation.c.role == "study",
+        presentation.c.rated_at.is_not(None),
+        presentation.c.superseded == false(),
+        rater.c.excluded_at.is_(None),
+    )
+    shown = (presentation.c.pair_id, presentation.c.first, rater.c.name, rater.c.kind)
+    statement = (
+        select(*shown, func.count().label("times"))
+        .join(rater, rater.c.id == presentation.c.rater_id)
+        .where(*counted)
+        .group_by(*shown)
+    )
+    pairs = {pair.id: pair for pair in all_pairs(connection)}
+    sides: Counter[tuple[str, RaterKind, str, bool]] = Counter()
+    firsts: Counter[tuple[str, RaterKind, str]] = Counter()
+    for row in connection.execute(statement):
+        pair = pairs[row.pair_id]
+        sides[row.name, row.kind, pair.method_a, row.first == "a"] += row.times
+        sides[row.name, row.kind, pair.method_b, row.first == "b"] += row.times
+        firsts[row.pair_id, row.kind, row.first] += row.times
+    seen = sorted({(name, method, kind) for name, kind, method, _ in sides})
+    rated = {(number, kind) for number, kind, _ in firsts}
+    return Balance(
+        raters=tuple(
+            RaterBalance(
+                rater=name,
+                rater_kind=kind,
+                method=method,
+                first=sides[name, kind, method, True],
+                second=sides[name, kind, method, False],
+            )
+            for name, method, kind in seen
+        ),
+        pairs=tuple(
+            PairBalance(
+                pair_id=number,
+                rater_kind=kind,
+                method_a=pairs[number].method_a,
+                method_b=pairs[number].method_b,
+                a_first=firsts[number, kind, "a"],
+                b_first=firsts[number, kind, "b"],
+            )
+            for number, kind in sorted(rated, key=lambda key: (pairs[key[0]].position, *key))
+        ),
+    )
+
+
+_Earlier = dict[tuple[int, str, str], str]
+"""What a rater chose of a pair on a criterion: a method or `tie`."""
+
+
+def checks(connection: Connection) -> list[CheckRow]:
+    """Return every check on every rater, excluded ones among them, in the order they were shown."""
+    by_id = {pair.id: pair for pair in pairs.read(connection)}
+    rows = [(by_id[row["pair_id"]], row) for row in current(connection, presentation.c.role != "study")]
+    found = [*_gold(connection, rows), *_repeats(connection, rows)]
+    return sorted(found, key=lambda row: (row.presentation, row.criterion))
+
+
+def _gold(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Iterator[CheckRow]:
+    answers = gold.expected(connection)
+    for pair, row in rows:
+        better = answers.get(pair.id, {}).get(row["criterion"])
+        if row["role"] == "gold" and better is not None:
+            yield _row(pair, row, expected=pair.method_a if better == "a" else pair.method_b)
+
+
+def _repeats(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Iterator[CheckRow]:
+    earlier: _Earlier = {}
+    by_id = {pair.id: pair for pair, row in rows if row["role"] == "repeat"}
+    again = presentation.alias()
+    shown_twice = exists(
+        select(again.c.id).where(
+            again.c.role == "repeat",
+            again.c.rater_id == presentation.c.rater_id,
+            again.c.pair_id == presentation.c.pair_id,
+        )
+    )
+    for row in current(connection, presentation.c.role == "study", shown_twice):
+        if row["pair_id"] in by_id:
+            choice = resolve(by_id[row["pair_id"]], row["first"], row["choice"])
+            earlier[row["rater_id"], row["pair_id"], row["criterion"]] = choice
+    for pair, row in rows:
+        before = earlier.get((row["rater_id"], pair.id, row["criterion"]))
+        if row["role"] == "repeat" and before is not None:
+            yield _row(pair, row, expected=before)
+
+
+def _row(pair: Pair, row: RowMapping, *, expected: str) -> CheckRow:
+    given = resolve(pair, row["first"], row["choice"])
+    return CheckRow(
+        rater=row["rater"],
+        rater_kind=row["kind"],
+        check=row["role"],
+        presentation=row["presentation_id"],
+        pair_id=pair.id,
+        criterion=row["criterion"],
+        expected=expected,
+        given=given,
+        passed=given == expected,
+        at=moment(row["at"]),
     )

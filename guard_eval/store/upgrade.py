@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, column, inspect, select, table, text
 
 from guard_eval.errors import StudyError
+from guard_eval.store import files
 from guard_eval.store.connection import Database
 from guard_eval.store.schema import VERSION_TABLE, metadata
 
@@ -21,10 +23,10 @@ def prepare(database: Database, *, create: bool) -> None:
     """See that `database` holds this package's schema; with `create`, make it or bring it up to date.
 
     Raises:
-        StudyError: There is no such database, it is not a study's, its schema is newer than this package
-            knows, or it is missing or older and `create` is false.
+        StudyError: There is no such database, it is not a study's, its schema is unknown to this package, or
+            it is missing or older and `create` is false.
     """
-    _look(database, create=create)
+    _find_file(database, create=create)
     newest = _known(MIGRATIONS)[-1]
     with database.read() as connection:
         _check_encoding(database, connection)
@@ -36,7 +38,7 @@ def prepare(database: Database, *, create: bool) -> None:
             else f"has schema version {version}, this package {newest}; run: guard-eval db STUDY upgrade"
         )
         raise StudyError(f"the database {database.name} {found}")
-    if database.is_sqlite:
+    if database.is_sqlite and database.is_writable:
         database.use_wal()
     if version != newest:
         with database.write(lock="schema") as connection:
@@ -45,13 +47,14 @@ def prepare(database: Database, *, create: bool) -> None:
                 _upgrade(connection)
 
 
-def _look(database: Database, *, create: bool) -> None:
+def _find_file(database: Database, *, create: bool) -> None:
     if not database.is_sqlite:
         return
     path = Path(str(database.url.database))
     if path.is_dir():
         raise StudyError(f"the database {path} is a folder; name a file in it, such as {path / 'study.db'}")
     if path.is_file():
+        files.keep_private(path)
         return
     if not create:
         raise StudyError(f"there is no database {path}; run: guard-eval pair STUDY")
@@ -59,6 +62,8 @@ def _look(database: Database, *, create: bool) -> None:
         raise StudyError(
             f"the database {path} cannot be made: there is no folder {path.parent}; make it first"
         )
+    with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be made
+        files.make_private(path)
 
 
 def _check_encoding(database: Database, connection: Connection) -> None:
@@ -81,13 +86,13 @@ def _version(database: Database, connection: Connection) -> str | None:
                 f"{database.name} is not a guard-eval database: it holds {min(strange)!r}; name another"
             )
         return None
-    row = connection.execute(select(table(VERSION_TABLE, column("version_num")))).one_or_none()
-    version = None if row is None else str(row[0])
+    versions = connection.execute(select(table(VERSION_TABLE, column("version_num")))).scalars().all()
+    version = " and ".join(map(str, versions)) or "none"
     known = _known(MIGRATIONS)
-    if version is not None and version not in known:
+    if version not in known:
         raise StudyError(
-            f"the database {database.name} has schema version {version}, newer than {known[-1]}, the last "
-            "this package knows; run: pip install --upgrade guard-eval"
+            f"the database {database.name} has schema version {version}, which this package does not know: "
+            f"its newest is {known[-1]}; run: pip install --upgrade guard-eval"
         )
     return version
 

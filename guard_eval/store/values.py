@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from guard_eval.errors import StudyError
 from guard_eval.records import NoteKind, RaterKind
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """How pairs are handed to one rater.
-
-    Attributes:
-        seed: The study's seed. Of the free pairs that are looked up together a rater's order is the order of
-            `content_id(seed, rater.name, pair.id)`; `vacancies.free` says which are looked up.
-        slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
-        lease: After this long and unrated, a presentation's slot may go to somebody else.
-        quota: How many of the study's pairs one rater may rate; None for as many as there are.
-        gold_every: One gold pair is mixed into so many of the study's, at seeded places; None for none.
-        repeats: How many of a rater's own pairs it is shown again later with the sides swapped.
-        one_order: A model sees each pair in one order only, drawn by the seed: every other slot.
-
-    `quota`, `gold_every` and `repeats` are for people and simulations; a model sees every slot and no more.
-    """
-
-    seed: int
-    slots: int
-    lease: timedelta
-    quota: int | None = None
-    gold_every: int | None = None
-    repeats: int = 0
-    one_order: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,3 +57,19 @@ class Note:
     detail: str
     presentation: int | None
     at: datetime
+
+
+LONGEST = 200
+"""In characters; PostgreSQL's indexes hold no more than 2700 bytes."""
+
+
+def check_name(what: str, name: str) -> None:
+    """See that `name` can name `what`.
+
+    Raises:
+        StudyError: It is blank or longer than `LONGEST`.
+    """
+    if not name.strip():
+        raise StudyError(f"the {what} {name!r} is empty; write something")
+    if len(name) > LONGEST:
+        raise StudyError(f"the {what} {name[:40]!r}… has {len(name)} characters; write at most {LONGEST}")

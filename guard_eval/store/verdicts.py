@@ -10,15 +10,14 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Choice, NoteKind, Rater
-from guard_eval.store import meta, notes, showing
-from guard_eval.store.names import check_name
+from guard_eval.store import notes, schema, showing
 from guard_eval.store.raters import standing
 from guard_eval.store.schema import presentation, verdict
-from guard_eval.store.values import Saved
+from guard_eval.store.values import Saved, check_name
 
 _REVISIONS = (
     select(verdict.c.criterion, verdict.c.revision, verdict.c.choice)
-    .where(verdict.c.presentation_id == bindparam("asked"))
+    .where(verdict.c.presentation_id == bindparam("param_id"))
     .order_by(verdict.c.revision)
 )
 
@@ -60,7 +59,7 @@ def save(
     if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
     if study_hash is not None:
-        meta.set_with_first_verdict(connection, study_hash)
+        schema.set_with_first_verdict(connection, study_hash)
     latest = _latest(connection, number)
     changed = {name: choice for name, choice in choices.items() if latest.get(name, (-1, None))[1] != choice}
     rows = [
@@ -96,7 +95,7 @@ def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, C
 
 
 def _latest(connection: Connection, number: int) -> dict[str, tuple[int, Choice]]:
-    rows = connection.execute(_REVISIONS, {"asked": number})
+    rows = connection.execute(_REVISIONS, {"param_id": number})
     return {row.criterion: (row.revision, row.choice) for row in rows}
 
 

@@ -1,4 +1,4 @@
-"""Files and batches at the provider: each step asked for until it is done, or told why it never will be.
+"""Files and batches at the provider: each step is repeated until it is done or known to be impossible.
 
 Uploading, polling and downloading cost nothing and are simply repeated. Making a batch costs its answers, so
 before that is repeated the provider is asked whether the batch is there.
@@ -15,11 +15,10 @@ from typing import Any
 import openai
 
 from guard_eval.errors import StudyError
-from judge.backend import Trouble
 from judge.client import Client
-from judge.printable import excerpt
-from judge.refusals import is_page
-from judge.rules import Retry
+from judge.errors import is_page
+from judge.parsing import RequestError, excerpt
+from judge.retry import Retry
 
 ENDED = {"completed", "failed", "expired", "cancelled"}
 """The statuses after which nothing more comes."""
@@ -83,7 +82,7 @@ class BatchApi:
 
         Raises:
             NotTakenError: The provider refuses the file, or has no Batch API.
-            StudyError: Only the user can mend it.
+            StudyError: Only the user can fix it.
         """
 
         async def call() -> Any:  # noqa: ANN401 (the SDK's response)
@@ -103,7 +102,7 @@ class BatchApi:
 
         Raises:
             NotTakenError: The provider refuses the file, or has no Batch API.
-            StudyError: Only the user can mend it.
+            StudyError: Only the user can fix it.
         """
 
         async def call() -> Any:  # noqa: ANN401 (the SDK's response)
@@ -204,7 +203,7 @@ class BatchApi:
 
         Raises:
             Missing: There is no such thing.
-            StudyError: It never came, or only the user can mend it.
+            StudyError: It never came, or only the user can fix it.
         """
         times = 0
         while True:
@@ -213,29 +212,33 @@ class BatchApi:
             except openai.APIStatusError as error:
                 if error.status_code in _NO_SUCH_THING:
                     raise Missing from None
-                trouble = self._client.explain(error)
+                request_error = self._client.explain(error)
             except openai.APIError as error:
-                trouble = self._client.explain(error)
+                request_error = self._client.explain(error)
             times += 1
-            self._check(trouble, times, patient=patient)
-            await asyncio.sleep(max(trouble.wait or 0.0, self._retry.pause(f"{self._seed}:{name}", times)))
+            self._check(request_error, times, patient=patient)
+            await asyncio.sleep(
+                max(request_error.wait or 0.0, self._retry.pause(f"{self._seed}:{name}", times))
+            )
             if before_again is not None:
                 found = await before_again()
                 if found is not None:
                     return found
 
-    def _check(self, trouble: Trouble, times: int, *, patient: bool) -> None:
+    def _check(self, request_error: RequestError, times: int, *, patient: bool) -> None:
         """See that it may be tried again.
 
         Raises:
             StudyError: It may not.
         """
-        if (trouble.wait or 0.0) > self._retry.longest_asked:
+        if (request_error.wait or 0.0) > self._retry.longest_asked:
             raise StudyError(
-                f"{self.url} asks to wait {trouble.wait:.0f} seconds before the next request; run again "
-                "then: nothing that was answered is paid twice"
+                f"{self.url} asks to wait {request_error.wait:.0f} seconds before the next request; run "
+                "again then: nothing that was answered is paid twice"
             )
-        kind, detail = trouble.problem.kind, trouble.problem.detail
+        kind, detail = request_error.kind, request_error.detail
+        if kind == "timeout":  # nothing here is paid by the call
+            kind = "transport"
         if kind in {"rejected", "too_long", "content_filter"}:
             raise NotTakenError(
                 f"the server at {self.url} does not take the batch: {detail}; run without --batch"

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from guard_eval.errors import StudyError
 from guard_eval.store import Batch
 from judge.batch.api import ENDED, BatchApi, Missing, State
-from judge.batch.books import Books
 from judge.batch.lines import MOST_REQUESTS
-from judge.batch.results import Brought, Reader, passing
-from judge.parsing import Problem
+from judge.batch.results import BatchResults, Reader, passing
+from judge.batch.state import BatchState
+from judge.parsing import RequestError
 
 ROUNDS = 3
 """In how many batches one pair may meet a passing trouble before it counts as a failure."""
@@ -47,9 +47,9 @@ class Collector:
         most: How many requests the provider takes in one batch, as far as is known.
     """
 
-    def __init__(self, books: Books, api: BatchApi, reader: Reader, patience: Patience) -> None:
+    def __init__(self, state: BatchState, api: BatchApi, reader: Reader, patience: Patience) -> None:
         self.most = MOST_REQUESTS
-        self._books = books
+        self._state = state
         self._api = api
         self._reader = reader
         self._patience = patience
@@ -65,22 +65,22 @@ class Collector:
                 await asyncio.sleep(self._patience.second_look)
                 state = await self._api.find(batch.input_file)
         except Missing:
-            self._books.tell(
+            self._state.report(
                 "a batch may have been made when a run was interrupted, and the server cannot list its "
                 "batches: its requests count as lost and are sent again"
             )
-            await self._books.close(batch, billed=True)
+            await self._state.close(batch, billed=True)
             return None
         if state is None:
-            await self._books.close(batch, billed=False)
+            await self._state.close(batch, billed=False)
             return None
-        return await self._books.note(batch, state)
+        return await self._state.note(batch, state)
 
     async def collect(self, batches: Sequence[Batch]) -> None:
         """Wait for the batches and journal what they bring.
 
         Raises:
-            StudyError: A batch or a request met something that only the user can mend; all that had come
+            StudyError: A batch or a request met something that only the user can fix; all that had come
                 until then is journalled.
         """
         pause = self._patience.first
@@ -99,12 +99,12 @@ class Collector:
         except Missing:
             await self._forgotten(batch)
             return None
-        batch = await self._books.note(batch, state)
+        batch = await self._state.note(batch, state)
         done = "" if state.done is None or not state.total else f", {state.done} of {state.total}"
         words = f"the batch {state.id}: {state.status}{done}"
         if self._said.get(batch.id) != words:
             self._said[batch.id] = words
-            self._books.tell(words)
+            self._state.report(words)
         if state.status not in ENDED:
             return batch
         await self._settle(batch, state)
@@ -119,58 +119,57 @@ class Collector:
         if datetime.now(UTC) - batch.made_at < KEPT:
             raise StudyError(
                 f"the server at {self._api.url} knows no batch {batch.provider_id}, which this study sent; "
-                "set OPENAI_API_KEY and OPENAI_BASE_URL to those it was sent with"
+                "set key and address to those it was sent with"
             )
-        self._books.tell(
-            f"the batch {batch.provider_id} is gone: its requests count as lost and are sent again"
+        self._state.report(
+            f"the server no longer has the batch {batch.provider_id}: its requests count as lost and are "
+            "sent again"
         )
-        await self._books.close(batch, billed=True)
+        await self._state.close(batch, billed=True)
 
     async def _settle(self, batch: Batch, state: State) -> None:
         """Journal a batch that has ended: answers first, then what brought none.
 
         Raises:
-            StudyError: The batch or a request met something that only the user can mend.
+            StudyError: The batch or a request met something that only the user can fix.
         """
-        requests = await self._books.requests(batch)
-        numbers = [each.presentation for each in requests.values() if each.presentation is not None]
-        troubles: dict[int, Problem] = {}
+        requests = await self._state.requests(batch)
+        count = sum(each.presentation is not None for each in requests.values())
+        errors: dict[int, RequestError] = {}
         fatal: StudyError | None = None
         lost = False
         for file in (state.output_file, state.error_file):
-            brought = Brought()
+            results = BatchResults()
             try:
                 content = b"" if file is None else await self._api.download(file)
-                brought = self._reader.read(content, requests, seconds=state.seconds)
+                results = self._reader.read(content, requests, seconds=state.seconds)
             except Missing:
                 lost = True
-            await self._books.keep(brought)
-            troubles.update(brought.troubles)
-            fatal = fatal or brought.fatal
-        await self._books.close(batch, billed=lost or state.status == "completed")
+            await self._state.keep(results)
+            errors.update(results.errors)
+            fatal = fatal or results.fatal
+        await self._state.close(batch, billed=lost or state.status == "completed")
         if state.status != "failed":
-            silent = Problem(kind="server_error", detail="the batch brought neither answer nor error")
-            troubles.update((each.presentation, silent) for each in requests.values() if each.presentation)
-        await self._meet(state, troubles)
-        for number in numbers:
-            self._books.look_again(number)
+            silent = RequestError(kind="server_error", detail="the batch brought neither answer nor error")
+            errors.update((each.presentation, silent) for each in requests.values() if each.presentation)
+        await self._meet(state, errors)
         if fatal is not None:
             raise fatal
         if state.status == "failed":
-            self._refused(state, len(numbers))
+            self._refused(state, count)
 
-    async def _meet(self, state: State, troubles: Mapping[int, Problem]) -> None:
+    async def _meet(self, state: State, errors: Mapping[int, RequestError]) -> None:
         """Count as failures what will not pass, or has not passed in so many batches."""
-        if not troubles:
+        if not errors:
             return
-        kinds = Counter(problem.kind for problem in troubles.values())
+        kinds = Counter(problem.kind for problem in errors.values())
         said = ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
-        self._books.tell(f"the batch {state.id} brought no answer for some: {said}")
-        self._met.update(troubles.keys())
-        await self._books.fail(
+        self._state.report(f"the batch {state.id} brought no answer for some: {said}")
+        self._met.update(errors.keys())
+        await self._state.fail(
             {
                 number: problem
-                for number, problem in troubles.items()
+                for number, problem in errors.items()
                 if not passing(problem) or self._met[number] >= ROUNDS
             }
         )
@@ -185,4 +184,4 @@ class Collector:
         if "token_limit_exceeded" not in state.codes or count < 2:
             raise StudyError(f"the provider refused the batch {state.id}: {why}; nothing of it is paid")
         self.most = max(1, count // 2)
-        self._books.tell(f"the provider takes less at once ({why}); sending {self.most} at a time")
+        self._state.report(f"the provider takes less at once ({why}); sending {self.most} at a time")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from judge.backend import Question
+from judge.backend import JudgeRequest
 
 MOST_REQUESTS = 50_000
 """How many requests OpenAI takes in one batch."""
@@ -43,7 +43,7 @@ class Result:
         return str(self.error.get("code")) if isinstance(self.error, dict) else None
 
 
-def line_of(question: Question, path: str) -> bytes:
+def line_of(question: JudgeRequest, path: str) -> bytes:
     """Return a request's line in the input file; its body is the very bytes that go out online.
 
     Args:
@@ -55,10 +55,10 @@ def line_of(question: Question, path: str) -> bytes:
 
 
 def parts(
-    lines: Iterable[tuple[Question, bytes]], *, requests: int = MOST_REQUESTS, size: int = MOST_BYTES
-) -> Iterator[list[tuple[Question, bytes]]]:
+    lines: Iterable[tuple[JudgeRequest, bytes]], *, requests: int = MOST_REQUESTS, size: int = MOST_BYTES
+) -> Iterator[list[tuple[JudgeRequest, bytes]]]:
     """Yield the lines in parts that fit into one batch each, at most so many and so many bytes."""
-    part: list[tuple[Question, bytes]] = []
+    part: list[tuple[JudgeRequest, bytes]] = []
     taken = 0
     for question, line in lines:
         if part and (len(part) == requests or taken + len(line) > size):

@@ -7,23 +7,26 @@ import contextlib
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from guard_eval.judge_settings import Judge
 from guard_eval.store import JudgeRun, Store
-from judge.asking import Asking
+from guard_eval.study.judge_settings import Judge
 from judge.batch.api import BatchApi
-from judge.batch.books import Books
 from judge.batch.collecting import Collector, Patience
-from judge.batch.office import Office
 from judge.batch.results import Reader
-from judge.budget import Budget
+from judge.batch.runner import BatchRunner
+from judge.batch.state import BatchState
 from judge.checks import check_criteria
 from judge.client import Client
 from judge.cost import price
 from judge.journal import Journal
 from judge.ledger import Ledger, Progress, Tally
 from judge.orders import LEASE, judge_plan, rater_name
-from judge.preview import located
-from judge.rules import Retry
+from judge.preview import with_server_url
+from judge.prices import Budget
+from judge.request import RequestBuilder
+from judge.retry import Retry
+
+CALL = 120.0
+"""Seconds until a call that makes or looks at a batch is tried again; the batch itself takes hours."""
 
 
 def run_batches(
@@ -37,6 +40,7 @@ def run_batches(
     retry: Retry | None = None,
     patience: Patience | None = None,
     environ: Mapping[str, str] | None = None,
+    plain_http: bool = False,
 ) -> Ledger:
     """Judge everything that is left for this judge in batches, and return what it took.
 
@@ -52,42 +56,43 @@ def run_batches(
         on_progress: Called whenever something is known that was not, from this thread.
         retry: When to ask again; the defaults by default.
         patience: How often to ask how far a batch is; the defaults by default.
-        environ: Where OPENAI_API_KEY and OPENAI_BASE_URL are read; the process's environment by default.
+        environ: Where the key and OPENAI_BASE_URL are read; the process's environment by default.
+        plain_http: Whether a key may go over plain http to another machine.
 
     Raises:
-        StudyError: Only the user can mend it; what was answered until then is saved.
+        StudyError: Only the user can fix it; what was answered until then is saved.
     """
     retry, patience = retry or Retry(), patience or Patience()
-    known = price(located(judge, environ))
+    known = price(with_server_url(judge, environ))
     prices = None if known is None else known.in_batch()
     budget = Budget(prices, budget_usd, model=judge.model)
     rater = store.rater(rater_name(judge), "model")
     check_criteria(store, judge, rater)
 
-    alone = judge.model_copy(update={"concurrency": 1})  # one connection is enough
+    alone = judge.model_copy(update={"concurrency": 1, "timeout": CALL})  # one connection is enough
 
     async def go(run: JudgeRun) -> Ledger:
         async with (
-            Client(alone, environ=environ, timeout=retry.timeout) as client,
+            Client(alone, environ=environ, timeout=retry.timeout, plain_http=plain_http) as client,
             Journal(store, run, limit_usd=None) as journal,
         ):
-            asking = Asking(judge, seed=seed)
+            builder = RequestBuilder(judge, seed=seed)
             api = BatchApi(client, retry=retry, seed=seed)
-            books = Books(
+            state = BatchState(
                 store=store,
                 run=run,
                 plan=judge_plan(judge, seed=seed, lease=lease),
                 journal=journal,
-                asking=asking,
+                builder=builder,
                 tally=Tally(price=prices),
                 on_progress=on_progress,
             )
-            reader = Reader(judge, budget=budget, asking=asking, environ=environ)
-            collector = Collector(books, api, reader, patience)
-            office = Office(books, api, collector, asking=asking, budget=budget)
-            renewing = asyncio.create_task(books.renew())
+            reader = Reader(client.refusals, budget=budget, builder=builder)
+            collector = Collector(state, api, reader, patience)
+            runner = BatchRunner(state, api, collector, builder=builder, budget=budget)
+            renewing = asyncio.create_task(state.renew())
             try:
-                return await office.go()
+                return await runner.run()
             finally:
                 renewing.cancel()
                 with contextlib.suppress(asyncio.CancelledError):

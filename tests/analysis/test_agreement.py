@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import fleiss_kappa
 
-from analysis.agreement import agreement_rows
-from analysis.core.agreement import fleiss
-from analysis.sections.agreement import agreement_table
-from analysis.tidy import validate
+from analysis.report.sections.agreement import agreement_table
+from analysis.results.agreement import agreement_rows
+from analysis.stats.agreement import fleiss
+from analysis.verdicts.tidy import validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

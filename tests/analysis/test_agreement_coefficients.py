@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from analysis.core.agreement import fleiss
-from analysis.core.agreement_alpha import krippendorff
-from analysis.core.agreement_coefficients import gwet, raw_agreement, weight_matrix
-from analysis.core.agreement_cohen import cohen
-from analysis.core.patterns import Patterns, from_counts, from_verdicts
+from analysis.stats.agreement import cohen, fleiss
+from analysis.stats.agreement_coefficients import gwet, krippendorff, raw_agreement, weight_matrix
+from analysis.stats.counts import Patterns, from_counts, from_verdicts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 METRICS = ("nominal", "ordinal", "interval")

@@ -5,10 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.answer import answer
-from analysis.shares import share_rows
-from analysis.tidy import validate
-from analysis.words import equals, p_value
+from analysis.report.answer import answer
+from analysis.report.context import Context
+from analysis.report.methods import limitations
+from analysis.report.sections import shares
+from analysis.results.shares import share_rows
+from analysis.verdicts.tidy import validate
+from guard_eval.reporting.words import equals, p_value
 
 
 def rows(for_x, for_y, ties=0, *, criterion="coherence", kind="person", planned=None):
@@ -29,9 +32,14 @@ def test_a_difference():
     assert "p\u00a0=\u00a0.021)" in text
 
 
-def test_the_one_ahead_comes_first():
-    text = answer(rows(1, 9), alpha=0.05, exploratory=False)
-    assert "y was preferred to x on coherence (win share 90.0\u00a0%" in text
+def test_the_table_s_first_method_comes_first_whichever_is_ahead():
+    found = rows(1, 9)
+    text = answer(found, alpha=0.05, exploratory=False)
+    assert "x was preferred less often than y on coherence (win share 10.0\u00a0%, 95\u00a0%" in text
+    assert "the share is that of x" in text
+    table = shares.share_table(found, name_methods=True)
+    assert "x against y" in table.rows[0]
+    assert "10.0\u00a0%" in table.rows[0]
 
 
 def test_no_evidence():
@@ -61,6 +69,43 @@ def test_holm_decides():
     assert "no evidence of a difference" in text
     assert "preferred" not in text
     assert "after Holm's correction for 3 results" in text
+
+
+def test_too_few_pairs_give_no_p_and_the_reason():
+    """Five of five pairs: 2 of 2⁵ sign patterns, .0625; no verdicts could have given less."""
+    found = rows(5, 0)
+    text = answer(found, alpha=0.05, exploratory=False)
+    assert "There are too few pairs to tell x and y apart, whatever the verdicts, on coherence" in text
+    assert "p\u00a0=" not in text
+    assert "evidence" not in text
+    assert (found[0].test.p_value, found[0].paper_test.p_value, found[0].adjusted) == (None, None, None)
+    table = shares.share_table(found)
+    assert table.rows[0][-3:] == ("none", "none", "none")
+    assert "it cannot be below 0.0625 here" in table.note
+    (line,) = shares.section(found, name_methods=False).exports["win_shares"].rows
+    assert "cannot be below 0.0625" in line[-1]
+    assert answer(rows(5, 0), alpha=0.1, exploratory=False) == text  # rows were made at .05
+
+
+def test_after_the_correction_too():
+    """Seven of seven pairs: .0156 alone, but four times that after Holm's correction over four results."""
+    frame = pd.DataFrame(
+        [
+            {"pair_id": str(i), "dataset": "d", "method_a": "x", "method_b": "y", "rater": "r"}
+            | {"criterion": criterion, "verdict": "x"}
+            for criterion in ("a", "b", "c", "d")
+            for i in range(7)
+        ]
+    )
+    found = share_rows(validate(frame))
+    assert {row.test.p_value for row in found} == {2 / 2**7}
+    assert {row.adjusted for row in found} == {None}
+    assert "no p after Holm's correction for 4 tests: it cannot be below 0.0625" in found[0].out_of_reach
+    assert {row[-1] for row in shares.share_table(found).rows} == {"none"}
+    assert "Holm's correction for 4 tests" in shares.share_table(found).note
+    assert "too few pairs" in answer(found, alpha=0.05, exploratory=False)
+    # With a looser error rate the same p-values say something.
+    assert {row.adjusted for row in share_rows(validate(frame), alpha=0.07)} == {4 * 2 / 2**7}
 
 
 def test_what_was_not_declared_is_left_to_the_table():
@@ -100,6 +145,7 @@ def test_never_equal(for_x, for_y, ties):
     assert "equal" not in text
     assert ("preferred" in text) == (p is not None and p <= 0.05)
     assert ("no evidence of a difference" in text) == (p is not None and p > 0.05)
+    assert ("too few pairs" in text) == (0 < for_x + for_y < 6)  # 2/2⁵ is .0625
 
 
 @pytest.mark.parametrize(
@@ -116,6 +162,7 @@ def test_never_equal(for_x, for_y, ties):
 def test_p_values_keep_two_digits(value, text):
     assert p_value(value) == text
     assert equals(None) == "no test"
+    assert equals(0.0) == "p\u00a0<\u00a02.3e-308"
 
 
 def test_criteria_that_are_one_are_said_to_be():
@@ -123,3 +170,55 @@ def test_criteria_that_are_one_are_said_to_be():
     assert "Of the criteria, a and b carry the same verdict." in said
     said = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("one", "two"))
     assert "the audits name them" in said
+
+
+def uneven():
+    """Return an uneven design, by hand: 3 comparisons, 2 criteria, 2 kinds of raters, 2 datasets.
+
+    x against y: pairs 1-6 by ann and bob (coherence), pairs 5-8 by cat (fluency). x against z: pairs 9-11 by
+    dan. y against z: pairs 12-13 by ann (coherence); pair 13 by a judge.
+    """
+    rows = [
+        {"pair_id": str(pair), "dataset": f"d{pair % 2}", "method_a": a, "method_b": b, "rater": rater}
+        | {"criterion": criterion, "verdict": (a, b, "tie")[pair % 3], "rater_kind": kind}
+        for a, b, pairs, raters, criterion, kind in (
+            ("x", "y", range(1, 7), ("ann", "bob"), "coherence", "person"),
+            ("x", "y", range(5, 9), ("cat",), "fluency", "person"),
+            ("x", "z", range(9, 12), ("dan",), "coherence", "person"),
+            ("y", "z", range(12, 14), ("ann",), "coherence", "person"),
+            ("y", "z", range(13, 14), ("gpt",), "coherence", "model"),
+        )
+        for pair in pairs
+        for rater in raters
+    ]
+    return validate(pd.DataFrame(rows))
+
+
+def test_counts_are_of_the_whole_then_of_each_comparison():
+    text = answer(share_rows(uneven()), alpha=0.05, exploratory=False).replace("\u00a0", " ")
+    # ann, bob, cat and dan; pairs 1 to 13.
+    assert text.startswith(
+        "4 people compared 13 pairs of continuations (x against y: 8 pairs, 3 raters; x against z: 3 pairs, "
+        "1 rater; y against z: 2 pairs, 1 rater); a result rests on 2 to 6 pairs."
+    )
+    assert "1 model judge compared 1 pair of continuations." in text
+    assert "whose unit is the pair (prompts are not known)" in text
+
+
+def test_a_pairs_id_in_two_comparisons_is_two_pairs():
+    frame = uneven().replace({"pair_id": {"9": "1", "11": "3"}})
+    assert "13\u00a0pairs of continuations" in answer(share_rows(frame), alpha=0.05, exploratory=False)
+
+
+def test_what_is_said_of_the_panel_and_the_fewest_counts_all_of_it():
+    found = share_rows(uneven())
+    said = [text.replace("\u00a0", " ") for text in limitations(found, (), (), Context(name="n"))]
+    assert any("a fixed panel (4 people and 1 model judges)" in text for text in said)
+    assert any(text.startswith("Some results rest on as few as 1 pair:") for text in said)
+
+
+def test_a_warning_of_some_results_says_of_how_many():
+    more = uneven()
+    more = pd.concat([more, more[more["rater"] == "bob"].iloc[:2].assign(rater="eve")], ignore_index=True)
+    said = limitations(share_rows(validate(more)), (), (), Context(name="n"))
+    assert "In 1 of 5 results: pairs have between 2 and 3 raters; every pair weighs the same." in said

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.audits import (
+from analysis.results.audits import (
     Finding,
     audit,
     identical_verdicts,
@@ -16,7 +16,7 @@ from analysis.audits import (
     uneven_overlap,
     unvarying_raters,
 )
-from analysis.tidy import read, validate
+from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 
 GPT4 = Path(__file__).parents[2].parent / "shared" / "data" / "judgments" / "guard_llm_gpt4.csv"
@@ -113,11 +113,64 @@ def test_sides_by_hand():
     # 9 of 10: p = 2 · 11/1024 = .021; 10 of 10: 2/1024 = .0020
     nine = [row(i, shown_first="x" if i else "y") for i in range(10)]
     assert unbalanced_sides(table(nine)) == ()
-    assert "x was shown first in 9 of 10 showings (90.0 %; exact binomial, p = .021)" in plain(
+    assert "x was shown first in 9 of 10 showings (90.0 %; sign-flip test by pair, p = .021)" in plain(
         only(unbalanced_sides(table(nine), alpha=0.05)).what
     )
     ten = [row(i, shown_first="b") for i in range(10)]
     assert "y was shown first in 10 of 10" in plain(only(unbalanced_sides(table(ten))).what)
+
+
+def sides(shown):
+    """A table of one criterion from the side of each showing, [pairs, raters]: 1 where x came first."""
+    return pd.DataFrame(
+        row(pair, str(rater), shown_first="x" if side > 0 else "y")
+        for pair, of_pair in enumerate(shown)
+        for rater, side in enumerate(of_pair)
+    )
+
+
+def by_whole_pair(rng, pairs, raters):
+    return np.repeat(rng.choice([-1, 1], (pairs, 1)), raters, axis=1)
+
+
+def by_showing(rng, pairs, raters):
+    return rng.choice([-1, 1], (pairs, raters))
+
+
+def by_balanced_slots(rng, pairs, raters):
+    """Each pair has both sides equally often, or within one where the number of raters is odd."""
+    slots = np.resize([1, -1], raters) * rng.choice([-1, 1], (pairs, 1))
+    return rng.permuted(slots, axis=1)
+
+
+@pytest.mark.parametrize("raters", [3, 4])
+@pytest.mark.parametrize("design", [by_whole_pair, by_showing, by_balanced_slots])
+def test_the_false_alarm_rate_is_the_nominal_one_whatever_decides_the_sides(design, raters):
+    """At α = .05 in 150 studies: five false alarms in a hundred, and three standard errors (.018) more.
+
+    A binomial over all showings has 25 in a hundred with three raters who see a pair the same way round.
+    """
+    rng = np.random.default_rng(raters)
+    studies = 150
+    alarms = sum(bool(unbalanced_sides(sides(design(rng, 25, raters)), alpha=0.05)) for _ in range(studies))
+    assert alarms / studies <= 0.05 + 3 * 0.018
+
+
+def test_sides_of_whole_pairs_by_hand():
+    # 9 of 10 pairs with x first for all four raters: 2 · 11/1024 as with one rater, not 36 of 40 throws.
+    nine = sides([[1] * 4] * 9 + [[-1] * 4])
+    assert unbalanced_sides(nine) == ()
+    assert "x was shown first in 36 of 40 showings (90.0 %; sign-flip test by pair, p = .021)" in plain(
+        only(unbalanced_sides(nine, alpha=0.05)).what
+    )
+    # Both sides of every pair equally often: nothing is left to chance.
+    assert unbalanced_sides(sides([[1, -1]] * 30), alpha=0.99) == ()
+
+
+def test_a_leaning_design_is_found():
+    rng = np.random.default_rng(1)
+    leaning = np.where(rng.random((150, 4)) < 0.6, 1, -1)
+    assert "x was shown first" in only(unbalanced_sides(sides(leaning))).what
 
 
 def test_criteria_do_not_multiply_the_showings():
@@ -134,6 +187,14 @@ def test_comparisons_written_either_way_round_are_one():
     rows = [row(i, shown_first="x", method_a="y", method_b="x") for i in range(10)]
     rows += [row(i + 10, shown_first="y") for i in range(10)]
     assert unbalanced_sides(table(rows)) == ()
+
+
+def test_a_comparison_stands_as_the_table_has_it():
+    """The answer, the tables and the audits name the same method first."""
+    rows = [row(i, shown_first="y", method_a="y", method_b="x") for i in range(10)]
+    finding = only(unbalanced_sides(table(rows)))
+    assert finding.where == "y against x, people"
+    assert "y was shown first in 10 of 10" in plain(finding.what)
 
 
 def test_conflicts_and_duplicates():

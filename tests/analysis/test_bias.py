@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from analysis.bias import position_rows
-from analysis.core.intervals import wilson
-from analysis.tidy import validate
+from analysis.results.position import position_rows
+from analysis.stats.intervals import wilson
+from analysis.verdicts.tidy import validate
 
 
 def frame(rows):

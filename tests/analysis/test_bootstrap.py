@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.core import bootstrap
-from analysis.core.bootstrap import win_share_bootstrap
-from analysis.core.intervals import item_mean
+from analysis.stats import resampling
+from analysis.stats.intervals import item_mean
+from analysis.stats.resampling import win_share_bootstrap
+
+pytestmark = pytest.mark.slow
 
 
 def study(n, seed, raters=5):
@@ -146,8 +148,8 @@ def test_neither_order_nor_common_factors_nor_spelling_matter(items, random):
 def test_all_the_scores_at_once_or_in_blocks_are_the_same(monkeypatch):
     tops, bottoms, strata = study(200, seed=11, raters=40)
     whole = win_share_bootstrap(tops, bottoms, strata, replicates=500, seed=1)
-    monkeypatch.setattr(bootstrap, "_DRAWS", 100)
-    monkeypatch.setattr(bootstrap, "_DENSE", 0)
+    monkeypatch.setattr(resampling, "_DRAWS", 100)
+    monkeypatch.setattr(resampling, "_DENSE", 0)
     assert win_share_bootstrap(tops, bottoms, strata, replicates=500, seed=1) == whole
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from analysis.core import many_studies
-from analysis.core.simulation import Design, simulate, truth
+from analysis.stats import power
+from analysis.stats.simulation import Design, simulate, truth
+
+pytestmark = pytest.mark.slow
 
 STUDIES = 1500
 SLACK = 3 * (0.05 * 0.95 / STUDIES) ** 0.5  # 1.7 points
@@ -27,18 +29,18 @@ def test_the_defaults_hold_for_a_fixed_panel(model, sd, panel, size):
     design = Design(
         items=items, raters=raters, ties=ties, agreement=agreement, model=model, rater_sd=sd, panel=panel
     )
-    histograms = many_studies.net_histograms(drawn(design)[:, 0])
-    test = many_studies.sign_flips(histograms)
+    histograms = power.net_histograms(drawn(design)[:, 0])
+    test = power.sign_flips(histograms)
     assert abs(rejected(test.p_values) - test.sizes.mean()) < SLACK
     assert test.sizes.mean() > 0.035
-    low, high = many_studies.item_means(histograms)
+    low, high = power.item_means(histograms)
     assert 0.95 - SLACK < ((low <= 0.5) & (high >= 0.5)).mean() < 0.95 + SLACK
 
 
 @pytest.mark.parametrize("model", ["latent normal", "Dirichlet-multinomial"])
 def test_the_interval_holds_where_there_is_a_difference(model):
     design = Design(items=60, raters=3, share=0.65, model=model, rater_sd=0.4, panel="one apart")
-    low, high = many_studies.item_means(many_studies.net_histograms(drawn(design)[:, 0]))
+    low, high = power.item_means(power.net_histograms(drawn(design)[:, 0]))
     true = truth(design).share
     assert 0.95 - SLACK < ((low <= true) & (high >= true)).mean() < 0.95 + SLACK
 
@@ -47,24 +49,21 @@ def test_the_interval_holds_where_there_is_a_difference(model):
 def test_the_papers_pooled_test_does_not_hold(model):
     verdicts = drawn(Design(items=150, raters=4, model=model))[:, 0]
     wins, losses = (verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2))
-    assert rejected(many_studies.sign_tests(wins, losses).p_values) > 0.12
+    assert rejected(power.sign_tests(wins, losses).p_values) > 0.12
 
 
 def test_nothing_holds_for_raters_who_were_not_asked():
     design = Design(items=150, raters=3, rater_sd=0.4, panel="random")
-    histograms = many_studies.net_histograms(drawn(design)[:, 0])
-    assert rejected(many_studies.sign_flips(histograms).p_values) > 0.2
+    histograms = power.net_histograms(drawn(design)[:, 0])
+    assert rejected(power.sign_flips(histograms).p_values) > 0.2
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.9])
 def test_holm_keeps_the_error_of_a_family(correlation):
     verdicts = drawn(Design(items=40, raters=3, criteria=5, correlation=correlation))
     p_values = np.stack(
-        [
-            many_studies.sign_flips(many_studies.net_histograms(verdicts[:, criterion])).p_values
-            for criterion in range(5)
-        ],
+        [power.sign_flips(power.net_histograms(verdicts[:, criterion])).p_values for criterion in range(5)],
         axis=1,
     )
-    assert rejected(many_studies.holms(p_values).min(axis=1)) < 0.05 + SLACK
+    assert rejected(power.holms(p_values).min(axis=1)) < 0.05 + SLACK
     assert rejected(p_values.min(axis=1)) > 0.075

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from analysis.core.correction import benjamini_hochberg, benjamini_yekutieli, holm
+from analysis.stats.correction import benjamini_hochberg, benjamini_yekutieli, holm
 
 
 def test_by_hand():

@@ -4,9 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analysis.judge_run import Checked, Failed, JudgeRun, Seen, Spent, calibration_rows, changed
-from analysis.render import to_csv
-from analysis.sections import judge_run
+from analysis.report.sections import judge_run
+from analysis.results.judge_usage import (
+    CheckedItem,
+    FailureCount,
+    JudgeSpending,
+    JudgeUsage,
+    ModelSeen,
+    calibration_rows,
+    changed,
+)
+from guard_eval.reporting.tables import to_csv
 
 
 def spent(judge="m", **more):
@@ -14,7 +22,7 @@ def spent(judge="m", **more):
         ("requests", "answers", "lost", "waiting", "unmetered", "unpriced", "input_tokens", "cached_tokens",
          "output_tokens", "reasoning_tokens"), 0,
     ) | {"usd": 0.0, "held_usd": 0.0}  # fmt: skip
-    return Spent(judge=judge, **(values | more))
+    return JudgeSpending(judge=judge, **(values | more))
 
 
 def checked(check, *items, criterion="fluency", judge="m"):
@@ -22,7 +30,7 @@ def checked(check, *items, criterion="fluency", judge="m"):
     names = {"t": "target", "o": "other", "=": "tie"}
     orders = 1 if check == "identical" else 2
     return [
-        Checked(
+        CheckedItem(
             judge=judge,
             check=check,
             item=str(number),
@@ -38,7 +46,7 @@ def seen(model, start, stop, *, judge="m", fingerprint=None, answers=1):
     def at(hour):
         return datetime(2026, 11, 20, hour, 5, tzinfo=UTC)
 
-    return Seen(
+    return ModelSeen(
         judge=judge, model=model, fingerprint=fingerprint, answers=answers, first=at(start), last=at(stop)
     )
 
@@ -108,7 +116,7 @@ def words(section):
 
 def test_nothing_was_asked():
     assert judge_run.section(None) is None
-    assert judge_run.section(JudgeRun(prompt="abc")) is None
+    assert judge_run.section(JudgeUsage(prompt="abc")) is None
 
 
 def test_the_section_says_what_it_took_what_failed_and_what_changed():
@@ -123,10 +131,13 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
         usd=3.5,
         held_usd=0.02,
     )
-    run = JudgeRun(
+    run = JudgeUsage(
         prompt="abc123",
         spent=(first, spent("n", requests=5, unpriced=5)),
-        failed=(Failed(judge="m", kind="refusal", count=3), Failed(judge="m", kind="odd_kind", count=1)),
+        failed=(
+            FailureCount(judge="m", kind="refusal", count=3),
+            FailureCount(judge="m", kind="odd_kind", count=1),
+        ),
         seen=(seen("m-1", 8, 9, answers=900), seen("m-2", 10, 11, answers=330)),
         asked_otherwise=("n",),
     )
@@ -162,14 +173,14 @@ def test_the_section_names_what_a_judge_that_reads_would_not_do():
         *checked("swapped", *["tt"] * 20),
         *checked("padded", *["=="] * 15, *["oo"] * 5),
     ]
-    run = JudgeRun(prompt="p", spent=(spent(),), checked=tuple(good))
+    run = JudgeUsage(prompt="p", spent=(spent(),), checked=tuple(good))
     assert judge_run.NO_WORRIES in judge_run.section(run).paragraphs
     bad = [
         *checked("identical", *["="] * 19, "t"),
         *checked("shuffled", *["tt"] * 12, *["oo"] * 8),  # 60 %, from 38.7 %
         *checked("padded", *["tt"] * 18, "oo", ""),
     ]
-    said = words(judge_run.section(JudgeRun(prompt="p", spent=(spent(),), checked=tuple(bad))))
+    said = words(judge_run.section(JudgeUsage(prompt="p", spent=(spent(),), checked=tuple(bad))))
     assert "m does not always call identical texts similar (it does in 95\u00a0% on fluency)" in said
     assert (
         "m is not shown to prefer texts to their own words in disorder (it does in 60\u00a0% on fluency)"
@@ -181,7 +192,7 @@ def test_the_section_names_what_a_judge_that_reads_would_not_do():
 
 def test_names_are_never_markup():
     name = '<script>alert("x")</script> & *b*'
-    run = JudgeRun(prompt="p", spent=(spent(name),), checked=tuple(checked("identical", "=", judge=name)))
+    run = JudgeUsage(prompt="p", spent=(spent(name),), checked=tuple(checked("identical", "=", judge=name)))
     section = judge_run.section(run)
     assert section.parts[0].rows[0][0] == name  # the templates escape it; nothing here makes markup
     assert all(type(text) is str for text in section.paragraphs)

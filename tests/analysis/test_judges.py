@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from analysis.judges import EPSILONS, beside_rows, judge_rows
-from analysis.sections import judges
-from analysis.tidy import orient, read, validate
+from analysis.report.sections import judges
+from analysis.results.judge_agreement import EPSILONS, beside_rows, judge_rows
+from analysis.verdicts.tidy import orient, read, validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "judgments"
@@ -46,7 +46,7 @@ def test_by_hand():
     assert row.same.estimate == pytest.approx(2 / 6)  # pairs 0 and 5
     # Both take a side on 0, 1, 2: people alone are for x on 1, the judge alone on 2.
     assert (row.both_sided, row.people_only, row.judge_only) == (3, 1, 1)
-    assert row.lean.p_value == pytest.approx(1.0)
+    assert (row.lean.p_value, row.lean.smallest) == (None, 0.5)  # two differing sides: 2/2²
     # Pair by pair, of three people those who say what the judge says: 3 1 0 1 0 2.
     assert row.with_a_person == pytest.approx(7 / 18)
     # Of three pairs of people those that agree: 3 1 1 1 1 1.
@@ -162,7 +162,7 @@ def test_the_papers_table_with_agree():
         row = rows[line["criterion"], line["dataset"] or None]
         assert row.agree == (line["agree"] == "yes")
         assert not row.warnings
-        for counts, who in ((row.people, "human"), (row.said, "llm")):
+        for counts, who in ((row.people, "human"), (row.judged, "llm")):
             shares = [100 * count / counts.n for count in (counts.wins, counts.losses, counts.ties)]
             expected = [float(line[f"{who}_{name}_pct"]) for name in ("guard", "acs", "tie")]
             assert shares == pytest.approx(expected, abs=0.0501)

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from analysis.core.intervals import wilson
-from analysis.core.length import length_adjusted
-from analysis.length import length_rows
-from analysis.sections import length
-from analysis.tidy import orient, validate
+from analysis.report.sections import length
+from analysis.results.length import length_rows
+from analysis.stats.intervals import wilson
+from analysis.stats.length import length_adjusted
+from analysis.verdicts.tidy import orient, validate
 
 
 def frame(rows, **columns):

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from analysis.core import intervals, many_studies, other_tests, significance
-from analysis.core.bootstrap import win_share_bootstrap
-from analysis.core.correction import holm
-from analysis.core.simulation import Design, simulate
+from analysis.stats import intervals, power, significance
+from analysis.stats.correction import holm
+from analysis.stats.resampling import win_share_bootstrap
+from analysis.stats.simulation import Design, simulate
+
+pytestmark = pytest.mark.slow
 
 SIZES = [(7, 1, 0.67), (20, 3, 0.32), (41, 5, 0.67), (3, 2, 0.32)]
 
@@ -25,7 +27,7 @@ def verdicts(request):
 
 def test_the_sign_flip_test_and_its_attainable_size(verdicts):
     raters = verdicts.shape[2]
-    found = many_studies.sign_flips(many_studies.net_histograms(verdicts))
+    found = power.sign_flips(power.net_histograms(verdicts))
     for p_value, size, study in zip(found.p_values, found.sizes, verdicts, strict=True):
         nets = study.sum(axis=1, dtype=int)
         alone = significance.sign_flip(nets, np.full(len(nets), raters)).p_value
@@ -51,35 +53,35 @@ def largest_size(magnitudes):
 
 def test_sign_tests_on_ratings_and_on_majorities(verdicts):
     wins, losses = (verdicts == 1).sum(axis=(1, 2)), (verdicts == -1).sum(axis=(1, 2))
-    pooled = many_studies.sign_tests(wins, losses)
-    majority = many_studies.majority_signs(many_studies.net_histograms(verdicts))
+    pooled = power.sign_tests(wins, losses)
+    majority = power.majority_signs(power.net_histograms(verdicts))
     for place, study in enumerate(verdicts):
         alone = significance.binomial(int(wins[place]), int(losses[place]))
         assert same(pooled.p_values[place], alone.p_value)
-        assert same(majority.p_values[place], other_tests.majority_sign(study.sum(axis=1)).p_value)
+        assert same(majority.p_values[place], significance.majority_sign(study.sum(axis=1)).p_value)
 
 
 def test_the_sizes_a_sign_test_can_have():
     # Two tails of 6 fair coins: 2/64, then 14/64; of 5 coins the least is 2/32 > .05.
-    found = many_studies.sign_tests(np.array([3, 5, 0]), np.array([3, 0, 0]))
+    found = power.sign_tests(np.array([3, 5, 0]), np.array([3, 0, 0]))
     assert found.sizes == pytest.approx([2 / 64, 0, 0])
     assert math.isnan(found.p_values[2])
 
 
 @pytest.mark.filterwarnings("ignore:Sample size too small")
 def test_wilcoxon(verdicts):
-    found = many_studies.signed_ranks(many_studies.net_histograms(verdicts))
+    found = power.signed_ranks(power.net_histograms(verdicts))
     for p_value, study in zip(found, verdicts, strict=True):
-        assert same(p_value, other_tests.signed_rank(study.mean(axis=1)).p_value)
+        assert same(p_value, significance.signed_rank(study.mean(axis=1)).p_value)
 
 
 def test_the_item_interval_and_those_of_ratings(verdicts):
     raters = verdicts.shape[2]
-    low, high = many_studies.item_means(many_studies.net_histograms(verdicts))
+    low, high = power.item_means(power.net_histograms(verdicts))
     wins, n = (verdicts == 1).sum(axis=(1, 2)), (verdicts != 0).sum(axis=(1, 2))
     pooled = [
-        (many_studies.wilsons(wins, n), intervals.wilson),
-        (many_studies.clopper_pearsons(wins, n), intervals.clopper_pearson),
+        (power.wilsons(wins, n), intervals.wilson),
+        (power.clopper_pearsons(wins, n), intervals.clopper_pearson),
     ]
     for place, study in enumerate(verdicts):
         means = 0.5 + study.sum(axis=1) / (2 * raters)
@@ -93,7 +95,7 @@ def test_the_item_interval_and_those_of_ratings(verdicts):
 
 
 def test_the_bootstrap_is_the_drawn_one_without_its_chance_error(verdicts):
-    low, high = many_studies.item_bootstraps(many_studies.net_histograms(verdicts))
+    low, high = power.item_bootstraps(power.net_histograms(verdicts))
     for place in (0, 1, 2, 3):
         nets = verdicts[place].sum(axis=1, dtype=int)
         drawn = win_share_bootstrap(
@@ -106,15 +108,15 @@ def test_the_bootstrap_is_the_drawn_one_without_its_chance_error(verdicts):
 
 def test_the_bootstrap_of_two_items_by_hand():
     # One rater, a win and a loss: the sum of two draws is −2, 0, 2 with chances 1/4, 1/2, 1/4.
-    low, high = many_studies.item_bootstraps(np.array([[1, 0, 1]]), level=0.4)
+    low, high = power.item_bootstraps(np.array([[1, 0, 1]]), level=0.4)
     assert (low[0], high[0]) == (0.5, 0.5)
-    low, high = many_studies.item_bootstraps(np.array([[1, 0, 1]]), level=0.6)
+    low, high = power.item_bootstraps(np.array([[1, 0, 1]]), level=0.6)
     assert (low[0], high[0]) == (0.0, 1.0)
 
 
 def test_holm():
     families = np.array([[0.01, 0.04, 0.03], [0.5, np.nan, 0.02], [np.nan] * 3, [0.9, 0.8, 0.7]])
-    for found, family in zip(many_studies.holms(families), families, strict=True):
+    for found, family in zip(power.holms(families), families, strict=True):
         alone = holm([None if math.isnan(p) else float(p) for p in family]).p_values
         assert all(same(a, b) for a, b in zip(found, alone, strict=True))
 

@@ -6,11 +6,11 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from analysis.bias import order_rows, position_rows
-from analysis.core.intervals import wilson
-from analysis.core.order import order_adjusted
-from analysis.sections import position
-from analysis.tidy import validate
+from analysis.report.sections import position
+from analysis.results.position import order_rows, position_rows
+from analysis.stats.intervals import wilson
+from analysis.stats.order import order_adjusted
+from analysis.verdicts.tidy import validate
 
 NAN = float("nan")
 

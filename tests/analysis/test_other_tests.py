@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.core.other_tests import clustered, majority_sign, signed_rank, tolerated_correlation
-from analysis.core.significance import binomial
+from analysis.stats.significance import binomial, clustered, majority_sign, signed_rank, tolerated_correlation
 
 # The paper's human study (tab:humaneval_resultglacs), four raters of 150 pairs: wins, ties, losses of GUARD.
 COHERENCE, FLUENCY = (251, 193, 156), (115, 404, 81)

@@ -7,12 +7,10 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 from verdicts_by_hand import table
 
-from analysis import pairwise
-from analysis.agreement import agreement_rows
-from analysis.core.agreement import fleiss
-from analysis.pairwise import by_category, fine_rows
-from analysis.sections.agreement import section
-from analysis.sections.agreement_fine import matrix
+from analysis.report.sections.agreement import matrix, section
+from analysis.results import agreement
+from analysis.results.agreement import agreement_rows, by_category
+from analysis.stats.agreement import fleiss
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -35,13 +33,13 @@ def test_each_category_of_fleiss_1971_as_statsmodels_has_it_against_the_rest():
 def test_a_category_by_hand():
     # Ties of two raters in 4 pairs: both, one, none, none. p = 3/8, raw = (1 + 0 + 1 + 1)/4;
     # chance = (3/8)² + (5/8)² = 34/64; κ = (3/4 − 17/32)/(15/32) = 7/15.
-    (row,) = fine_rows(table({"p1": "--", "p2": "-x", "p3": "xy", "p4": "xx"}))
+    (row,) = agreement_rows(table({"p1": "--", "p2": "-x", "p3": "xy", "p4": "xx"}))
     assert row.categories[1].kappa == pytest.approx(7 / 15)
     assert row.categories[1].low < 7 / 15 < row.categories[1].high
 
 
 def test_a_verdict_that_nobody_gave_has_no_kappa():
-    (row,) = fine_rows(table({"p1": "xx", "p2": "xy", "p3": "yy"}))
+    (row,) = agreement_rows(table({"p1": "xx", "p2": "xy", "p3": "yy"}))
     assert row.categories[1].kappa is None
     assert row.categories[0].kappa == pytest.approx(row.categories[2].kappa)
 
@@ -49,12 +47,12 @@ def test_a_verdict_that_nobody_gave_has_no_kappa():
 def test_ac2_by_hand():
     # Weights of a tie beside a method 2/3, of the methods 0. Raw (2/3 + 1 + 1)/3 = 8/9; shares 3/6, 1/6, 2/6;
     # chance (3 + 4·2/3)/6 · (1/4 + 5/36 + 2/9) = 187/324; AC2 = (288 − 187)/(324 − 187).
-    (row,) = fine_rows(table({"p1": "x-", "p2": "xx", "p3": "yy"}))
+    (row,) = agreement_rows(table({"p1": "x-", "p2": "xx", "p3": "yy"}))
     assert row.ac2.value == pytest.approx(101 / 137)
 
 
 def test_each_two_raters_as_in_statsmodels():
-    (row,) = fine_rows(table(SAID))
+    (row,) = agreement_rows(table(SAID))
     assert [(pair.first, pair.second) for pair in row.pairs] == [("r0", "r1"), ("r0", "r2"), ("r1", "r2")]
     for pair in row.pairs:
         one, other = int(pair.first[1]), int(pair.second[1])
@@ -68,13 +66,13 @@ def test_each_two_raters_as_in_statsmodels():
 
 
 def test_two_raters_meet_where_both_have_rated():
-    (row,) = fine_rows(table({"p1": "xx ", "p2": "xy ", "p3": "y x", "p4": "x x", "p5": " xx"}))
+    (row,) = agreement_rows(table({"p1": "xx ", "p2": "xy ", "p3": "y x", "p4": "x x", "p5": " xx"}))
     found = {(pair.first, pair.second): pair.kappa.n for pair in row.pairs}
     assert found == {("r0", "r1"): 2, ("r0", "r2"): 2, ("r1", "r2"): 1}
 
 
 def test_two_who_always_say_the_same_thing_are_undefined_and_not_counted():
-    (row,) = fine_rows(table({"p1": "xxy", "p2": "xxx", "p3": "xx-"}))
+    (row,) = agreement_rows(table({"p1": "xxy", "p2": "xxx", "p3": "xx-"}))
     first, *others = row.pairs
     assert first.kappa.value is None
     assert "all verdicts are the same" in first.kappa.reason
@@ -89,26 +87,26 @@ def test_two_who_always_say_the_same_thing_are_undefined_and_not_counted():
     ],
 )
 def test_where_there_are_no_two(said, why):
-    (row,) = fine_rows(table(said))
-    assert (row.pairs, row.kappas, row.reason) == ((), (), why)
+    (row,) = agreement_rows(table(said))
+    assert (row.pairs, row.kappas, row.no_pairs) == ((), (), why)
 
 
 def test_a_crowd_is_not_taken_two_by_two(monkeypatch):
-    monkeypatch.setattr(pairwise, "MOST_RATERS", 2)
-    (row,) = fine_rows(table(SAID))
-    assert row.reason == "there are 3 raters, more than 2"
+    monkeypatch.setattr(agreement, "MOST_RATERS", 2)
+    (row,) = agreement_rows(table(SAID))
+    assert row.no_pairs == "there are 3 raters, more than 2"
     assert row.categories[0].kappa is not None
 
 
 def test_people_and_judges_are_never_compared():
     frame = table(SAID)
     kinds = frame.assign(rater_kind=frame["rater"].map({"r0": "person", "r1": "person", "r2": "model"}))
-    person, model = fine_rows(kinds)
+    person, model = agreement_rows(kinds)
     assert [len(row.pairs) for row in (person, model)] == [1, 0]
 
 
 def test_the_matrix_has_kappa_below_and_pairs_above():
-    (row,) = fine_rows(table({**SAID, "p8": "xx "}))
+    (row,) = agreement_rows(table({**SAID, "p8": "xx "}))
     shown = matrix(row, name_methods=False)
     assert shown.columns == ("Rater", "r0", "r1", "r2")
     assert shown.rows[0] == ("r0", "", 8, 7)
@@ -123,7 +121,7 @@ def test_the_matrix_has_kappa_below_and_pairs_above():
 
 def test_the_section_shows_and_exports_the_details():
     frame = table(SAID, kind="simulated")
-    found = section(agreement_rows(frame), name_methods=False, fine=fine_rows(frame))
+    found = section(agreement_rows(frame), name_methods=False)
     captions = [part.caption for part in found.parts if hasattr(part, "caption")]
     assert captions == [
         "Agreement between raters of one kind",
@@ -137,14 +135,14 @@ def test_the_section_shows_and_exports_the_details():
     export = found.exports["agreement"]
     (row,) = agreement_rows(frame)
     assert export.rows[0][export.columns.index("fleiss_kappa")] == row.agreement.kappa
-    assert export.rows[0][export.columns.index("gwet_ac2_ordinal")] == fine_rows(frame)[0].ac2.value
+    assert export.rows[0][export.columns.index("gwet_ac2_ordinal")] == agreement_rows(frame)[0].ac2.value
     assert len(found.exports["agreement_of_two"].rows) == 3
     assert {row[0] for row in found.exports["agreement_of_two"].rows} == {True}
 
 
 def test_one_rater_has_a_section_without_details():
     frame = table({"p1": "x", "p2": "y"})
-    found = section(agreement_rows(frame), name_methods=False, fine=fine_rows(frame))
+    found = section(agreement_rows(frame), name_methods=False)
     assert len(found.parts) == 1
     assert "agreement_of_two" not in found.exports
     assert section((), name_methods=False) is None

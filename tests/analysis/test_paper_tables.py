@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.paper_tables import paper_tables
-from analysis.shares import share_rows
-from analysis.tidy import orient, validate
+from analysis.results.paper_tables import paper_tables
+from analysis.results.shares import share_rows
+from analysis.verdicts.tidy import orient, validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GPT4 = Path(__file__).parents[3] / "shared/data/judgments/guard_llm_gpt4.csv"

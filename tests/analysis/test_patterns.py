@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.core.patterns import from_counts, from_verdicts
+from analysis.stats.counts import from_counts, from_verdicts
 
 
 def as_counter(patterns):

@@ -7,17 +7,19 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis import power_page
-from analysis.core.correction import holm
-from analysis.core.power import approximate_items, crossings, flip_p_values, power, size_error, smallest
-from analysis.core.sequential import log_e_values
-from analysis.core.significance import sign_flip
-from analysis.core.simulation import Design, simulate
-from analysis.power import plan
-from analysis.power_pilot import most_demanding, pilot_rows
-from analysis.power_question import Question, check
-from analysis.tidy import validate
+from analysis.planning import page as power_page
+from analysis.planning.pilot import most_demanding, pilot_rows
+from analysis.planning.power import plan
+from analysis.planning.question import PlanningQuestion, check
+from analysis.stats.correction import holm
+from analysis.stats.power import approximate_items, crossings, flip_p_values, power, size_error, smallest
+from analysis.stats.sequential import log_e_values
+from analysis.stats.significance import sign_flip
+from analysis.stats.simulation import Design, simulate
+from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("raters", [1, 2, 3, 5])
@@ -104,7 +106,9 @@ def test_sizes_agree_with_published_ones(ties, kappa, published):
     the items' own spread; the randomisation test, whose null distribution is wider by the square of the mean,
     needs up to a tenth more.
     """
-    asked = Question(ties=ties, agreement=kappa, raters=(5,), items=(50,), studies=1000)
+    asked = PlanningQuestion(
+        ties=ties, agreement=kappa, raters=(5,), items=(50,), studies=1000, model="Dirichlet-multinomial"
+    )
     (need,) = plan(asked).needs
     assert need.error < 0.04 * need.items
     assert 0.94 * published < need.items < 1.12 * published + 2 * need.error
@@ -112,7 +116,9 @@ def test_sizes_agree_with_published_ones(ties, kappa, published):
 
 @pytest.fixture(scope="module")
 def small():
-    return plan(Question(share=0.7, criteria=2, raters=(1, 3), items=(10, 20, 40), studies=600, seed=3))
+    return plan(
+        PlanningQuestion(share=0.7, criteria=2, raters=(1, 3), items=(10, 20, 40), studies=600, seed=3)
+    )
 
 
 def test_the_plan_hangs_together(small):
@@ -134,14 +140,32 @@ def test_the_plan_hangs_together(small):
 
 
 def test_under_the_other_model_further_raters_help_less():
-    (need,) = plan(Question(raters=(5,), items=(100,), studies=800)).needs
+    hopeful = plan(PlanningQuestion(raters=(5,), items=(100,), studies=800, model="Dirichlet-multinomial"))
+    (need,) = hopeful.needs
     assert need.other_model > 1.2 * need.items
+    # Whichever model is asked for, the answer is the larger number, and the smaller one stands after it.
+    text = power_page.answer(hopeful)
+    assert f"takes {need.other_model} items with 5\u00a0raters each." in text
+    assert text.index(str(need.other_model)) < text.index(f"the other takes {need.items}.")
+
+
+def test_the_answer_is_the_cautious_one_by_default():
+    """The number answered has the power asked for under both models, but for Monte-Carlo error."""
+    found = plan(PlanningQuestion(raters=(5,), items=(100,), studies=800))
+    (need,) = found.needs
+    assert found.question.model == "latent normal"
+    assert need.cautious == need.items > 1.2 * need.other_model
+    assert f"takes {need.items} items with 5\u00a0raters each." in power_page.answer(found)
 
 
 def test_the_seed_decides(small):
-    again = plan(Question(share=0.7, criteria=2, raters=(1, 3), items=(10, 20, 40), studies=600, seed=3))
+    again = plan(
+        PlanningQuestion(share=0.7, criteria=2, raters=(1, 3), items=(10, 20, 40), studies=600, seed=3)
+    )
     assert power_page.as_json(again) == power_page.as_json(small)
-    other = plan(Question(share=0.7, criteria=2, raters=(1, 3), items=(10, 20, 40), studies=600, seed=4))
+    other = plan(
+        PlanningQuestion(share=0.7, criteria=2, raters=(1, 3), items=(10, 20, 40), studies=600, seed=4)
+    )
     assert other.cells != small.cells
 
 
@@ -167,8 +191,8 @@ def test_json_holds_every_number(small):
 
 
 def test_few_studies_where_there_are_many_items(monkeypatch):
-    monkeypatch.setattr("analysis.power.MOST_RATINGS", 400_000)
-    thorough = plan(Question(share=0.7, raters=(1,), items=(500,)))
+    monkeypatch.setattr("analysis.planning.power.MOST_RATINGS", 400_000)
+    thorough = plan(PlanningQuestion(share=0.7, raters=(1,), items=(500,)))
     assert thorough.question.studies == 800
     assert "800 studies were simulated instead of 4000" in thorough.notes[0]
 
@@ -196,12 +220,12 @@ def test_few_studies_where_there_are_many_items(monkeypatch):
 )
 def test_questions_that_cannot_be(changes, says):
     with pytest.raises(StudyError, match=says):
-        check(Question(**changes))
+        check(PlanningQuestion(**changes))
 
 
 def test_a_difference_too_small_to_simulate_is_refused():
     with pytest.raises(StudyError, match="larger difference"):
-        plan(Question(share=0.501))
+        plan(PlanningQuestion(share=0.501))
 
 
 def verdicts(rows):

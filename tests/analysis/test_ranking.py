@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from analysis.core.ranking import davidson, half_win, information_intervals
-from analysis.core.ranking_bootstrap import bootstrap, tally
-from analysis.core.ranking_existence import why_undefined
+from analysis.stats.ranking import davidson, half_win, information_intervals, why_undefined
+from analysis.stats.ranking_bootstrap import bootstrap, tally
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("guard", "acs", "nucleus", "greedy", "beam")
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import table
 
-from analysis import ranking
-from analysis.ranking import ranking_rows
-from analysis.sections.ranking import section
+from analysis.report.sections.ranking import section
+from analysis.results import ranking
+from analysis.results.ranking import ranking_rows
 
 # Strengths log 4, 0, −log 4 and ν = 1 give these odds of win, tie and loss exactly: 4 2 1, and 16 4 1.
 EXACT = {("a", "b"): (8, 4, 2), ("b", "c"): (8, 4, 2), ("a", "c"): (32, 8, 2)}

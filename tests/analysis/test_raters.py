@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from analysis.core.intervals import wilson
-from analysis.raters import rater_rows
-from analysis.sections.raters import rater_table
-from analysis.tidy import orient, validate
+from analysis.report.sections.raters import rater_table
+from analysis.results.raters import rater_rows
+from analysis.stats.intervals import wilson
+from analysis.verdicts.tidy import orient, validate
 
 
 def table(said, **columns):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import reading
-from analysis.tidy import read, validate
+from analysis.verdicts import reading
+from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
@@ -24,10 +24,10 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
     [
         (GOOD.replace(",", ";"), "separated by semicolons; save it with commas"),
         (GOOD.replace(",", "\t"), "separated by tabs"),
-        (GOOD + '2,d,x,y,"anna,coherence,x\n3,d,x,y,anna,coherence,x\n', "line 4: .*left open.*mend the CSV"),
-        (GOOD + '2,d,x,y,"anna,coherence,x\n', "line 4: .*left open.*mend the CSV"),
-        (GOOD + '2,d,x,y,"anna" b,coherence,x\n', "line 4: .* expected after .*; mend the CSV"),
-        (GOOD + "2,d,x,y,anna,coherence,x,9\n3\n", "not 7 cells, as in the header, on lines 4, 5; mend them"),
+        (GOOD + '2,d,x,y,"anna,coherence,x\n3,d,x,y,anna,coherence,x\n', "line 4: .*left open.*fix the CSV"),
+        (GOOD + '2,d,x,y,"anna,coherence,x\n', "line 4: .*left open.*fix the CSV"),
+        (GOOD + '2,d,x,y,"anna" b,coherence,x\n', "line 4: .* expected after .*; fix the CSV"),
+        (GOOD + "2,d,x,y,anna,coherence,x,9\n3\n", "not 7 cells, as in the header, on lines 4, 5; fix them"),
         # The lines before have 58 + 25 + 26 bytes.
         (GOOD.encode() + b"2,d,x,y,\xe4nna,coherence,x\n", r"not UTF-8 \(line 4, byte 117\)"),
         (GOOD.encode() + b"2,d,x,y,anna,coherence,\xc3", r"not UTF-8 \(line 4, byte 132\)"),

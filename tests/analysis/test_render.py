@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.render import Table, to_csv, to_html, to_latex, to_markdown
+from guard_eval.reporting.tables import Table, to_csv, to_html, to_latex, to_markdown
 
 NASTY = [
     "<script>alert(1)</script>",

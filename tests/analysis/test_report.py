@@ -3,17 +3,18 @@
 import csv
 import shutil
 import subprocess
-import time
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 
-from analysis.context import Context, Example, Metrics
-from analysis.report import write_report
-from analysis.tidy import read
+from analysis.report.build import write_report
+from analysis.report.context import Context, Example, MeasuredMetrics
+from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
+
+pytestmark = pytest.mark.slow
 
 A, B = "guard(window=7, decay=0.95)", "top_k(k=50)"
 EVIL = (
@@ -59,7 +60,7 @@ def context(**changes):
         "study_hash": "ab" * 32,
         "stored_hash": "ab" * 32,
         "planned": ((A, B, "coherence"),),
-        "metrics": Metrics(
+        "metrics": MeasuredMetrics(
             table=metrics,
             intervals={("book", A, "diversity"): (90.0, 95.5)},
             notes=("Measured with care.",),
@@ -266,7 +267,7 @@ def test_all_verdicts_the_same(tmp_path):
 
 def test_a_single_verdict(tmp_path):
     report = write_report(verdicts(raters=1, items=1).head(1), tmp_path, context(metrics=None))
-    assert "There is no evidence of a difference" in report.summary
+    assert "There are too few pairs to tell guard(window=7, decay=0.95) and" in report.summary
 
 
 def test_bad_verdicts_write_nothing(tmp_path):
@@ -279,14 +280,6 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "report").write_text("a file", encoding="utf-8")
     with pytest.raises(StudyError, match="cannot write the report"):
         write_report(verdicts(items=2), tmp_path / "report", context())
-
-
-def test_six_hundred_verdicts_take_less_than_five_seconds(tmp_path):
-    frame = verdicts(items=50)
-    assert len(frame) == 600
-    start = time.process_time()
-    write_report(frame, tmp_path, context())
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")

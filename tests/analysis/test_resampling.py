@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.core.resampling import exchanges, paired_randomisation, percentile, prompt_weights
+from analysis.stats.resampling import exchanges, paired_randomisation, percentile, prompt_weights
 
 
 def mean(sums):

@@ -5,12 +5,21 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.columns import frame_table
-from analysis.frame_csv import frame_csv
-from analysis.render import to_csv
-from analysis.scores import CELL, ITEM, item_numbers, item_scores, rater_scores, remembered
-from analysis.text_codes import combined, recoded, text_codes
-from analysis.tidy import orient, validate
+from analysis.report.columns import frame_table
+from analysis.report.files import frame_csv
+from analysis.results.agreement import agreement_rows
+from analysis.results.judge_agreement import beside_rows, judge_rows
+from analysis.results.length import length_rows
+from analysis.results.position import order_rows, position_rows
+from analysis.results.ranking import ranking_rows
+from analysis.results.raters import rater_rows
+from analysis.results.sensitivity import sensitivity_rows
+from analysis.results.sequential import sequential_rows
+from analysis.results.shares import share_rows
+from analysis.verdicts.encoding import combined, recoded, text_codes
+from analysis.verdicts.scores import CELL, ITEM, ScoredVerdicts, item_numbers, item_scores, rater_scores
+from analysis.verdicts.tidy import orient, validate
+from guard_eval.reporting.tables import to_csv
 
 VERDICTS = st.tuples(
     st.sampled_from(["p1", "p2", "é", "10", "9"]),
@@ -44,7 +53,7 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
     expected = frame.assign(net=sign).groupby([*ITEM, "rater"], sort=True)["net"]
     expected = expected.agg(net="sum", showings="count").reset_index()
     scores = rater_scores(frame)
-    pd.testing.assert_frame_equal(scores, expected, check_dtype=False)
+    pd.testing.assert_frame_equal(scores.drop(columns="unit"), expected, check_dtype=False)
 
     means = expected.assign(share=(1 + expected["net"] / expected["showings"]) / 2)
     by_item = means.groupby(ITEM, sort=True)["share"].agg(share="mean", raters="count").reset_index()
@@ -63,18 +72,56 @@ def test_no_scores_have_no_items():
     assert set(CELL) < set(item_scores(scores).columns)
 
 
-def test_scores_that_are_remembered_are_those_of_the_frame_and_of_no_other():
+def test_a_scored_table_is_scored_once_and_not_again():
+    frame = table(
+        [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
+    )
+    scored = ScoredVerdicts.of(frame)
+    assert ScoredVerdicts.of(scored) is scored
+    assert scored.scores is scored.scores
+    assert scored.items is scored.items
+    pd.testing.assert_frame_equal(scored.scores, rater_scores(frame))
+    pd.testing.assert_frame_equal(scored.items, item_scores(rater_scores(frame)))
+    turned = ScoredVerdicts.of(scored, (("y", "x", "fluency"),))
+    assert turned.scores["method_a"].tolist() == ["y", "y"]
+    assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
+    assert ScoredVerdicts.of(turned).frame is turned.frame
+
+
+ANALYSES = (
+    share_rows,
+    sequential_rows,
+    agreement_rows,
+    judge_rows,
+    beside_rows,
+    length_rows,
+    position_rows,
+    order_rows,
+    rater_rows,
+    sensitivity_rows,
+    lambda verdicts: ranking_rows(verdicts, replicates=20),
+)
+
+
+def test_no_analysis_changes_the_table_it_shares_with_the_others():
+    rng = np.random.default_rng(3)
+    methods = [("x", "y"), ("x", "z"), ("y", "z")]
     drawn = [
-        ("p1", ("x", "y"), "ann", "fluency", choice, showing) for choice, showing in ((0, "1"), (2, "2"))
+        (f"{a}{b}{place}", (a, b), rater, "fluency", int(rng.integers(3)), "1")
+        for place in range(12)
+        for a, b in methods
+        for rater in ("ann", "bob", "cy", "judge")
     ]
-    frame, other = table(drawn[:1]), table(drawn[1:])
-    with remembered(frame):
-        mine = rater_scores(frame)
-        mine["net"] = 99  # a caller's copy
-        assert rater_scores(frame)["net"].tolist() == [1]
-        assert rater_scores(other)["net"].tolist() == [-1]
-    frame["verdict"] = "tie"
-    assert rater_scores(frame)["net"].tolist() == [0]
+    frame = table(drawn)
+    frame["rater_kind"] = np.where(frame["rater"] == "judge", "model", "person")
+    frame["length_a"], frame["length_b"] = (rng.integers(100, 900, len(frame)).astype(float) for _ in "ab")
+    frame["shown_first"] = np.where(rng.random(len(frame)) < 0.5, frame["method_a"], frame["method_b"])
+    scored = ScoredVerdicts.of(frame)
+    before = [one.copy(deep=True) for one in (scored.frame, scored.scores, scored.items)]
+    shared = [repr(analysis(scored)) for analysis in (*ANALYSES, *ANALYSES)]
+    for one, other in zip(before, (scored.frame, scored.scores, scored.items), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert shared == 2 * [repr(analysis(frame)) for analysis in ANALYSES]
 
 
 def test_codes_of_text():

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.core.correction import holm
-from analysis.core.power import crossings
-from analysis.core.sequential import MOMENTS, anytime, log_e_values
-from analysis.core.simulation import Design, simulate
-from analysis.sections.sequential import section
-from analysis.sequential import BY_ROW, BY_TIME, sequential_rows
-from analysis.tidy import orient, validate
+from analysis.report.sections.sequential import section
+from analysis.results.sequential import BY_ROW, BY_TIME, sequential_rows
+from analysis.stats.correction import holm
+from analysis.stats.power import crossings
+from analysis.stats.sequential import MOMENTS, anytime, log_e_values
+from analysis.stats.simulation import Design, simulate
+from analysis.verdicts.tidy import orient, validate
+
+pytestmark = pytest.mark.slow
 
 ALPHA = 0.05
 

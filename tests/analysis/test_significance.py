@@ -3,15 +3,18 @@
 import csv
 import itertools
 import math
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.core.significance import binomial, sign_flip
+from analysis.stats import significance
+from analysis.stats.significance import binomial, sign_flip
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -96,21 +99,144 @@ def test_balanced_items_are_no_test():
     assert sign_flip([], []).p_value is None
 
 
-def test_the_normal_approximation_is_named_and_close():
+UNEVEN = st.lists(
+    st.sampled_from([1, 2, 3, 60, 61, 67, 71, 73, 79, 83, 89, 97]).flatmap(
+        lambda raters: st.tuples(st.integers(-raters, raters), st.just(raters))
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(UNEVEN)
+def test_uneven_raters_are_enumerated(items):
+    """Whatever the numbers of raters: no size of a common denominator makes a few items inexact."""
+    result = sign_flip([top for top, _ in items], [raters for _, raters in items])
+    scores = [Fraction(top, raters) for top, raters in items]
+    if any(scores):
+        assert result.p_value == pytest.approx(enumerate_all(scores), rel=1e-12)
+        assert result.method == "exact sign-flip test on item means"
+    else:
+        assert result.p_value is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(-4, 4), st.integers(1, 5)), min_size=1, max_size=9))
+def test_every_exact_way_is_the_same(items):
+    scores = [Fraction(top, bottom) for top, bottom in items if top]
+    if not scores:
+        return
+    tops, bottoms = [score.numerator for score in scores], [score.denominator for score in scores]
+    for name in ("HALF_SUMS", "LATTICE_CELLS"):
+        with mock.patch.object(significance, name, 0):
+            found = sign_flip(tops, bottoms)
+        assert found.p_value == pytest.approx(enumerate_all(scores), rel=1e-12)
+        assert found.method == "exact sign-flip test on item means"
+    # A prime of 61 bits: beside it no grid of machine integers is exact, and what is too near to tell apart
+    # counts as extreme. Too small by even one pattern would be an error.
+    large = 2**61 - 1
+    found = sign_flip([*tops, 1], [*bottoms, large])
+    exact = enumerate_all([*scores, Fraction(1, large)])
+    assert exact * (1 - 1e-12) <= found.p_value <= enumerate_all(scores) * (1 + 1e-12)
+    assert "exact" in found.method
+
+
+def test_few_items_with_many_raters_by_hand():
+    # All of five items for one method: 2 of 2⁵ patterns; six: 2 of 2⁶.
+    five, six = [61, 67, 71, 73, 79], [23, 29, 31, 37, 41, 43]
+    assert sign_flip([20, 3, 31, 5, 7], five).p_value == 2 / 2**5
+    assert sign_flip([2, 3, 11, 5, 7, 1], six).p_value == 2 / 2**6
+    assert sign_flip([-20, -3, -31, -5, -7], five).p_value == 2 / 2**5
+
+
+def test_a_tie_of_sums_counts_though_no_float_sees_it():
+    # ⅓ + ⅔ is 1, in a table whose other scores have no common denominator of 64 bits.
+    primes = [10007, 10009, 10037, 10039, 10061, 10067]
+    tops, bottoms = [1, 2, -1, *[1] * 6], [3, 3, 1, *primes]
+    expected = enumerate_all([Fraction(top, bottom) for top, bottom in zip(tops, bottoms, strict=True)])
+    assert sign_flip(tops, bottoms).p_value == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_item_and_all_equal_items():
+    assert sign_flip([7], [79]).p_value == 1.0
+    assert sign_flip([40] * 12, [79] * 12).p_value == 2 / 2**12
+    assert sign_flip([0, 0, 5], [61, 67, 71]).n == 1
+
+
+def test_forty_uneven_items_are_exact():
+    """All forty for one method is 2 of 2⁴⁰ patterns; one of the smallest the other way, 4."""
+    raters = np.arange(40, 80)
+    assert sign_flip(raters // 2, raters).p_value == pytest.approx(2 / 2**40, rel=1e-12)
+    scores = raters // 2
+    scores[7] = -1  # 1/47, by far the smallest
+    assert sign_flip(scores, raters).p_value == pytest.approx(4 / 2**40, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("items", "raters"), [(5, (61, 80)), (24, (23, 80)), (40, (23, 80)), (300, (1, 40)), (3000, (1, 11))]
+)
+def test_memory_is_bounded(items, raters):
+    rng = np.random.default_rng(items)
+    bottoms = rng.integers(*raters, items)
+    tops = rng.integers(-bottoms, bottoms + 1)
+    tracemalloc.start()
+    try:
+        sign_flip(tops, bottoms)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * 2**20
+
+
+def test_drawn_patterns_are_named_and_close_to_the_exact_distribution():
+    """Sixty items with 7 and 9 raters have a lattice; the drawn patterns must find the same tail."""
+    rng = np.random.default_rng(3)
+    bottoms = rng.choice([7, 9], 60)
+    tops = np.clip(rng.integers(-bottoms, bottoms + 1) + 2, -bottoms, bottoms)
+    exact = sign_flip(tops, bottoms)
+    assert exact.method == "exact sign-flip test on item means"
+    with mock.patch.multiple(significance, HALF_SUMS=0, LATTICE_CELLS=0):
+        drawn = sign_flip(tops, bottoms)
+        again = sign_flip(tops[::-1], bottoms[::-1])
+        turned = sign_flip(-tops, bottoms)
+    assert "Monte Carlo of 999999 sign patterns, seed 0" in drawn.method
+    error = math.sqrt(exact.p_value * (1 - exact.p_value) / 1e6)
+    assert abs(drawn.p_value - exact.p_value) < 5 * error + 1e-6
+    assert drawn.p_value == again.p_value == turned.p_value
+
+
+def test_drawn_patterns_never_give_zero():
+    raters = np.arange(101, 161)
+    result = sign_flip(raters, raters + 1)
+    assert "Monte Carlo" in result.method
+    assert result.p_value == 1 / 1_000_000
+
+
+def test_the_normal_approximation_is_for_many_items_alone_and_close():
     rng = np.random.default_rng(5)
-    scores = rng.integers(-4, 5, 400) + (rng.random(400) < 0.2)
-    exact = sign_flip(scores, np.full(400, 4))
-    rough = sign_flip(scores, np.full(400, 4), exact_work=10)
+    scores = rng.integers(-3, 4, 12_000) + (rng.random(12_000) < 0.02)
+    exact = sign_flip(scores, np.full(12_000, 4))
+    with mock.patch.multiple(significance, HALF_SUMS=0, LATTICE_CELLS=0, MANY_ITEMS=5_000):
+        rough = sign_flip(scores, np.full(12_000, 4))
     assert "normal approximation" in rough.method
     assert "exact" in exact.method
-    assert math.isclose(rough.p_value, exact.p_value, rel_tol=0.05)
+    assert math.isclose(rough.p_value, exact.p_value, rel_tol=0.005)
 
 
-def test_awkward_denominators_are_rounded_and_said():
+def test_a_few_heavy_items_among_many_light_ones_are_not_normal():
+    """Twenty items at ±1 decide over 20 000 at ±1/1000: nothing is normal about them."""
+    tops = np.ones(20_020, dtype=np.int64)
+    bottoms = np.concatenate([np.ones(20, dtype=np.int64), np.tile([997, 1009, 1013, 1019], 5_000)])
+    tops[20::2] = -1
+    assert "normal" not in sign_flip(tops, bottoms).method
+
+
+def test_awkward_denominators_stay_exact():
     primes = [p for p in range(2, 120) if all(p % q for q in range(2, p))]
     result = sign_flip([1] * len(primes), primes)
-    assert result.warnings
-    assert result.p_value == pytest.approx(2.0 ** (1 - len(primes)), rel=1e-6)
+    assert result.method == "exact sign-flip test on item means"
+    assert result.p_value == 2.0 ** (1 - len(primes))
 
 
 def test_scores_that_are_no_fractions_are_refused():

@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 from statsmodels.stats import inter_rater
 
-from analysis.core.simulation import Design, simulate, truth
+from analysis.stats.simulation import Design, simulate, truth
+
+pytestmark = pytest.mark.slow
 
 MODELS = ["latent normal", "Dirichlet-multinomial"]
 PANELS = [(0.0, "fixed"), (0.5, "fixed"), (0.5, "one apart"), (0.5, "random")]

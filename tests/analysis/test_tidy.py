@@ -2,10 +2,19 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.tidy import orient, read, validate
+from analysis.results.agreement import agreement_rows
+from analysis.results.length import length_rows
+from analysis.results.position import order_rows, position_rows
+from analysis.results.raters import rater_rows
+from analysis.results.sensitivity import sensitivity_rows
+from analysis.results.sequential import sequential_rows
+from analysis.results.shares import share_rows
+from analysis.verdicts.scores import rater_scores
+from analysis.verdicts.tidy import orient, read, remarks, validate
 from guard_eval.errors import StudyError
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
@@ -40,7 +49,7 @@ def test_a_good_table(tmp_path):
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
         (GOOD + "1,e,x,y,carl,coherence,x\n", "pair_id '1' has more than one dataset"),
         (GOOD + "2,d,x,y,anna\n", "not 7 cells.*line 4"),
-        (GOOD + '2,d,x,y,anna,coherence,"x\n', "line 4.*mend the CSV"),
+        (GOOD + '2,d,x,y,anna,coherence,"x\n', "line 4.*fix the CSV"),
         (HEADER + ",rater\n", "'rater' stands twice"),
         (GOOD.encode("utf-16"), "not UTF-8"),
         (GOOD.replace("anna", "änna").encode("latin-1"), "not UTF-8"),
@@ -130,3 +139,160 @@ def test_orient():
     assert list(planned["length_b"]) == [3.0, 9.0]
     alone = orient(validate(frame[1:]))
     assert list(alone["method_a"]) == ["y"]
+
+
+def mixed(n=150, seed=4):
+    """Return a table with every second pair the other way round, and the same all one way round."""
+    rng = np.random.default_rng(seed)
+    rows, turned = [], []
+    for i in range(n):
+        said = rng.choice(["guard", "top_k", "tie"], p=[0.2, 0.55, 0.25])
+        texts = {
+            "length_a": 10.0 + i,
+            "length_b": 500.0 - i,
+            "continuation_a": "g",
+            "continuation_b": "t",
+        }
+        row = {"pair_id": f"p{i}", "dataset": "d", "method_a": "guard", "method_b": "top_k", "rater": "ann"}
+        row |= {"criterion": "c", "verdict": said, "shown_first": "guard", **texts}
+        back = row | {"method_a": "top_k", "method_b": "guard"}
+        back |= {f"{name}_a": row[f"{name}_b"] for name in ("length", "continuation")}
+        back |= {f"{name}_b": row[f"{name}_a"] for name in ("length", "continuation")}
+        rows.append(row)
+        turned.append(back if i % 2 else row)
+    return pd.DataFrame(turned), pd.DataFrame(rows)
+
+
+def test_a_comparison_in_mixed_order_is_one_comparison(tmp_path):
+    mixed_order, one_order = mixed()
+    path = tmp_path / "mixed.csv"
+    mixed_order.to_csv(path, index=False)
+    frame = read(path)
+    pd.testing.assert_frame_equal(
+        frame.reset_index(drop=True), validate(one_order).reset_index(drop=True), check_dtype=False
+    )
+    (row,) = share_rows(frame)
+    said = one_order["verdict"]
+    assert row.items == 150
+    by_hand = ((said == "guard").sum() + (said == "tie").sum() / 2) / 150
+    assert row.share.estimate == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        share_rows,
+        agreement_rows,
+        position_rows,
+        order_rows,
+        length_rows,
+        sensitivity_rows,
+        sequential_rows,
+        rater_rows,
+        lambda frame: rater_scores(frame).to_dict("records"),
+    ],
+)
+def test_every_analysis_takes_a_frame_whichever_way_its_rows_stand(analysis):
+    """Also one that nobody has validated, or that was put together from two."""
+    mixed_order, one_order = (frame.assign(rater_kind="person") for frame in mixed(60))
+    assert repr(analysis(mixed_order)) == repr(analysis(one_order))
+
+
+def test_the_plan_decides_the_order_of_a_frame_in_the_other():
+    _, one_order = mixed(40)
+    frame = validate(one_order)
+    (row,) = share_rows(frame, planned=(("top_k", "guard", "c"),))
+    assert (row.method_a, row.declared) == ("top_k", True)
+
+
+def table(tmp_path, column, *values):
+    names = HEADER.split(",")
+    cells = dict(zip(names, ("1", "d", "x", "y", "anna", "c", "tie"), strict=True))
+    rows = [cells | {"pair_id": f"{place}", "rater": f"r{place}"} for place, _ in enumerate(values)]
+    rows = [row | {column: value} for row, value in zip(rows, values, strict=True)]
+    path = tmp_path / "odd.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+ALIKE = [
+    ("bob", "Bob"),
+    ("bob", "bob "),
+    ("bob", " bob"),
+    ("bo b", "bo  b"),
+    ("bob", "bo\u200bb"),  # a zero-width space
+    ("bob", "\ufeffbob"),  # a byte-order mark
+    ("bob", "bob\x00"),
+    ("bob", "\u202abob\u202c"),  # bidirectional marks
+    ("bob", "bo\u00adb"),  # a soft hyphen
+    ("bob", "\uff42\uff4f\uff42"),  # full width
+    ("bob", "bo\ufe0fb"),  # a variation selector
+    ("andr\u00e9", "andre\u0301"),  # NFC and NFD
+    ("bo b", "bo\u00a0b"),  # a space that does not break
+]
+
+
+@pytest.mark.parametrize("column", ["rater", "method_a", "criterion", "dataset", "pair_id", "prompt_id"])
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_names_that_look_alike_are_never_two_nor_silently_one(tmp_path, column, one, other):
+    path = table(tmp_path, column, one, "zoe", other)
+    if column.endswith("_id") and other == "Bob":
+        (remark,) = remarks(read(path))
+        assert remark.startswith(f"{column} is 'bob', and 'Bob' on line 4: they differ in case alone")
+        return
+    with pytest.raises(StudyError, match=rf"{column} is .*, and .* on line 4; write it one way") as caught:
+        read(path)
+    assert ascii(other) in str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["rater", "criterion", "dataset", "pair_id"])
+@pytest.mark.parametrize("name", ["NaN", "None", "null", "NA", "nan", "N/A", "<NA>"])
+def test_a_programs_word_for_a_missing_value_is_told_of(tmp_path, column, name):
+    frame = read(table(tmp_path, column, "zoe", name))
+    assert list(frame[column]) == ["zoe", name]
+    (remark,) = remarks(frame)
+    assert remark.startswith(f"{column} is {name!r} on line 3: a program's word for a missing value")
+
+
+@pytest.mark.parametrize("name", ["bo\u200bb", "bob\x00", " bob", "bo  b"])
+def test_a_name_that_hides_something_is_told_of(tmp_path, name):
+    (remark,) = remarks(read(table(tmp_path, "rater", "zoe", name)))
+    assert remark.startswith(f"rater is {name!a} on line 3: it has ")
+
+
+def test_many_odd_names_are_counted(tmp_path):
+    said = remarks(read(table(tmp_path, "rater", *(f" {i}" for i in range(40)))))
+    assert len(said) == 11
+    assert said[-1] == "30 more names are odd in one of these ways"
+
+
+MODELS = (
+    "gpt-4",
+    "GPT-4o-mini",
+    "claude-3-opus",
+    "Llama 3",
+    "gemini",
+    "Qwen2.5-7B",
+    "judge",
+    "a2/model",
+    "o3",
+)
+PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
+
+
+def test_a_rater_with_a_models_name_is_not_a_person_in_silence(tmp_path):
+    frame = read(table(tmp_path, "rater", *MODELS, *PEOPLE))
+    (remark,) = remarks(frame)
+    assert remark.startswith(
+        "rater is 'GPT-4o-mini', 'Llama 3', 'Qwen2.5-7B', 'a2/model', 'claude-3-opus' and 4"
+    )
+    assert "on lines 2, 3, 4, 5, 6 and 4 more, the name of a model, and counts as a person: add a" in remark
+    assert remarks(read(table(tmp_path, "rater", *PEOPLE))) == ()
+    assert remarks(read(table(tmp_path, "rater", *MODELS), rater_kind="model")) == ()
+    said = pd.read_csv(table(tmp_path, "rater", *MODELS), dtype=str).assign(rater_kind="person")
+    assert remarks(validate(said)) == ()
+
+
+def test_what_was_found_stays_with_the_table_and_is_said_once(tmp_path):
+    frame = read(table(tmp_path, "rater", "gpt-4", "anna"))
+    assert remarks(validate(frame)) == remarks(orient(frame)) == remarks(frame) != ()

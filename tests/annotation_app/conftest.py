@@ -26,9 +26,9 @@ from streamlit.components.v2.component_manager import BidiComponentManager
 
 from annotation_app import session
 from annotation_app.launch import STUDY_VARIABLE
-from guard_eval.records import Gold, Pair
-from guard_eval.store import Plan, Store
-from guard_eval.study import Study
+from guard_eval.records import Gold, Pair, Plan
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 SEED = 902104577
 DATASET = "wikinews-heldout"
@@ -95,7 +95,8 @@ class Built:
 
 
 def text_of(word: str, number: int) -> str:
-    return _SENTENCES.format(word=f"{word} {number}")
+    """Return a text as a model writes it: it begins with the space after the prompt."""
+    return " " + _SENTENCES.format(word=f"{word} {number}") + "\n"
 
 
 def make_pair(
@@ -187,7 +188,7 @@ def study(
         return built
 
     yield make
-    session.forget()
+    session.reset()
 
 
 @pytest.fixture(scope="session")

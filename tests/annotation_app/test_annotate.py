@@ -10,6 +10,8 @@ from annotation_app import launch
 from guard_eval.cli import annotate
 from guard_eval.errors import StudyError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def said(monkeypatch, capsys):
@@ -51,7 +53,7 @@ def test_what_the_owner_should_know_first(study, said, monkeypatch):
     with built.open() as store:
         rater, _ = store.invite("ann")
     from guard_eval.store import Store
-    from guard_eval.study import Study
+    from guard_eval.study.folder import Study
 
     before = Study.open(built.folder)
     with Store.open(before.database, study_hash=before.hash) as store:

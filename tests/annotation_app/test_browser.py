@@ -91,6 +91,9 @@ def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(
     assert wire.foreign == []
     received = wire.received
     assert received.count(FIRST_WORD.encode()) >= 3
+    # Texts of the study begin with a space where they are stored, and those of the gold pair do not.
+    assert re.search(rb'"the river had risen', received)
+    assert not re.search(rb'"(\s|\\+n)+the river had risen', received)
     # The word in the texts ends as one of the secrets does.
     received = received.replace(FIRST_WORD.encode(), b"")
     secrets = [
@@ -114,7 +117,7 @@ def test_hostile_texts_are_shown_and_not_run(served: Served, visit: Callable[...
     assert page.title() == "Compare two texts"
     assert wire.foreign == []
     long = page.locator(".ge-text", has_text=SECOND_WORD)
-    assert len(long.inner_text()) == len(LONG)
+    assert len(long.inner_text()) == len(LONG.strip())
     # However long the texts: they scroll inside their boxes, and all else is in sight.
     assert long.evaluate("box => box.scrollHeight > 10 * box.clientHeight")
     assert page.locator(".ge-page").evaluate("page => page.scrollHeight <= page.clientHeight")

@@ -14,7 +14,7 @@ from annotation_app import intake, panel, wording
 from annotation_app.panel import View
 from guard_eval.store import Store
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 PAGE = str(Path(annotation_app.__file__).with_name("page.py"))
 ALL = "[annotation.pages]\nconsent = true\nbackground = true\npractice = true\ncheck = true\n"
@@ -253,7 +253,7 @@ def test_pages_switched_on_later_spare_the_practice(prepared, shown):
     path.write_text(path.read_text(encoding="utf-8") + ALL, encoding="utf-8")
     from annotation_app import session
 
-    session.forget()  # as a restart of the server
+    session.reset()  # as a restart of the server
     page = press(press(visit(built.tokens["ann"]), "agree"), "tell")
     assert shown.views[-1].where == "Pair 2 of 2"
 
@@ -276,7 +276,7 @@ def test_a_store_that_fails_asks_again(prepared, monkeypatch: pytest.MonkeyPatch
 def test_a_defect_after_a_page_has_begun_is_a_calm_page_too(prepared, monkeypatch: pytest.MonkeyPatch):
     built = prepared("")
     monkeypatch.setattr("annotation_app.markup.points", lambda _points: 1 / 0)
-    monkeypatch.setattr("annotation_app.session.TROUBLES", (ZeroDivisionError,))
+    monkeypatch.setattr("annotation_app.session.STUDY_ERRORS", (ZeroDivisionError,))
     assert "Please try again in a moment" in words(visit(built.tokens["ann"]))
 
 

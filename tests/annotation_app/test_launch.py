@@ -15,6 +15,8 @@ import pytest
 from annotation_app import launch
 from guard_eval.errors import MissingExtraError, StudyError
 
+pytestmark = pytest.mark.slow
+
 SUPPORT = [str(Path(__file__).parents[1] / "support")]
 
 

@@ -6,10 +6,10 @@ import importlib.util
 
 import pytest
 
-from annotation_app import readiness
-from annotation_app.readiness import NEEDED
+from annotation_app import launch
+from annotation_app.launch import PROVIDER_KEYS
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def look(study, tmp_path, monkeypatch: pytest.MonkeyPatch):
         before = path.read_text(encoding="utf-8")
         path.write_text(before + lines, encoding="utf-8")
         try:
-            readiness.check(Study.open(built.folder))
+            launch.check_readiness(Study.open(built.folder))
         finally:
             path.write_text(before, encoding="utf-8")
 
@@ -44,7 +44,7 @@ def test_an_ordinary_study_is_ready(look):
 
 
 def test_wording_is_read_before_a_rater_reads_it(look):
-    with pytest.raises(StudyError, match=r"names 'own.toml', but there is no file"):
+    with pytest.raises(StudyError, match=r"names 'own.toml', but .*own.toml is missing"):
         look('wording = "own.toml"\n')
 
 
@@ -58,20 +58,22 @@ def test_accounts_need_a_provider(look, authlib, tmp_path):
     with pytest.raises(StudyError) as error:
         look("[annotation.recruitment]\noidc = true\n")
     assert str(tmp_path / ".streamlit" / "secrets.toml") in str(error.value)
-    assert all(key in str(error.value) for key in NEEDED)
+    assert all(key in str(error.value) for key in PROVIDER_KEYS)
 
 
 def test_all_that_a_provider_lacks_is_named_and_no_secret_is(look, authlib, tmp_path):
     (tmp_path / ".streamlit").mkdir()
     secrets = tmp_path / ".streamlit" / "secrets.toml"
-    secrets.write_text('[auth]\nclient_id = "it"\nclient_secret = "hush-hush"\n', encoding="utf-8")
+    secrets.write_text(
+        '[auth]\nclient_id = "it"\nclient_secret = "clear_messages-clear_messages"\n', encoding="utf-8"
+    )
     with pytest.raises(StudyError) as error:
         look("[annotation.recruitment]\noidc = true\n")
     assert "lacks, in its table [auth]: redirect_uri, cookie_secret, server_metadata_url" in str(error.value)
-    assert "hush" not in str(error.value)
-    secrets.write_text("[auth]\nclient_secret = hush-hush\n", encoding="utf-8")
+    assert "clear_messages" not in str(error.value)
+    secrets.write_text("[auth]\nclient_secret = clear_messages-clear_messages\n", encoding="utf-8")
     with pytest.raises(StudyError, match="as TOML") as error:
         look("[annotation.recruitment]\noidc = true\n")
-    assert "hush" not in str(error.value)
-    secrets.write_text("[auth]\n" + "".join(f'{key} = "x"\n' for key in NEEDED), encoding="utf-8")
+    assert "clear_messages" not in str(error.value)
+    secrets.write_text("[auth]\n" + "".join(f'{key} = "x"\n' for key in PROVIDER_KEYS), encoding="utf-8")
     look("[annotation.recruitment]\noidc = true\n")

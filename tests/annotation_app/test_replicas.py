@@ -1,6 +1,6 @@
 """Several servers of one study: the configuration that is documented, and the benchmark's look at a database.
 
-The run itself, with nginx, two hundred raters and kills, is benchmarks/annotation_replicas.py: servers that
+The run itself, with nginx, two hundred raters and kills, is benchmarks/annotation.py: servers that
 start again take as long as a busy machine lets them, and raters would be through before the next kill.
 """
 
@@ -12,7 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
+
+pytestmark = pytest.mark.slow
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -25,7 +27,7 @@ def load(monkeypatch):
 
 
 def test_the_documented_configuration_takes_several_servers(load, tmp_path):
-    shown = load("annotation_replicas_nginx").documented(tmp_path, port=4443, servers=[5001, 5002])
+    shown = load("annotation_server").documented(tmp_path, port=4443, servers=[5001, 5002])
     assert "    server 127.0.0.1:5001 max_fails=0;\n    server 127.0.0.1:5002 max_fails=0;\n" in shown
     assert f"ssl_certificate     {tmp_path}/fullchain.pem;" in shown
     for other in ("8501", "/etc/", "/var/", "listen 443", "listen 80;"):
@@ -37,7 +39,7 @@ def test_the_documented_configuration_takes_several_servers(load, tmp_path):
     reason="nginx or openssl is not installed; run: apt-get install nginx-light openssl",
 )
 def test_nginx_takes_the_documented_configuration(load, tmp_path):
-    nginx = load("annotation_replicas_nginx")
+    nginx = load("annotation_server")
     nginx.configure(tmp_path, port=4443, servers=[5001, 5002])
     done = subprocess.run([*nginx.command(tmp_path), "-t"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -46,7 +48,7 @@ def test_nginx_takes_the_documented_configuration(load, tmp_path):
 
 @pytest.mark.postgres
 def test_the_database_says_what_is_lost_doubled_and_half(load, tmp_path, postgres_url):
-    made, raters = load("annotation_study"), load("annotation_raters")
+    made, raters = load("annotation_client"), load("annotation_client")
     study = made.make(tmp_path / "study", raters=2, overlap=2, pairs=4, database=postgres_url)
     log, sides = raters.Log(), dict.fromkeys(("rater-000", "rater-001"), 0)
     with study.open() as store:
@@ -60,9 +62,9 @@ def test_the_database_says_what_is_lost_doubled_and_half(load, tmp_path, postgre
                 log.acknowledged[name, number, "coherence"] = made.METHODS[first]
                 log.acknowledged[name, number, "fluency"] = "tie"
     log.pressed |= set(log.acknowledged)
-    ask = load("annotation_replicas_check").ask
+    compare = load("annotation_server").compare
 
-    whole = ask(postgres_url, study, log)
+    whole = compare(study, log)
     assert (whole.acknowledged, whole.lost, whole.doubled, whole.unasked, whole.in_doubt) == (8, 0, 0, 0, 0)
     assert (whole.half, whole.overlap, whole.quotas) == (0, {2: 4}, {4: 2})
     assert (whole.pair_sides, sum(whole.rater_sides.values())) == ({0: 4}, 2)
@@ -87,8 +89,8 @@ def test_the_database_says_what_is_lost_doubled_and_half(load, tmp_path, postgre
             "WHERE presentation_id = %s AND criterion = 'fluency'",
             [third],
         )
-    spoilt = ask(postgres_url, study, log)
-    assert (spoilt.acknowledged, spoilt.lost, spoilt.doubled, spoilt.half) == (8, 3, 1, 2)
+    spoilt = compare(study, log)
+    assert (spoilt.acknowledged, spoilt.lost, spoilt.doubled, spoilt.half) == (8, 2, 1, 2)
     log.acknowledged.clear()
     log.pressed = {key for key in log.pressed if key[0] == "rater-000"}
-    assert (ask(postgres_url, study, log).unasked, ask(postgres_url, study, log).in_doubt) == (4, 8)
+    assert (compare(study, log).unasked, compare(study, log).in_doubt) == (4, 8)

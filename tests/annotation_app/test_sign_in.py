@@ -65,7 +65,7 @@ def test_a_defect_is_a_calm_page_too():
     def script():
         from annotation_app import server
 
-        assert server._calm(RuntimeError("the text of a continuation"))
+        assert server._show_error_page(RuntimeError("the text of a continuation"))
 
     page = AppTest.from_function(script).run()
     assert "Please try again in a moment" in words(page)

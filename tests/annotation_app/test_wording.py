@@ -10,9 +10,9 @@ import pytest
 
 from annotation_app import wording
 from annotation_app.wording import fill, load, placeholders
-from guard_eval.annotation_settings import Language
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
+from guard_eval.study.annotation_settings import Language
 
 FOLDER = Path(wording.__file__).parent
 SAME = {"panel.answered", "direction"}
@@ -177,7 +177,7 @@ def test_other_mistakes(tmp_path: Path, text: str, said: str):
 
 
 def test_a_file_that_is_not_there(tmp_path: Path):
-    with pytest.raises(StudyError, match=r"annotation.wording names 'my.toml', but there is no file"):
+    with pytest.raises(StudyError, match=r"annotation.wording names 'my.toml', but .*my.toml is missing"):
         load("en", tmp_path / "my.toml")
 
 

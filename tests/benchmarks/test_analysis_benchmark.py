@@ -1,14 +1,13 @@
 """The benchmark of the analysis: its data are studies, and what it compares is the same. No times here."""
 
 import importlib
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from analysis.core.bootstrap import win_share_bootstrap
-from analysis.tidy import validate
+from analysis.stats.resampling import win_share_bootstrap
+from analysis.verdicts.tidy import validate
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -20,20 +19,25 @@ def load(monkeypatch):
     return importlib.import_module
 
 
-def test_a_ratio_is_over_the_mean_of_the_runs_around(load, monkeypatch):
-    turns = load("turns")
-    seconds = iter([2.0, 9.0, 4.0, 3.0, 8.0])  # A B A B A
-    monkeypatch.setattr(turns, "took", lambda _: next(seconds))
-    monkeypatch.setattr(turns.time, "perf_counter", itertools.count().__next__)
-    found = turns.in_turns(lambda: None, lambda: None, rounds=2)
+def test_a_ratio_is_over_the_mean_of_the_runs_around(load):
+    a, b = iter([2.0, 4.0, 8.0]), iter([9.0, 3.0])  # A B A B A
+    found = load("common").in_turns(lambda: next(a), lambda: next(b), rounds=2)
     # 9 / ((2 + 4)/2) = 3 and 3 / ((4 + 8)/2) = 0.5.
-    assert (found.ratio, found.low, found.high, found.rounds) == (1.75, 0.5, 3.0, 2)
-    assert (found.base, found.way) == (4.0, 6.0)
+    assert found.ratios == [3.0, 0.5]
+    assert found.shown() == "1.75 (0.50–3.00)"
+    assert found.shown(inverse=True) == "1.17 (0.33–2.00)"
+    assert found.medians == (4.0, 6.0)
 
 
-def test_no_file_hides_the_package(load):
-    load("turns")
-    assert "benchmarks" not in importlib.import_module("analysis").__file__
+def test_no_file_hides_a_package():
+    packages = {"analysis", "annotation_app", "guard_eval", "judge", "ray", "vllm"}
+    assert not packages & {path.stem for path in FOLDER.glob("*.py")}
+
+
+def test_percentiles_are_values_that_occurred(load):
+    percentile = load("common").percentile
+    values = [float(value) for value in range(1, 21)]  # 19 of 20 are at most 19
+    assert (percentile(values, 0.5), percentile(values, 0.95), percentile([3.0], 0.95)) == (10, 19, 3)
 
 
 def test_its_tables_are_valid_studies(load):

@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import create_engine, insert
 
 from guard_eval.store import schema
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
 
 pytest.importorskip("streamlit", reason="streamlit is not installed")
+
+pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -25,7 +27,7 @@ def load(monkeypatch):
 @pytest.fixture
 def rated(load, tmp_path):
     """A study of four pairs, three of them rated by one rater, and that rater's log."""
-    made, raters = load("annotation_study"), load("annotation_raters")
+    made, raters = load("annotation_client"), load("annotation_client")
     study = made.make(tmp_path / "study", raters=2, overlap=2, pairs=4)
     log = raters.Log()
     plan = Study.open(study.folder).plan
@@ -43,8 +45,8 @@ def rated(load, tmp_path):
 
 
 def test_what_was_acknowledged_is_there_once(load, rated):
-    found = load("annotation_check").compare(*rated)
-    assert (found.acknowledged, found.lost, found.doubled, found.unasked, found.unanswered) == (3, 0, 0, 0, 0)
+    found = load("annotation_server").compare(*rated)
+    assert (found.acknowledged, found.lost, found.doubled, found.unasked, found.in_doubt) == (3, 0, 0, 0, 0)
 
 
 def test_the_check_finds_what_is_lost(load, rated):
@@ -54,7 +56,7 @@ def test_the_check_finds_what_is_lost(load, rated):
     log.acknowledged["rater-000", unrated, "fluency"] = "tie"
     other = next(key for key in log.acknowledged if key[1] != unrated and key[2] == "fluency")
     log.acknowledged[other] = "top_k(k=50)"
-    assert load("annotation_check").compare(study, log).lost == 2
+    assert load("annotation_server").compare(study, log).lost == 2
 
 
 def test_the_check_finds_what_is_there_twice_or_was_never_sent(load, rated):
@@ -67,21 +69,21 @@ def test_the_check_finds_what_is_there_twice_or_was_never_sent(load, rated):
     sent = log.pressed.copy()
     key = next(iter(sent))
     log.pressed = {other for other in sent if other[1] != key[1]}
-    found = load("annotation_check").compare(study, log)
+    found = load("annotation_server").compare(study, log)
     assert (found.lost, found.doubled, found.unasked) == (0, 1, 1)
 
 
-def test_a_rating_in_doubt_may_be_there(load, rated):
+def test_a_rating_in_doubt_may_be_stored(load, rated):
     study, log = rated
     number = next(iter(log.acknowledged))[1]
     log.acknowledged = {key: verdict for key, verdict in log.acknowledged.items() if key[1] != number}
-    found = load("annotation_check").compare(study, log)
-    assert (found.acknowledged, found.lost, found.doubled, found.unasked, found.unanswered) == (2, 0, 0, 0, 1)
+    found = load("annotation_server").compare(study, log)
+    assert (found.acknowledged, found.lost, found.doubled, found.unasked, found.in_doubt) == (2, 0, 0, 0, 1)
 
 
 def test_a_client_rates_a_whole_study_on_the_real_page(load, tmp_path):
-    """Fails when the page changes and `annotation_page.py` does not."""
-    raters, loading = load("annotation_raters"), load("annotation_load")
+    """Fails when the page changes and `annotation_client.py` does not."""
+    raters, loading = load("annotation_client"), load("annotation")
 
     async def rate_all(study, url):
         log = raters.Log()
@@ -96,31 +98,5 @@ def test_a_client_rates_a_whole_study_on_the_real_page(load, tmp_path):
         log = asyncio.run(rate_all(study, server.url))
         assert server.tracebacks() == 0
     assert log.counts.total() == 0
-    found = load("annotation_check").compare(study, log)
+    found = load("annotation_server").compare(study, log)
     assert (found.acknowledged, found.lost, found.doubled, found.unasked) == (4, 0, 0, 0)
-
-
-def test_percentiles_are_values_that_occurred(load):
-    percentile = load("annotation_load").percentile
-    values = [float(value) for value in range(1, 21)]  # 19 of 20 are at most 19
-    assert (percentile(values, 0.5), percentile(values, 0.95), percentile([3.0], 0.95)) == (10, 19, 3)
-
-
-def test_goals_name_the_quietest_round_and_all_errors(load):
-    tables = load("annotation_tables")
-    load_of = load("annotation_load").Load
-
-    def one(median, others, errors):
-        return load_of(
-            ratings=10, per_second=120.0, median=median, p95=70.0, longest=90.0, cpu_ms=7.0, client_ms=1.0,
-            others=others, average=1.0, errors=errors, kilobytes=14.0, floor_median=1.0, floor_p95=2.0,
-            floor_per_second=900.0, heavy=(),
-        )  # fmt: skip
-
-    found = tables.Tables()
-    for median, others, errors in ((90.0, 1.5, 1), (20.0, 0.1, 0)):
-        found.loads.append(("thinking", 50, 5.0, "SQLite", one(median, others, errors)))
-    goals = {goal.what: (goal.found, goal.met) for goal in found.goals()}
-    assert goals["thinking: submit → next pair, median"] == (20.0, True)
-    assert goals["thinking: errors"] == (1, False)
-    assert not found.met()

@@ -7,7 +7,7 @@ import krippendorff
 import numpy as np
 import pytest
 
-from analysis.core.simulation import Design, simulate, truth
+from analysis.stats.simulation import Design, simulate, truth
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

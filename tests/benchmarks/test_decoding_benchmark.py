@@ -12,6 +12,8 @@ import torch
 
 from guard_eval.strategies import Guard
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
 
@@ -66,7 +68,7 @@ def test_says_what_it_ran_on(figures):
 
 def test_every_section_has_rows_for_every_batch(figures):
     tables = figures[0]["tables"]
-    assert set(tables) == {"greedy", "guard", "repetition", "headline", "published", "invariance"}
+    assert set(tables) == {"greedy", "alike", "guard", "repetition", "headline", "published", "invariance"}
     for name in set(tables) - {"invariance"}:
         assert {row["batch"] for row in tables[name]["rows"]} == {1, 2}, name
 

@@ -7,6 +7,8 @@ import sys
 import pytest
 from command_line import environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "name", ["generate", "measure", "pair", "raters", "annotate", "judge", "report", "export"]

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from command_line import command, environment
 
-from guard_eval.store import Plan, Store
-from guard_eval.study import Study
+from guard_eval.records import Plan
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+
+pytestmark = pytest.mark.slow
 
 
 def lines(folder):
@@ -91,7 +94,10 @@ def dump(folder):
         connection.close()
 
 
-def test_ctrl_c_in_mid_generation_and_then_the_same_command_again(run, study):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
+)
+def test_stopped_in_mid_generation_and_then_the_same_command_again(*, run, study, number, code):
     text = (study / "study.toml").read_text()
     (study / "study.toml").write_text(
         text.replace("batch_size = 4", "batch_size = 1").replace("= 12", "= 100")
@@ -108,9 +114,9 @@ def test_ctrl_c_in_mid_generation_and_then_the_same_command_again(run, study):
         b"\n" in path.read_bytes() for path in (study / "continuations").glob("*.jsonl")
     ):
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert b"run the same command again" in err
     assert b"Traceback" not in err
     kept = lines(study)

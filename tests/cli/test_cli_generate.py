@@ -10,7 +10,9 @@ import time
 import pytest
 from command_line import command, environment
 
-from guard_eval.shards import Shard, reserve
+from guard_eval.texts.shards import Shard, reserve
+
+pytestmark = pytest.mark.slow
 
 
 def rows(folder, pattern="*.jsonl"):

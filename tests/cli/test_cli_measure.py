@@ -8,6 +8,8 @@ import sys
 import pytest
 from command_line import environment
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     {"prompt": "Once", "reference": "there was a cat who sat on a mat", "text": "a b a b a", "method": "one"},
     {

@@ -2,9 +2,11 @@
 
 import pytest
 
-import analysis.report
+import analysis.report.build
 from guard_eval.cli import report
 from guard_eval.errors import StudyError
+
+pytestmark = pytest.mark.slow
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
 ROWS = "".join(f"{i},d,x,y,gpt,coherence,{'xy'[i % 2]}\n" for i in range(6))
@@ -17,9 +19,9 @@ def reported(monkeypatch, tmp_path):
 
     def write_report(verdicts, folder, context):
         seen.append((verdicts, context))
-        return analysis.report.Report(paths=(folder / "index.html",), summary="said")
+        return analysis.report.build.Report(paths=(folder / "index.html",), summary="said")
 
-    monkeypatch.setattr(analysis.report, "write_report", write_report)
+    monkeypatch.setattr(analysis.report.build, "write_report", write_report)
 
     def run(content, **options):
         path = tmp_path / "judged.csv"
@@ -47,3 +49,33 @@ def test_what_is_said_of_raters_must_hold(reported, study):
         reported(f"{HEADER},rater_kind\n{said}", rater_kind="model")
     with pytest.raises(StudyError, match="is a study, and knows who judged; leave --rater-kind out"):
         report.command(study, rater_kind="model")
+
+
+def test_a_models_name_without_a_kind_is_warned_of(tmp_path, capsys):
+    path = tmp_path / "judged.csv"
+    path.write_text(f"{HEADER}\n{ROWS.replace('gpt', 'gpt-4')}")
+    report.command(path, output=tmp_path / "out")
+    said = "rater is 'gpt-4' on lines 2, 3, 4, 5, 6 and 1 more, the name of a model, and counts as a person"
+    assert f"warning: {said}: add a column rater_kind" in capsys.readouterr().err
+    assert "add a column rater" in (tmp_path / "out" / "index.html").read_text()
+    report.command(path, output=tmp_path / "out", rater_kind="model")
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_a_report_on_a_table_is_written_where_one_is(tmp_path, monkeypatch):
+    """Not beside the data, which may be somebody else's; and over no folder of anything else."""
+    data, here = tmp_path / "data", tmp_path / "here"
+    data.mkdir()
+    here.mkdir()
+    (data / "judged.csv").write_text(f"{HEADER}\n{ROWS}")
+    monkeypatch.chdir(here)
+    for _ in range(2):  # the second time over the report of the first
+        report.command(data / "judged.csv")
+    assert [path.name for path in data.iterdir()] == ["judged.csv"]
+    assert (here / "judged-report" / "index.html").is_file()
+    (data / "other.csv").write_text(f"{HEADER}\n{ROWS}")
+    (here / "other-report").mkdir()
+    (here / "other-report" / "thesis.tex").write_text("mine")
+    with pytest.raises(StudyError, match=r"other-report exists and is no report; .* --output FOLDER"):
+        report.command(data / "other.csv")
+    assert [path.name for path in (here / "other-report").iterdir()] == ["thesis.tex"]

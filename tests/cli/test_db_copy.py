@@ -6,11 +6,13 @@ import tomllib
 import pytest
 
 from guard_eval.cli import db
-from guard_eval.cli.db_copy import rename, target_of
+from guard_eval.cli.database.copy import rename, target_of
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
-from guard_eval.store.checksum import checksum
-from guard_eval.study import Study
+from guard_eval.store.copying import checksum
+from guard_eval.study.folder import Study
+
+pytestmark = pytest.mark.slow
 
 TOML = """\
 # what is asked
@@ -59,7 +61,7 @@ def server_url(postgres_server):
 def test_a_study_moves_to_a_server_and_back(folder, server_url, capsys):
     before = Study.open(folder)
     digest = checksum(before.database)
-    db.command(folder, db.Action.copy, to=server_url, switch=True)
+    db.command(folder, db.DatabaseAction.copy, to=server_url, switch=True)
     out = capsys.readouterr().out
     assert digest.sha256 in out
     assert f"Next: guard-eval progress {folder}" in out
@@ -72,9 +74,9 @@ def test_a_study_moves_to_a_server_and_back(folder, server_url, capsys):
     assert checksum(before.database) == digest  # what it came from stays as it was
 
     with pytest.raises(StudyError, match=r"holds .* rows already"):
-        db.command(folder, db.Action.copy, to=str(folder / "study.db"), switch=True)
+        db.command(folder, db.DatabaseAction.copy, to=str(folder / "study.db"), switch=True)
     (folder / "study.db").rename(folder / "before.db")
-    db.command(folder, db.Action.copy, to=str(folder / "study.db"), switch=True)
+    db.command(folder, db.DatabaseAction.copy, to=str(folder / "study.db"), switch=True)
     assert (folder / "study.toml").read_text() == TOML
     assert checksum(Study.open(folder).database) == checksum(server_url) != digest
     assert rate(Study.open(folder)) == 6
@@ -82,19 +84,19 @@ def test_a_study_moves_to_a_server_and_back(folder, server_url, capsys):
 
 @pytest.mark.postgres
 def test_without_switch_the_study_stays_and_the_line_is_said(folder, server_url, capsys):
-    db.command(folder, db.Action.copy, to=server_url, dry_run=True)
+    db.command(folder, db.DatabaseAction.copy, to=server_url, dry_run=True)
     out = capsys.readouterr().out
     assert "dry run: nothing was copied" in out
     with pytest.raises(StudyError, match="holds no study yet"):
         Store.open(server_url)
     with Store.open(Study.open(folder).database):  # somebody is at work
-        db.command(folder, db.Action.copy, to=server_url)
+        db.command(folder, db.DatabaseAction.copy, to=server_url)
     out = capsys.readouterr().out
     assert f'write the line:  database = "{server_url}"' in out
     assert (folder / "study.toml").read_text() == TOML
     found = []
     for _ in range(2):
-        db.command(folder, db.Action.checksum)
+        db.command(folder, db.DatabaseAction.checksum)
         found.append(capsys.readouterr().out.splitlines()[-1])
         (folder / "study.toml").write_text(f'database = "{server_url}"\n{TOML}')
     assert found[0] == found[1] == f"{checksum(server_url).rows} rows, SHA-256 {checksum(server_url).sha256}"
@@ -106,7 +108,7 @@ def test_whoever_has_it_open_stops_a_move(folder, tmp_path):
         with pytest.raises(
             StudyError, match=r"another program has .*study\.db open; stop guard-eval annotate"
         ):
-            db.command(folder, db.Action.copy, to=str(tmp_path / "new.db"), switch=True)
+            db.command(folder, db.DatabaseAction.copy, to=str(tmp_path / "new.db"), switch=True)
     assert not (tmp_path / "new.db").exists()
     assert (folder / "study.toml").read_text() == TOML
 
@@ -115,7 +117,7 @@ def test_what_cannot_be_edited_is_refused_before_anything_is_copied(folder, tmp_
     odd = 'question = """\nWhich?\nseed = 1\n"""\n' + TOML
     (folder / "study.toml").write_text(odd)
     with pytest.raises(StudyError, match="cannot edit; copy without it, then change it yourself"):
-        db.command(folder, db.Action.copy, to=str(tmp_path / "new.db"), switch=True)
+        db.command(folder, db.DatabaseAction.copy, to=str(tmp_path / "new.db"), switch=True)
     assert not (tmp_path / "new.db").exists()
 
 
@@ -147,6 +149,9 @@ def test_study_toml_is_edited_in_one_line(tmp_path, before, database, after):
         "postgres://ann:hunter2@host:port/study",
         "mysql://ann:hunter2@host/study",
         "ann:hunter2@host/study",
+        "postgresql://ann@x:hunter2@host/study",
+        "postgresql://host/study?pass%77ord=hunter2",
+        "host=h dbname=study password=hunter2",
     ],
 )
 def test_a_password_is_refused_and_not_repeated(url):
@@ -158,12 +163,12 @@ def test_a_password_is_refused_and_not_repeated(url):
 
 def test_options_that_belong_elsewhere_are_refused(folder, tmp_path):
     for action, options in (
-        (db.Action.copy, {}),
-        (db.Action.copy, {"file": tmp_path / "x"}),
-        (db.Action.backup, {"to": "x"}),
-        (db.Action.backup, {"file": tmp_path / "x", "switch": True}),
-        (db.Action.checksum, {"to": "x"}),
-        (db.Action.upgrade, {"dry_run": True}),
+        (db.DatabaseAction.copy, {}),
+        (db.DatabaseAction.copy, {"file": tmp_path / "x"}),
+        (db.DatabaseAction.backup, {"to": "x"}),
+        (db.DatabaseAction.backup, {"file": tmp_path / "x", "switch": True}),
+        (db.DatabaseAction.checksum, {"to": "x"}),
+        (db.DatabaseAction.upgrade, {"dry_run": True}),
     ):
         with pytest.raises(StudyError, match=f"write: guard-eval db {folder} {action.value}"):
             db.command(folder, action, **options)
@@ -172,8 +177,8 @@ def test_options_that_belong_elsewhere_are_refused(folder, tmp_path):
 
 @pytest.mark.postgres
 def test_a_servers_backup_is_restored_to_the_last_row(folder, server_url, postgres_server, tmp_path, capsys):
-    db.command(folder, db.Action.copy, to=server_url, switch=True)
-    db.command(folder, db.Action.backup, tmp_path / "copy.dump")
+    db.command(folder, db.DatabaseAction.copy, to=server_url, switch=True)
+    db.command(folder, db.DatabaseAction.backup, tmp_path / "copy.dump")
     said = capsys.readouterr().out
     assert f"pg_restore --clean --if-exists --dbname=… {tmp_path / 'copy.dump'}" in said
     before = checksum(server_url)
@@ -185,5 +190,5 @@ def test_a_servers_backup_is_restored_to_the_last_row(folder, server_url, postgr
         [program, "--clean", "--if-exists", f"--dbname={address}", tmp_path / "copy.dump"], check=True
     )
     assert checksum(server_url) == before
-    db.command(folder, db.Action.upgrade)
+    db.command(folder, db.DatabaseAction.upgrade)
     assert rate(Study.open(folder)) == 4

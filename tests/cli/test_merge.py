@@ -5,11 +5,13 @@ import pytest
 from typer.testing import CliRunner
 
 from guard_eval.cli import app
-from guard_eval.continuations import append_continuations, continuation_file, read_continuations
-from guard_eval.corpora import read_prompts
 from guard_eval.errors import StudyError
-from guard_eval.shards import Shard, reserve
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import append_continuations, continuation_file, read_continuations
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.shards import Shard, reserve
+
+pytestmark = pytest.mark.slow
 
 STUDY = """
 name = "small"

@@ -12,7 +12,9 @@ from guard_eval.cli import db, export, gold, progress, raters
 from guard_eval.cli.raters import Action
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
+
+pytestmark = pytest.mark.slow
 
 TOML = """
 name = "owned"
@@ -171,6 +173,26 @@ def test_history_checks_and_notes_are_tables_of_their_own(folder, capsys):
     assert "4 of them do not count" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "says"),
+    [
+        ("x.xlsx", None, r"writes no \.xlsx .* name a file such as .*x\.csv"),
+        ("x.json", None, r"it writes csv, jsonl, parquet"),
+        ("x.tsv", None, r"writes no \.tsv"),
+        ("x.csv", "parquet", r"writes no \.csv .* such as .*x\.parquet"),
+        ("x.xlsx", "csv", r"writes no \.xlsx"),
+    ],
+)
+def test_an_export_is_in_the_format_that_its_name_says(folder, tmp_path, name, asked, says):
+    with pytest.raises(StudyError, match=says):
+        export.command(folder, output=tmp_path / name, kind=asked and export.Format(asked))
+    assert not (tmp_path / name).exists()
+    export.command(folder, output=tmp_path / "VERDICTS.JSONL")
+    json.loads((tmp_path / "VERDICTS.JSONL").read_text().splitlines()[0])
+    export.command(folder, output=tmp_path / "plain")
+    assert (tmp_path / "plain").read_text().startswith("pair_id,")
+
+
 def test_a_copy_taken_while_raters_rate_is_whole(folder, tmp_path, make_pairs):
     study, copy = Study.open(folder), tmp_path / "copies" / "first.db"
     with Store.open(study.database) as store:
@@ -181,8 +203,8 @@ def test_a_copy_taken_while_raters_rate_is_whole(folder, tmp_path, make_pairs):
         writer.start()
         while not store.trail(rater):
             pass
-        db.command(folder, db.Action.backup, copy)
-        db.command(folder, db.Action.backup, tmp_path / "second.db")
+        db.command(folder, db.DatabaseAction.backup, copy)
+        db.command(folder, db.DatabaseAction.backup, tmp_path / "second.db")
         end.set()
         writer.join()
         after = len(store.tidy())
@@ -194,20 +216,20 @@ def test_a_copy_taken_while_raters_rate_is_whole(folder, tmp_path, make_pairs):
         assert second.execute("SELECT count(*) FROM verdict").fetchone()[0] >= verdicts
     second.close()
     with pytest.raises(StudyError, match="overwrites nothing"):
-        db.command(folder, db.Action.backup, copy)
+        db.command(folder, db.DatabaseAction.backup, copy)
 
 
 def test_bringing_up_to_date_makes_no_database_of_its_own(folder, tmp_path):
-    db.command(folder, db.Action.upgrade)
+    db.command(folder, db.DatabaseAction.upgrade)
     (folder / "study.db").unlink()
     with pytest.raises(StudyError, match="there is no database"):
-        db.command(folder, db.Action.upgrade)
+        db.command(folder, db.DatabaseAction.upgrade)
     with pytest.raises(StudyError, match="there is no database"):
-        db.command(folder, db.Action.backup, tmp_path / "copy.db")
+        db.command(folder, db.DatabaseAction.backup, tmp_path / "copy.db")
     assert not (folder / "study.db").exists()
     assert not list(tmp_path.glob("copy*"))
     with pytest.raises(StudyError, match="backup FILE"):
-        db.command(folder, db.Action.backup)
+        db.command(folder, db.DatabaseAction.backup)
 
 
 @pytest.mark.postgres
@@ -216,10 +238,10 @@ def test_a_copy_of_a_postgresql_study(folder, postgres_url, tmp_path, make_pairs
         text = file.read()
         file.seek(0)
         file.write(f'database = "{postgres_url}"\n{text}')
-    db.command(folder, db.Action.upgrade)
+    db.command(folder, db.DatabaseAction.upgrade)
     with Store.open(postgres_url) as store:
         store.add_pairs(make_pairs(4))
-    db.command(folder, db.Action.backup, tmp_path / "copy.dump")
+    db.command(folder, db.DatabaseAction.backup, tmp_path / "copy.dump")
     assert (tmp_path / "copy.dump").read_bytes().startswith(b"PGDMP")
 
 
@@ -256,6 +278,8 @@ def test_gold_pairs_are_mixed_in_and_are_none_of_the_study(folder, tmp_path, cap
         ('{"prompt": "x", "better": "y"}', 'needs "prompt", "better" and "worse"'),
         (GOLD.replace("}", ', "criteria": ["charm"]}'), "write some of the study's: fluency"),
         ("", "has no gold pairs"),
+        (GOLD.replace("was there king a", " there was a king\\r\\n"), "line 1: .* are the same text"),
+        (GOLD.replace("was there king a", " \\n"), 'needs "prompt", "better" and "worse"'),
     ],
 )
 def test_a_gold_file_that_is_wrong(folder, tmp_path, line, says):

@@ -7,6 +7,8 @@ import pytest
 from guard_eval.cli.power import command
 from guard_eval.errors import StudyError
 
+pytestmark = pytest.mark.slow
+
 FEW = {"share": 0.7, "raters": "1,3", "studies": 300}
 
 

@@ -10,6 +10,8 @@ from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.guard import penalised, token_counts
 from guard_eval.strategies import Guard
 
+pytestmark = pytest.mark.slow
+
 FORMULATIONS = ["equations", "algorithm1", "released"]
 SETTINGS = [
     {},

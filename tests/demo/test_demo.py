@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from guard_eval.corpora import read_prompts
 from guard_eval.demo import PROMPTS
+from guard_eval.texts.prompts import read_prompts
+
+pytestmark = pytest.mark.slow
 
 MODEL = PROMPTS.parent / "model"
 

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from guard_eval.demo.raters import NAMES, choose, rate_all
-from guard_eval.records import BlindPair
-from guard_eval.store import Plan, Store
+from guard_eval.records import BlindPair, Plan
+from guard_eval.store import Store
 
 MIRROR = {"A": "B", "B": "A", "tie": "tie"}
 

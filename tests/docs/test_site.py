@@ -14,6 +14,8 @@ import pytest
 from docs_tree import lay_out
 from plain_docstrings import fenced, with_indices
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

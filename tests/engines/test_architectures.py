@@ -7,14 +7,16 @@ import torch
 from tiny_models import COMMON, CONFIGS, tiny
 from transformers import AutoModelForCausalLM, DynamicCache, Lfm2Config, OpenAIGPTConfig
 
-from guard_eval.engines import rows
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import check, decode
+from guard_eval.engines.local import rows
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import check, decode
+from guard_eval.engines.local.padded import PaddedSession, obstacle_to_tree
+from guard_eval.engines.local.rows import RowSession
 from guard_eval.engines.packed import PackedLinear, pack
-from guard_eval.engines.padded import PaddedSession, obstacle_to_tree
-from guard_eval.engines.rows import RowSession
 from guard_eval.errors import StudyError
 from guard_eval.strategies import BeamSearch, ContrastiveSearch, Greedy
+
+pytestmark = pytest.mark.slow
 
 PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
 STEPS = 20

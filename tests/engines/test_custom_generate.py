@@ -3,12 +3,15 @@
 import pytest
 import torch
 from tiny_models import tiny
+from transformers import GenerationConfig
 
-from guard_eval.engines.batch import Batch
 from guard_eval.engines.custom import HUB_FOLDER
-from guard_eval.engines.decode import decode
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
 from guard_eval.errors import StudyError
 from guard_eval.strategies import parse
+
+pytestmark = pytest.mark.slow
 
 PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17]]
 
@@ -65,3 +68,119 @@ def test_what_it_refuses(arguments, message):
     settings = {"custom_generate": str(HUB_FOLDER), "trust_remote_code": True, **arguments}
     with pytest.raises(StudyError, match=message):
         tiny("llama").generate(torch.tensor(PROMPTS[:1]), **settings)
+
+
+def call(**arguments):
+    settings = {"custom_generate": str(HUB_FOLDER), "trust_remote_code": True, "strategy": "greedy"}
+    return tiny("llama").generate(torch.tensor(PROMPTS[:1]), **settings, **arguments)
+
+
+HONOURED = {"max_new_tokens": 3, "eos_token_id": 5, "pad_token_id": 4}
+IDLE = {
+    "use_cache": False,
+    "bos_token_id": 1,
+    "decoder_start_token_id": 1,
+    "disable_compile": True,
+    "transformers_version": "5",
+    "_from_model_config": True,
+}
+ASKING = {
+    **dict.fromkeys(
+        (
+            "do_sample",
+            "early_stopping",
+            "is_assistant",
+            "low_memory",
+            "output_attentions",
+            "output_hidden_states",
+        ),
+        True,
+    ),
+    **dict.fromkeys(
+        ("output_logits", "output_scores", "remove_invalid_values", "renormalize_logits", "token_healing"),
+        True,
+    ),
+    **dict.fromkeys(("return_dict_in_generate", "use_mtp"), True),
+    **dict.fromkeys(
+        ("assistant_confidence_threshold", "assistant_ensemble_weight", "typical_p", "min_p"), 0.5
+    ),
+    **dict.fromkeys(
+        ("diversity_penalty", "epsilon_cutoff", "eta_cutoff", "penalty_alpha", "temperature"), 0.5
+    ),
+    **dict.fromkeys(("guidance_scale", "length_penalty", "repetition_penalty", "top_h", "top_p"), 0.5),
+    "encoder_repetition_penalty": 0.5,
+    **dict.fromkeys(("assistant_early_exit", "assistant_lookbehind", "encoder_no_repeat_ngram_size"), 2),
+    **dict.fromkeys(
+        ("forced_bos_token_id", "forced_eos_token_id", "max_cache_len", "max_length", "max_time"), 2
+    ),
+    **dict.fromkeys(("max_matching_ngram_size", "min_length", "min_new_tokens", "no_repeat_ngram_size"), 2),
+    **dict.fromkeys(("num_assistant_tokens", "num_beam_groups", "num_beams", "num_return_sequences"), 2),
+    **dict.fromkeys(("prefill_chunk_size", "prompt_lookup_num_tokens", "target_lookbehind"), 2),
+    "top_k": 1,
+    **{name: [[1]] for name in ("bad_words_ids", "constraints", "force_words_ids")},
+    **{name: [1] for name in ("begin_suppress_tokens", "suppress_tokens")},
+    "exponential_decay_length_penalty": (1, 2.0),
+    "sequence_bias": [[[1], 2.0]],
+    "stop_strings": ["x"],
+    **dict.fromkeys(("cache_implementation", "dola_layers", "num_assistant_tokens_schedule"), "static"),
+    "speculation_type": "static",
+    **{name: {"a": 1} for name in ("cache_config", "compile_config", "continuous_batching_config")},
+    "watermarking_config": {"a": 1},
+}
+
+
+def test_every_field_of_the_configuration_is_honoured_idle_or_refused():
+    """A field that a later transformers has is in none of the three, and fails here."""
+    assert vars(GenerationConfig()).keys() == HONOURED.keys() | IDLE.keys() | ASKING.keys()
+    plain = call(max_new_tokens=3)
+    for name, value in IDLE.items():
+        assert call(max_new_tokens=3, **({} if name == "_from_model_config" else {name: value})).equal(plain)
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_a_field_that_asks_for_something_is_refused_by_name_wherever_it_stands(name):
+    with pytest.raises(StudyError, match=f"^{name} = .* has no effect on custom_generate"):
+        call(**{name: ASKING[name]})
+    config = GenerationConfig(max_new_tokens=3)
+    setattr(config, name, ASKING[name])
+    with pytest.raises(StudyError, match=f"generation_config.{name} = "):
+        call(generation_config=config)
+
+
+def test_values_that_ask_for_nothing_pass():
+    """transformers' own: what `generate` takes where nothing is given, but for its top_k of sampling."""
+    neutral = {**GenerationConfig._get_default_generation_params(), "top_k": 0, "num_return_sequences": 1}
+    off = {
+        name: value
+        for name, value in neutral.items()
+        if name in ASKING
+        and name not in {"max_length", "num_assistant_tokens"}
+        and not name.startswith(("assistant", "num_assistant", "target"))
+    }
+    assert len(off) > 15
+    assert call(max_new_tokens=3, **off).equal(call(max_new_tokens=3))
+    assert call(generation_config=GenerationConfig(max_new_tokens=3, **off)).equal(call(max_new_tokens=3))
+    assert call(max_new_tokens=3, token_type_ids=torch.zeros(1, 4).long()).shape == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"logits_processor": [print]}, "logits_processor = "),
+        ({"token_type_ids": torch.ones(1, 4).long()}, r"token_type_ids = a tensor \(1, 4\)"),
+        ({"max_new_tokens": 0}, "max_new_tokens = 0 must be"),
+        ({"max_new_tokens": True}, "max_new_tokens = True must be"),
+        ({"temprature": 0.7}, "temprature = 0.7 has no effect"),
+        ({"attention_mask": torch.zeros(1, 4).long()}, "prompt 1 of the batch has no token, only padding"),
+        ({"attention_mask": torch.ones(1, 3).long()}, r"shape \(1, 4\) and attention_mask \(1, 3\)"),
+    ],
+)
+def test_other_arguments_are_refused_by_name(arguments, says):
+    with pytest.raises(StudyError, match=says):
+        call(**arguments)
+
+
+def test_what_is_honoured_counts_from_a_configuration():
+    config = GenerationConfig(max_new_tokens=3, pad_token_id=4)
+    assert call(generation_config=config).shape == (1, 7)
+    assert call(generation_config=config, max_new_tokens=2).shape == (1, 6)

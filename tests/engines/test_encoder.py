@@ -12,6 +12,8 @@ from guard_eval.engines.loading import folder_revision, load, load_encoder
 from guard_eval.engines.packed import PackedLinear
 from guard_eval.errors import StudyError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def bert(llama_folder, tmp_path) -> Path:

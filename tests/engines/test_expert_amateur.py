@@ -1,15 +1,21 @@
 """Contrastive decoding against a slow beam search over whole texts, in plain Python."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 from tiny_models import tiny
+from transformers import AutoModelForCausalLM
 
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import decode
+from guard_eval.engines.loading import load
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
 from guard_eval.engines.packed import pack
-from guard_eval.strategies import ContrastiveDecoding
+from guard_eval.errors import StudyError
+from guard_eval.strategies import ContrastiveDecoding, parse
+
+pytestmark = pytest.mark.slow
 
 PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17]]
 STEPS = 9
@@ -23,23 +29,27 @@ def log_softmax(logits: list[float]) -> list[float]:
 
 
 @torch.inference_mode()
-def scores(expert, amateur, text: list[int], alpha: float, tau: float) -> dict[int, float]:
-    """Return ln p_expert − ln p_amateur of each token with p_expert ≥ α max p_expert."""
+def scores(expert, amateur, text: list[int], *, start: int, alpha: float, tau: float) -> dict[int, float]:
+    """Return ln p_expert − ln p_amateur of each token with p_expert ≥ α max p_expert.
+
+    The amateur sees the text from its token `start` on.
+    """
     ids = torch.tensor([text])
     strong = log_softmax(expert(input_ids=ids).logits[0, -1].double().tolist())
-    weak = log_softmax([x / tau for x in amateur(input_ids=ids).logits[0, -1].double().tolist()])
+    weak = log_softmax([x / tau for x in amateur(input_ids=ids[:, start:]).logits[0, -1].double().tolist()])
     least = max(strong) + math.log(alpha)
     return {v: strong[v] - weak[v] for v in range(len(strong)) if strong[v] >= least}
 
 
-def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float) -> list[int]:
+def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float, sees: str) -> list[int]:
     running: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
+    start = len(prompt) - 1 if sees == "last" else 0
     for step in range(STEPS):
         grown = [
             (total + score, [*new, v])
             for total, new in running
-            for v, score in scores(expert, amateur, prompt + new, alpha, tau).items()
+            for v, score in scores(expert, amateur, prompt + new, start=start, alpha=alpha, tau=tau).items()
         ]
         grown.sort(key=lambda pair: -pair[0])
         last = step + 1 == STEPS
@@ -54,12 +64,44 @@ def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: f
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize(("alpha", "tau"), [(0.1, 0.5), (0.01, 1.0), (0.6, 2.0)])
-def test_contrastive_decoding_equals_the_definition(packed, beams, alpha, tau):
+@pytest.mark.parametrize("sees", ["last", "whole"])
+def test_contrastive_decoding_equals_the_definition(packed, beams, alpha, tau, sees):
     expert, amateur = tiny("llama"), tiny("gpt2")
-    expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau) for prompt in PROMPTS]
+    expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS]
     if packed:
         pack(expert)
         pack(amateur)
     batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=torch.tensor(sorted(ENDS)), limit=STEPS)
-    strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams)
+    strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams, amateur_prompt=sees)
     assert decode(expert, batch, strategy, amateur=amateur).tokens == expected
+
+
+MODEL = Path(__file__).parents[2].parent / "shared" / "models" / "stories260k"
+
+
+@pytest.mark.skipif(not MODEL.is_dir(), reason="needs a small trained model")
+@pytest.mark.parametrize("sees", ["last", "whole"])
+def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together(sees):
+    model = load(str(MODEL))
+    plain = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    texts = ["Once upon a time", "Lily had a red ball", "The"]
+    prompts = [model.tokenizer(text)["input_ids"] for text in texts]
+    expected = [slow(plain, plain, prompt, 3, alpha=0.1, tau=0.5, sees=sees) for prompt in prompts]
+    strategy = ContrastiveDecoding(beams=3, amateur_prompt=sees)
+
+    def made(rows):
+        batch = Batch(
+            prompts=rows, keys=torch.zeros(len(rows)).long(), ends=torch.tensor(sorted(ENDS)), limit=STEPS
+        )
+        return decode(model.model, batch, strategy, amateur=model.model).tokens
+
+    assert made(prompts) == expected
+    assert [made([prompt])[0] for prompt in prompts] == expected
+
+
+def test_what_the_amateur_sees_is_in_the_name():
+    """Texts made before there was the choice, with the whole prompt, bear another name."""
+    assert str(parse("contrastive_decoding")).endswith("beams=5, amateur_prompt=last)")
+    assert parse("contrastive_decoding(amateur_prompt=whole)").amateur_prompt == "whole"
+    with pytest.raises(StudyError, match="amateur_prompt = 'none' is unknown: choose from: last, whole"):
+        parse("contrastive_decoding(amateur_prompt=none)")

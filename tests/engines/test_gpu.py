@@ -7,12 +7,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.contrastive import AdaptiveProposer, FixedProposer
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.batching import BatchSizes, in_batches
-from guard_eval.engines.decode import decode
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.batching import BatchSizes, in_batches
+from guard_eval.engines.local.decode import decode
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, parse
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 
 GUARDS = [
     "guard",

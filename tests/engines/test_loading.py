@@ -24,6 +24,8 @@ from guard_eval.engines.amateur import load_amateur
 from guard_eval.engines.loading import folder_revision, load
 from guard_eval.errors import StudyError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(llama_folder: Path, tmp_path: Path) -> Path:

@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import torch
 
-from guard_eval.engines import local
-from guard_eval.engines.decode import decode
 from guard_eval.engines.loading import load
-from guard_eval.engines.local import generate, recipe
-from guard_eval.engines.texts import continuation_text, encode, eos_ids
+from guard_eval.engines.local import generation
+from guard_eval.engines.local.decode import decode
+from guard_eval.engines.local.generation import generate, recipe
+from guard_eval.engines.local.texts import continuation_text, encode, eos_ids
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import (
@@ -20,6 +20,8 @@ from guard_eval.strategies import (
     Guard,
     TopK,
 )
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 2}
 PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(5)]
@@ -53,7 +55,7 @@ def test_batches_and_their_continuations(loaded):
 @a_llama
 def test_batches_are_made_when_they_are_asked_for(loaded, monkeypatch):
     calls = []
-    monkeypatch.setattr(local, "decode", lambda *args, **more: calls.append(1) or decode(*args, **more))
+    monkeypatch.setattr(generation, "decode", lambda *args, **more: calls.append(1) or decode(*args, **more))
     batches = generate(loaded, PROMPTS, Greedy(), **SETTINGS)
     assert not calls
     next(batches)
@@ -75,7 +77,7 @@ def test_batches_shrink_where_memory_runs_out_and_no_text_changes(loaded, monkey
         return {c.prompt_id: (c.text, c.batch) for batch in batches for c in batch}
 
     expected = texts(2)
-    monkeypatch.setattr(local, "decode", small)
+    monkeypatch.setattr(generation, "decode", small)
     assert texts(5) == expected
     assert sizes == [5, 2, 2, 1]
 
@@ -85,7 +87,7 @@ def test_memory_for_not_even_one_prompt(loaded, monkeypatch):
     def none(*args, **more):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(local, "decode", none)
+    monkeypatch.setattr(generation, "decode", none)
     with pytest.raises(StudyError, match=r"memory ran out on cpu with a single prompt; lower"):
         list(generate(loaded, PROMPTS, Greedy(), **SETTINGS))
 
@@ -200,7 +202,7 @@ def test_a_failure_later_on_names_its_step_and_spares_its_neighbour(loaded, monk
     def failing(*args, **more):
         return dataclasses.replace(decode(*args, **more), failed_at=[None, 3])
 
-    monkeypatch.setattr(local, "decode", failing)
+    monkeypatch.setattr(generation, "decode", failing)
     batches = generate(loaded, PROMPTS, Greedy(), **SETTINGS)
     assert [c.prompt_id for c in next(batches)] == ["p4"]
     with pytest.raises(StudyError, match=r"'p3' at step 4;"):
@@ -215,7 +217,7 @@ def test_traces_come_before_their_batch(loaded, monkeypatch):
             made, trace=[{"H": [float(len(row))]} for row in made.tokens] if trace else []
         )
 
-    monkeypatch.setattr(local, "decode", traced)
+    monkeypatch.setattr(generation, "decode", traced)
     seen = []
     for batch in generate(loaded, PROMPTS, Greedy(), **SETTINGS, on_trace=seen.append):
         assert [(t.id, t.prompt_id, t.values) for t in seen[-1]] == [

@@ -2,9 +2,11 @@
 
 import pytest
 
-from guard_eval.engines.local import generate
+from guard_eval.engines.local.generation import generate
 from guard_eval.records import Prompt
 from guard_eval.strategies import STRATEGIES
+
+pytestmark = pytest.mark.slow
 
 WORDS = [
     "the",

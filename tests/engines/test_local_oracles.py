@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local import generate
+from guard_eval.engines.local.generation import generate
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Greedy, Guard, Strategy
+
+pytestmark = pytest.mark.slow
 
 MODELS = ["stories260k", "llama", "gpt2"]
 TEXTS = [

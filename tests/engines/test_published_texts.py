@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from guard_eval.decoding.sampling import top_p
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import decode
-from guard_eval.engines.rows import RowSession
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
+from guard_eval.engines.local.rows import RowSession
 from guard_eval.strategies import Greedy
+
+pytestmark = pytest.mark.slow
 
 PUBLISHED = Path(__file__).parents[2].parent / "shared" / "models" / "stories260k" / "expected.json"
 BOS = 1

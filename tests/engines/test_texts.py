@@ -3,8 +3,8 @@
 import pytest
 
 from guard_eval.engines.loading import load
-from guard_eval.engines.local import generate
-from guard_eval.engines.texts import encode
+from guard_eval.engines.local.generation import generate
+from guard_eval.engines.local.texts import encode
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import Greedy

@@ -18,8 +18,9 @@ from local_server import LocalServer
 
 from guard_eval.records import BlindPair, Pair
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.settings import Judge
 from guard_eval.store import Store
+from guard_eval.study.settings import Judge
+from judge.prompt import request_key
 
 KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
 
@@ -48,11 +49,17 @@ class Ask:
 
     @property
     def texts(self):
+        return self._between("method-a"), self._between("method-b")
+
+    def key(self, judge, *, seed=11):
+        """Return the journal's name for this request, where it is for a first sample."""
+        text_a, text_b = self.texts
+        blind = BlindPair(presentation=0, prompt=self._between("prompt"), text_a=text_a, text_b=text_b)
+        return request_key(judge, blind, seed)
+
+    def _between(self, tag):
         user = self.body["messages"][1]["content"]
-        return tuple(
-            re.search(rf"<method-{side}-(\w+)>\n(.*)\n</method-{side}-\1>", user, re.DOTALL)[2]
-            for side in "ab"
-        )
+        return re.search(rf"<{tag}-(\w+)>\n(.*)\n</{tag}-\1>", user, re.DOTALL)[2]
 
 
 @dataclass
@@ -174,7 +181,8 @@ def fake():
 
 @pytest.fixture
 def environ():
-    return {"OPENAI_API_KEY": KEY}
+    """Hold the key that `judge` names."""
+    return {"JUDGE_KEY": KEY}
 
 
 @pytest.fixture
@@ -182,6 +190,7 @@ def judge(server):
     return Judge(
         model="gpt-4o-2024-11-20",
         base_url=server.url,
+        api_key_env="JUDGE_KEY",
         criteria=["fluency", "coherence"],
         concurrency=4,
         usd_per_million_input_tokens=2.0,

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.judge_settings import Judge
 from guard_eval.records import BlindPair
-from judge.blocks import read_block
-from judge.parsing import Parsed, Problem, parse
+from guard_eval.study.judge_settings import Judge
+from judge.parsing import Parsed, ParseError, parse, read_block
 from judge.prompt import code, messages, neutralise, request
 
 ASKED = ("fluency", "story_development")
@@ -44,8 +43,27 @@ def answer(content, finish="stop"):
         block("Notes: none", "Fluency: Method A is better", "Fluency: A", "Story Development: tie"),
         block("Fluency: …", "Story Development: …") + GOOD,
         GOOD + block("Fluency: …", "Story Development: …"),
-        block("Fluency: Method B is better", "Story Development: Method B is better") + GOOD,
-        f"<think>{block('Fluency: B', 'Story Development: B')}</think>{GOOD}",
+        GOOD + GOOD,
+        block("Fluency: Method A is better") + GOOD,
+        block("Fluency: A, since it tells a story as B does not", "Story Development: tie"),
+        *(
+            f"{opened}{block('Fluency: B', 'Story Development: B')}{closed}{GOOD}"
+            for opened, closed in (
+                ("<think>", "</think>"),
+                ("", "</think>"),
+                ("<thinking>\n", "\n</thinking>\n"),
+                ("<THINK>", "</THINK >"),
+                ("<thought>", "</thought>"),
+                ("<reasoning>", "</reasoning>"),
+                ("<seed:think>", "</seed:think>"),
+                ("[THINK]", "[/THINK]"),
+                ("◁think▷", "◁/think▷"),
+                ("<|begin_of_thought|>", "<|end_of_thought|>"),
+                ("<|START_THINKING|>", "<|END_THINKING|>"),
+                ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+                ("<think>one</think><think>", "</think>"),
+            )
+        ),
     ],
 )
 def test_a_block_is_read_however_it_is_written(content):
@@ -64,6 +82,32 @@ def test_a_block_is_read_however_it_is_written(content):
         (block("Fluency: not A", "Story Development: A"), "wrong_schema"),
         (block("Fluency: A is not better", "Story Development: A"), "wrong_schema"),
         (block("Fluency: Method A is better | Method B is better", "Story Development: A"), "wrong_schema"),
+        *(
+            (block(f"Fluency: {said}", "Story Development: tie"), "wrong_schema")
+            for said in (
+                "A is better, though B is better in the end",
+                "A is better,\n  though B is better in the end",
+                "Method A is better because it is vivid, but overall Method B",
+                "A is better. B is better.",
+                "A is better; no, b",
+                "A (or rather B)",
+                "A / B",
+                "A, both are similar",
+                "B is better, although Method A is better in the end",
+                "b is better, or a is better",
+                "Both are similar, but A is a little better",
+                "tie, though the second text wins",
+                "A is better - not",
+            )
+        ),
+        (block("Fluency: B", "Story Development: B") + GOOD, "wrong_schema"),
+        (GOOD + block("Fluency: B"), "wrong_schema"),
+        (f"<think>{GOOD}</think>", "unparseable"),
+        (f"<think>{GOOD}", "unparseable"),
+        (f"{GOOD}<think>no, B is better", "unparseable"),
+        (f"[THINK]{GOOD}[/THINK] I cannot tell.", "unparseable"),
+        (f"{GOOD}</think>I cannot tell.", "unparseable"),
+        (f"<think>a</think>{GOOD}<think>{GOOD}", "unparseable"),
         (block(), "wrong_schema"),
         (GOOD.replace(CODE, "000000000000"), "unparseable"),
         (GOOD.replace(f"-{CODE}", ""), "unparseable"),
@@ -73,7 +117,7 @@ def test_a_block_is_read_however_it_is_written(content):
 )
 def test_what_is_no_such_block_is_no_verdict(content, kind):
     problem = parse(answer(content), ASKED, code=CODE)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ParseError)
     assert problem.kind == kind
 
 
@@ -115,4 +159,4 @@ def test_the_block_that_is_asked_for_is_the_one_that_is_read():
 
 @given(st.text(max_size=200))
 def test_any_text_is_taken(text):
-    assert isinstance(parse(answer(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), Parsed | Problem)
+    assert isinstance(parse(answer(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), Parsed | ParseError)

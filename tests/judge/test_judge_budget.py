@@ -5,18 +5,20 @@ what a request allows; what it charged is counted there, and not by the judge.
 """
 
 import asyncio
+import contextlib
 import json
 import random
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.settings import Judge
-from guard_eval.store import Wanted
-from judge.backend import Question, Reply, Trouble
-from judge.parsing import Parsed, Problem, Usage, read_usage
-from judge.rules import Retry
+from guard_eval.store import Answer, Reservation, Settlement, Wanted
+from guard_eval.study.settings import Judge
+from judge.backend import JudgeRequest, Response
+from judge.parsing import Parsed, ParseError, RequestError, Usage, read_usage
+from judge.retry import Retry
 from judge.run import run_judge
 
 IN_USD, OUT_USD = 3.0, 11.0
@@ -36,12 +38,10 @@ class Casino:
         self.in_flight = self.most = 0
         self.notices = []
 
-    def question(self, blind, *, sample):
-        body = json.dumps([blind.presentation, blind.prompt, sample]).encode()
-        return Question(key=body.hex(), body=body, form="", max_output_tokens=500)
-
-    def others(self, blind, *, sample):
-        return []
+    def build(self, showing, *, again=0):
+        blind = showing.blind
+        body = json.dumps([blind.presentation, blind.prompt, showing.sample, again]).encode()
+        return JudgeRequest(key=body.hex(), body=body, shape="", code="", max_output_tokens=500)
 
     async def send(self, question):
         self.in_flight += 1
@@ -52,18 +52,18 @@ class Casino:
         draw = self.chance.random()
         if draw < self.faults:
             kind = self.chance.choice(["rate_limited", "server_error"])
-            return Trouble(problem=Problem(kind=kind, detail=""))
+            return RequestError(kind=kind, detail="")
         tokens = self.chance.randint(1, len(question.body)), self.chance.randint(1, 500)
         self.charged += (tokens[0] * IN_USD + tokens[1] * OUT_USD) / 1e6
         if draw < 1.5 * self.faults:
-            return Trouble(problem=Problem(kind="transport", detail=""), billed="perhaps")
+            return RequestError(kind="transport", detail="", billed="perhaps")
         usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
         body = json.dumps({"choices": [{}], "usage": usage if draw < 0.9 else None}).encode()
-        return Reply(status=200, body=body, request_id=None, seconds=0.0, at=datetime.now(UTC))
+        return Response(status=200, body=body, request_id=None, seconds=0.0, at=datetime.now(UTC))
 
-    def parse(self, body, form):
+    def parse(self, body, *, code, shape):
         if self.chance.random() < self.faults / 2:
-            return Problem(kind="unparseable", detail="")
+            return ParseError(kind="unparseable", detail="")
         return Parsed(choices={"fluency": "A"}, usage=Usage())
 
     usage = staticmethod(read_usage)
@@ -105,7 +105,7 @@ def play(store, number, *, faults, budget):
 @pytest.mark.parametrize("faults", [0.0, 0.2])
 def test_it_is_never_exceeded(store, database_kind, pair, monkeypatch, faults):
     monkeypatch.setattr("judge.journal.GATHER", 0)
-    monkeypatch.setattr("judge.pace.START", 64)  # all at once, as long as nothing is too much
+    monkeypatch.setattr("judge.rate_limit.START", 64)  # all at once, as long as nothing is too much
     store.add_pairs([pair(number) for number in range(35)])
     cut_short = most = 0
     runs = 50 if database_kind == "sqlite" else 10  # a server's answers take their time
@@ -133,3 +133,86 @@ def test_what_is_spent_counts_for_every_judge_and_run(store, pair):
     wanted = Wanted(key="k", presentation=None, usd=0.001)
     assert store.record(run, wanted=[wanted], limit_usd=mine.usd) == ["budget"]
     assert store.record(run, wanted=[wanted], limit_usd=mine.usd + 0.002) != ["budget"]
+
+
+DEAR = (100 * 2.0 + 9000 * 8.0) / 1e6
+"""What a response costs whose server charges 9 000 tokens, whatever it was allowed."""
+
+
+def run_within(store, judge, environ, budget, **more):
+    with contextlib.suppress(StudyError):
+        run_judge(store, judge, seed=11, budget_usd=budget, environ=environ, retry=Retry(base=0), **more)
+    return store.spend()[0]
+
+
+@pytest.mark.both_databases
+def test_a_server_that_ignores_its_limit_is_found_out_by_its_first_response(
+    *, store, pair, judge, server, environ, fake
+):
+    store.add_pairs([pair(number) for number in range(20)])
+    judge = judge.model_copy(update={"concurrency": 64})
+    server.act = lambda ask: fake.completion(json.dumps(dict.fromkeys(ask.criteria, "A")), tokens=(100, 9000))
+    heard = []
+    spend = run_within(store, judge, environ, 0.30, on_progress=lambda now: heard.append(now.notice or ""))
+    # 4 x $0.0722 fit into $0.30, and a fifth does not
+    assert sum(server.paid.values()) == spend.answers == 4
+    assert spend.usd == pytest.approx(4 * DEAR)
+    assert any("a response cost $0.0722, where $0.0" in words for words in heard)
+    assert sum("9000 tokens, of 512 allowed" in words for words in heard) == 1
+    assert run_within(store, judge, environ, 0.36).answers == 4  # $0.0712 is left
+    assert run_within(store, judge, environ, 0.37).answers == 5
+
+
+@pytest.mark.both_databases
+def test_what_a_server_can_spend_too_much_is_what_was_under_way(
+    *, store, pair, judge, server, environ, fake, monkeypatch
+):
+    """The first response is honest; then all that is under way at once costs too much, and it ends there."""
+    monkeypatch.setattr("judge.rate_limit.START", 8)
+    store.add_pairs([pair(number) for number in range(20)])
+    judge = judge.model_copy(update={"concurrency": 8})
+    together = threading.Barrier(8)
+
+    def act(ask):
+        if len(server.asks) == 1:
+            return fake.verdict(ask)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(30)
+        return fake.completion(json.dumps(dict.fromkeys(ask.criteria, "A")), tokens=(100, 9000))
+
+    server.act = act
+    spend = run_within(store, judge, environ, 0.20)
+    assert len(server.asks) == spend.answers == 1 + 8
+    assert spend.usd == pytest.approx(8 * DEAR + (100 * 2.0 + 10 * 8.0) / 1e6)
+    assert spend.held_usd == 0
+    before = len(server.asks)
+    together.abort()
+    run_within(store, judge, environ, spend.usd + DEAR - 0.001)
+    assert len(server.asks) == before
+    run_within(store, judge, environ, spend.usd + 2 * DEAR)
+    assert before < len(server.asks) <= before + 2
+
+
+@pytest.mark.both_databases
+def test_what_is_under_way_or_lost_counts_as_the_worst_response_did(store):
+    rater = store.rater("m", "model")
+    run = store.begin(rater, timedelta(minutes=1))
+    first, *others = [Wanted(key=name, presentation=None, usd=0.01) for name in "abcdef"]
+    assert all(
+        isinstance(each, Reservation)
+        for each in store.record(run, wanted=[first, *others[:2]], limit_usd=1.0)
+    )
+    answer = Answer(
+        key="a", attempt=0, presentation=None, status=200, body=b"", request_id=None, model=None,
+        fingerprint=None, input_tokens=1, output_tokens=1, usd=0.1, backend="chat", seconds=0.0,
+        at=datetime.now(UTC),
+    )  # fmt: skip
+    store.record(run, answers=[answer], settled=[Settlement(key="b", attempt=0, state="lost")])
+    # $0.1 spent, $0.1 each for what is lost and under way, $0.1 for the next: $0.4
+    assert store.record(run, wanted=[others[2]], limit_usd=0.399) == ["budget"]
+    assert store.record(run, wanted=[others[2]], limit_usd=0.401) != ["budget"]
+    other = store.begin(store.rater("another", "model"), timedelta(minutes=1))
+    assert store.record(other, wanted=[others[3]], limit_usd=0.409) == ["budget"]
+    assert store.record(other, wanted=[others[3]], limit_usd=0.411) != [
+        "budget"
+    ]  # its own responses were honest

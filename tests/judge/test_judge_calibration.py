@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from guard_eval.errors import StudyError
-from judge.calibration import FILLER, padded, questions, shuffled
-from judge.calibration_answers import left, results
-from judge.calibration_run import calibrate
-from judge.rules import Retry
+from judge.calibration import FILLER, calibrate, left, padded, questions, results, shuffled
+from judge.retry import Retry
 from judge.run import run_judge
+
+pytestmark = pytest.mark.slow
 
 FAST = Retry(base=0.01, longest=0.02, timeout=5)
 TEXT = "The fox ran home. It was late! Nobody saw it come."

@@ -7,14 +7,14 @@ import typer
 from databases import every_row, setting
 
 from guard_eval.cli.judge import Orders, command
-from guard_eval.cli.judge_context import judge_run
+from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
 from judge.orders import judge_plan
-from judge.prompt import PROMPT_VERSION, canonical, request
+from judge.prompt import PROMPT_VERSION, request, wire
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 STUDY = """
 name = "s"
@@ -175,7 +175,7 @@ def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, said, server):
     judge = Study.open(folder).settings.judge[0]
     with opened(folder) as store:
         blind = store.waiting("m", judge_plan(judge, seed=11))[0].blind
-    most = (len(canonical(request(judge, blind, 11))) * 2.5 + 512 * 10) / 1e6
+    most = (len(wire(request(judge, blind, 11))) * 2.5 + 512 * 10) / 1e6
     budget = most + 0.0002  # an answer costs $0.00035: a second one does not fit
     with pytest.raises(StudyError, match=r"the budget of \$0.01\d* is used up"):
         said(folder, yes=True, budget=budget)
@@ -267,3 +267,107 @@ def test_a_missing_key_is_said_before_anybody_is_asked(folder, said, monkeypatch
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     with pytest.raises(StudyError, match="OPENAI_API_KEY is not set"):
         said(folder)
+
+
+STRANGER = STUDY + 'base_url = "{url}"\napi_key_env = "THEIR_KEY"\n'
+
+
+@pytest.fixture
+def stranger(folder, server, monkeypatch, tmp_path):
+    """A study that names a server and one of the user's variables."""
+    monkeypatch.setenv("THEIR_KEY", "secret-0123456789")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gate.example/v1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    write_settings(folder, STRANGER.format(url=server.url))
+    return folder
+
+
+def keys_seen(server):
+    return {ask.headers["authorization"] for ask in server.asks}
+
+
+def questions(monkeypatch, *answers):
+    """Sit before the terminal and answer so; return what was asked."""
+    heard, left = [], iter(answers)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "confirm", lambda question: heard.append(question) or next(left))
+    return heard
+
+
+@pytest.mark.parametrize("more", [{}, {"calibrate": True}, {"batch": True}])
+def test_a_key_that_a_study_names_leaves_after_a_question_alone(*, stranger, said, server, monkeypatch, more):
+    place = server.url.removesuffix("/v1")
+    assert "key: that in THEIR_KEY" in said(stranger, dry_run=True, **more)
+    with pytest.raises(
+        StudyError, match=f"the key in THEIR_KEY sent to {place}.*--yes does not answer"
+    ) as caught:
+        said(stranger, yes=True, **more)
+    assert "trusted.toml" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    heard = questions(monkeypatch, False)
+    assert "nothing was sent" in said(stranger, yes=True, **more)
+    assert heard == [f"study.toml wants the key in THEIR_KEY sent to {place}. Send it there?"]
+    assert server.asks == []
+
+
+def test_what_is_remembered_is_one_server_with_one_variable(stranger, said, server, monkeypatch, tmp_path):
+    heard = questions(monkeypatch, True, True)
+    said(stranger, yes=True)
+    assert keys_seen(server) == {"Bearer secret-0123456789"}
+    assert str(tmp_path / "config" / "guard-eval" / "trusted.toml") in heard[1]
+    assert not any("trusted" in path.name for path in stranger.iterdir())
+    again = [True, False, False, False]
+    heard = questions(monkeypatch, *again)
+    said(stranger, yes=True, calibrate=True)
+    assert heard == []
+    monkeypatch.setenv("ANOTHER_KEY", "secret-2")
+    text = STRANGER.format(url=server.url).replace("THEIR_KEY", "ANOTHER_KEY") + 'name = "b"\n'
+    write_settings(stranger, text)
+    said(stranger, yes=True)
+    assert len(heard) == 2
+    assert "ANOTHER_KEY" in heard[0]
+    write_settings(stranger, text.replace("127.0.0.1", "localhost").replace('"b"', '"c"'))
+    said(stranger, yes=True)
+    assert "localhost" in heard[2]
+    assert len(heard) == 3
+
+
+def test_the_users_list_answers_for_scripts_and_a_study_cannot_bring_one(stranger, said, server, monkeypatch):
+    place = server.url.removesuffix("/v1")
+    listed = f'[[trusted]]\nserver = "{place}/"\nkey = "THEIR_KEY"\n'
+    (stranger / "guard-eval").mkdir()
+    for there in (stranger, stranger / "guard-eval"):
+        (there / "trusted.toml").write_text(listed)
+    monkeypatch.chdir(stranger)
+    monkeypatch.setenv("HOME", str(stranger.parent / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+    with pytest.raises(StudyError, match="nobody is here"):
+        said(stranger, yes=True)
+    assert server.asks == []
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(stranger))
+    said(stranger, yes=True)
+    assert keys_seen(server) == {"Bearer secret-0123456789"}
+    for broken in (
+        "[[trusted]]\nserver = 1\n",
+        "[[trusted",
+        "trusted = 3",
+        '[[trusted]]\nserver = "x"\nkey = "y"',
+    ):
+        (stranger / "guard-eval" / "trusted.toml").write_text(broken)
+        write_settings(stranger, STRANGER.format(url=server.url) + 'name = "again"\n')
+        with pytest.raises(StudyError, match=r"cannot read .*trusted\.toml"):
+            said(stranger, yes=True)
+
+
+def test_two_judges_at_one_server_are_one_question_and_openai_s_key_stays(
+    *, stranger, said, server, monkeypatch
+):
+    second = STRANGER.format(url=server.url).partition("[[judge]]")[2].replace("gpt-4o-2024-11-20", "gpt-4o")
+    keyless = (
+        f'[[judge]]\nmodel = "gpt-4.1"\nname = "third"\ncriteria = ["fluency"]\nbase_url = "{server.url}"\n'
+    )
+    write_settings(stranger, f"{STRANGER.format(url=server.url)}[[judge]]{second}{keyless}")
+    heard = questions(monkeypatch, True, False)
+    said(stranger, yes=True)
+    assert len(heard) == 2
+    assert keys_seen(server) == {"Bearer secret-0123456789", "Bearer none"}

@@ -6,11 +6,11 @@ from datetime import date
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.settings import Judge
 from guard_eval.store import Showing, Spend
+from guard_eval.study.settings import Judge
 from judge.cost import estimate
 from judge.preview import dry_run
-from judge.prompt import PROMPT_VERSION, canonical, keys, request
+from judge.prompt import PROMPT_VERSION, request, request_key, wire
 
 
 def priced(**settings):
@@ -42,10 +42,10 @@ def test_the_bounds_are_bytes_and_the_limit(blind):
 def test_what_is_answered_or_the_same_costs_nothing(blind):
     judge = priced()
     blinds = [blind("x", presentation=1), blind("x", presentation=2), blind("y"), blind("z")]
-    answered = {keys(judge, blind("y"), 1)["json_object"]}
+    answered = {request_key(judge, blind("y"), 1)}
     found = estimate(judge, shown(*blinds), seed=1, answered=answered)
     assert (found.requests, found.reused) == (2, 2)
-    assert found.input_tokens == sum(len(canonical(request(judge, blind(text), 1))) for text in "xz")
+    assert found.input_tokens == sum(len(wire(request(judge, blind(text), 1))) for text in "xz")
 
 
 def test_nothing_left_costs_nothing():
@@ -101,7 +101,7 @@ def test_reasoning_is_guessed_until_there_are_answers(blind):
     judge = Judge(model="gpt-5.4-mini-2026-03-17", criteria=["fluency"])
     found = estimate(judge, shown(blind()), seed=1)
     bare = 8 + 4
-    size = len(canonical(request(judge, blind(), 1)))
+    size = len(wire(request(judge, blind(), 1)))
     assert found.expected_usd == pytest.approx((-(-size // 4) * 0.75 + (bare + 1000) * 4.5) / 1e6)
     assert found.output_tokens == 8192
     assert "how long" in found.notes[0]

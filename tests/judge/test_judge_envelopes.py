@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from judge.parsing import Parsed, Problem, Usage, parse, read_error, read_usage
+from judge.parsing import Parsed, ParseError, Usage, parse, read_error, read_usage
 
 ASKED = ("fluency",)
 TEXT = {"type": "output_text", "text": '{"fluency": "B"}', "annotations": []}
@@ -61,7 +61,7 @@ FILTERED = {"status": "incomplete", "incomplete_details": {"reason": "content_fi
 )
 def test_a_response_that_is_no_verdict_is_named(body, kind):
     problem = parse(raw(body), ASKED)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ParseError)
     assert problem.kind == kind
 
 

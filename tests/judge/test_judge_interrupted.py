@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from guard_eval.store import Store
-from judge.prompt import key
 from judge.run import Retry, run_judge
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 PROGRAM = """
 import json, sys
 from guard_eval.store import Store
-from guard_eval.settings import Judge
+from guard_eval.study.settings import Judge
 from judge.run import run_judge
 database, settings = sys.argv[1], json.loads(sys.argv[2])
 print("started", flush=True)
@@ -66,7 +65,7 @@ def twenty(pair):
     return [pair(number) for number in range(20)]
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the run did not get that far"
@@ -100,14 +99,14 @@ def test_nothing_journalled_is_paid_again_after_kill_9(
         process.send_signal(signal.SIGKILL)
         process.wait()
         time.sleep(0.2)  # the server ends what it was asked
-        assert not {key(ask.body) for ask in slow.asks[before:]} & journalled
+        assert not {ask.key(judge) for ask in slow.asks[before:]} & journalled
         assert sum(slow.paid.values()) - len(store.answered()) <= 3 * judge.concurrency
         (spend,) = store.spend()
         assert len(slow.asks) <= spend.requests  # what was in flight is open, and stays booked
     before = len(slow.asks)
     journalled = store.answered()
     ledger = finish(store, judge, environ)
-    assert not {key(ask.body) for ask in slow.asks[before:]} & journalled
+    assert not {ask.key(judge) for ask in slow.asks[before:]} & journalled
     assert ledger.requests == 40 - len(journalled)
     assert len({row.presentation for row in store.tidy()}) == 40
     assert sum(count - 1 for count in slow.paid.values()) <= 3 * judge.concurrency

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from judge.pace import Pace, Stopped
+from judge.rate_limit import RateLimiter, Stopped
 
 
 class Clock:
@@ -31,31 +31,31 @@ def run(scenario):
 
 def test_it_grows_by_one_with_each_answer_up_to_the_bound(clock):
     async def scenario():
-        pace = Pace(64, clock=clock)
-        assert pace.limit == 16
+        limiter = RateLimiter(64, clock=clock)
+        assert limiter.limit == 16
         for _ in range(20):
-            pace.answered()
-        assert pace.limit == 36
+            limiter.answered()
+        assert limiter.limit == 36
         for _ in range(99):
-            pace.answered()
-        assert pace.limit == 64
-        assert Pace(3, clock=clock).limit == 3
+            limiter.answered()
+        assert limiter.limit == 64
+        assert RateLimiter(3, clock=clock).limit == 3
 
     run(scenario)
 
 
 def test_too_much_cuts_once_a_round_and_growth_is_slow_then(clock):
     async def scenario():
-        pace = Pace(64, clock=clock)
-        entered = [await pace.enter() for _ in range(16)]
+        limiter = RateLimiter(64, clock=clock)
+        entered = [await limiter.enter() for _ in range(16)]
         clock.now += 1
-        pace.too_much(entered[0])
-        assert pace.limit == pytest.approx(16 * (1 - 1 / 32))  # one of the last 16 was too much
-        pace.too_much(entered[1])
-        assert pace.limit == pytest.approx(15.5)
+        limiter.too_much(entered[0])
+        assert limiter.limit == pytest.approx(16 * (1 - 1 / 32))  # one of the last 16 was too much
+        limiter.too_much(entered[1])
+        assert limiter.limit == pytest.approx(15.5)
         for _ in range(15):  # a round of answers
-            pace.answered()
-        assert 16.4 < pace.limit < 16.6
+            limiter.answered()
+        assert 16.4 < limiter.limit < 16.6
 
     run(scenario)
 
@@ -66,44 +66,44 @@ def test_it_falls_with_the_share_that_is_too_much(clock, refused, low, high):
 
     async def scenario():
         chance = random.Random(3)
-        pace = Pace(64, clock=clock)
+        limiter = RateLimiter(64, clock=clock)
         for _ in range(400):
             entered = clock.now = clock.now + 1
-            for _ in range(int(pace.limit)):
+            for _ in range(int(limiter.limit)):
                 clock.now += 0.001
                 if chance.random() < refused:
-                    pace.too_much(entered)
+                    limiter.too_much(entered)
                 else:
-                    pace.answered()
-            if refused == 1.0 and pace.limit == 1.0:
+                    limiter.answered()
+            if refused == 1.0 and limiter.limit == 1.0:
                 break
-        assert low <= pace.limit <= high
+        assert low <= limiter.limit <= high
 
     run(scenario)
 
 
 def test_no_more_pass_than_the_limit_and_who_waits_goes_on(clock):
     async def scenario():
-        pace = Pace(2, clock=clock)
+        limiter = RateLimiter(2, clock=clock)
         passed = []
 
         async def go(name):
-            await pace.enter()
+            await limiter.enter()
             passed.append(name)
 
         waiting = [asyncio.create_task(go(name)) for name in "abc"]
         await settle()
-        assert (passed, pace.in_flight) == (["a", "b"], 2)
-        pace.leave()
+        assert (passed, limiter.in_flight) == (["a", "b"], 2)
+        limiter.leave()
         await settle()
-        assert (passed, pace.in_flight) == (["a", "b", "c"], 2)
+        assert (passed, limiter.in_flight) == (["a", "b", "c"], 2)
         last = asyncio.create_task(go("d"))
         await settle()
-        pace.stop()
+        limiter.stop()
         with pytest.raises(Stopped):
             await last
         await asyncio.gather(*waiting)
-        assert pace.stopping
+        assert limiter.stopping
 
     run(scenario)
 
@@ -122,16 +122,16 @@ def test_no_more_pass_than_the_limit_and_who_waits_goes_on(clock):
 )
 def test_an_empty_window_is_waited_out(clock, headers, seconds):
     async def scenario():
-        pace = Pace(4, clock=clock)
+        limiter = RateLimiter(4, clock=clock)
         waits = []
 
         async def wait(wanted):
             waits.append(wanted)
             clock.now += wanted
 
-        pace.wait = wait
-        pace.heed(headers)
-        await pace.enter()
+        limiter.wait = wait
+        limiter.read_headers(headers)
+        await limiter.enter()
         assert waits == ([pytest.approx(seconds)] if seconds else [])
 
     run(scenario)
@@ -139,17 +139,17 @@ def test_an_empty_window_is_waited_out(clock, headers, seconds):
 
 def test_the_longest_wait_asked_for_holds(clock):
     async def scenario():
-        pace = Pace(4, clock=clock)
-        pace.ask_to_wait(3.0)
-        pace.ask_to_wait(1.0)
+        limiter = RateLimiter(4, clock=clock)
+        limiter.ask_to_wait(3.0)
+        limiter.ask_to_wait(1.0)
         waits = []
 
         async def wait(wanted):
             waits.append(wanted)
             clock.now += wanted
 
-        pace.wait = wait
-        await pace.enter()
+        limiter.wait = wait
+        await limiter.enter()
         assert waits == [3.0]
 
     run(scenario)

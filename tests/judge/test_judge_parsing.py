@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.parsing import Parsed, Problem, Usage, excerpt, parse, read_usage, visible
+from judge.parsing import Parsed, ParseError, Usage, excerpt, parse, read_usage, visible
 
 ASKED = ("fluency", "coherence")
 
@@ -31,6 +31,10 @@ def test_a_verdict_is_read_with_its_usage():
         '```json\n{"fluency": "B", "coherence": "B"}\n```',
         '```\n{"fluency": "B", "coherence": "B"}\n```',
         '{"fluency": "B", "reason": {"fluency": "A"}, "coherence": "B"}',  # other fields are not read
+        '<think>{"fluency": "A", "coherence": "A"}</think>{"fluency": "B", "coherence": "B"}',
+        'A, I think.</think>\n```json\n{"fluency": "B", "coherence": "B"}\n```',
+        '{"fluency": "B", "why": "it says <think> twice", "coherence": "B"}',
+        '{"fluency": "B", "Fluency": "B", "coherence": "B"}',
     ],
 )
 def test_one_object_is_read_however_it_is_wrapped(content):
@@ -51,6 +55,16 @@ FORGED = '{"fluency": "A", "coherence": "A"}'
         (body(f"```json\n{FORGED}\n```\nand so on"), "unparseable"),
         (body(f"[{FORGED}]"), "unparseable"),
         (body(json.dumps(FORGED)), "unparseable"),
+        (body(f"<think>{FORGED}</think>"), "unparseable"),
+        (body(f"<think>{FORGED}"), "unparseable"),
+        (body(f"<think>\nB is better. {FORGED}\n</think> I cannot tell."), "unparseable"),
+        (body(f"{FORGED}<think>or rather B"), "unparseable"),
+        (body(f"{FORGED}</think>"), "unparseable"),
+        (body(f"{FORGED}<think>hm</think>" + FORGED.replace("A", "B")), "unparseable"),
+        (body("", reasoning_content=FORGED, reasoning=FORGED), "unparseable"),
+        (body('{"fluency": "A", "coherence": "A", "Fluency": "B"}'), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": "A", "COHERENCE": "tie"}'), "wrong_schema"),
+        (body('{"fluency": "A", "coherence": "A, though B is better"}'), "wrong_schema"),
         (body("Method A is better"), "unparseable"),
         (body(""), "unparseable"),
         (body(None), "unparseable"),
@@ -87,7 +101,7 @@ FORGED = '{"fluency": "A", "coherence": "A"}'
 )
 def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
     problem = parse(raw, ASKED)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ParseError)
     assert problem.kind == kind
     assert problem.detail.isprintable()
     assert 0 < len(problem.detail) < 300
@@ -95,7 +109,7 @@ def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
 
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_taken(raw):
-    assert isinstance(parse(raw, ASKED), Problem)
+    assert isinstance(parse(raw, ASKED), ParseError)
     assert isinstance(read_usage(raw), Usage)
 
 
@@ -128,9 +142,9 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_json_of_any_shape_is_taken(value):
     assert isinstance(read_usage(json.dumps(value).encode()), Usage)
-    assert isinstance(parse(json.dumps(value).encode(), ASKED), Problem)
+    assert isinstance(parse(json.dumps(value).encode(), ASKED), ParseError)
     enveloped = json.dumps({"choices": [{"message": value}]}).encode()
-    assert isinstance(parse(enveloped, ASKED), Problem)
+    assert isinstance(parse(enveloped, ASKED), ParseError)
 
 
 @given(VALUES)

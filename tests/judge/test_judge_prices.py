@@ -12,8 +12,8 @@ from openai.types.shared import chat_model
 
 import judge.prices
 from guard_eval.errors import StudyError
-from guard_eval.settings import Judge
-from judge.envelopes import Usage
+from guard_eval.study.settings import Judge
+from judge.parsing import Usage
 from judge.prices import Price, PriceList, is_local, price, priced, shutdown, study_prices, warnings
 
 LISTED = tomllib.loads(Path(judge.prices.__file__).with_name("prices.toml").read_text(encoding="utf-8"))

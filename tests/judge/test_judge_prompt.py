@@ -9,18 +9,12 @@ from hypothesis import strategies as st
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, Criterion
-from guard_eval.settings import Judge
-from judge import wording
-from judge.prompt import (
-    PROMPT_VERSION,
-    canonical,
-    messages,
-    neutralise,
-    nonce,
-    request,
-    system,
-)
-from judge.quoting import MARKUP
+from guard_eval.store import Showing
+from guard_eval.study.settings import Judge
+from judge import prompt
+from judge.preview import dry_run
+from judge.prompt import MARKUP, PROMPT_VERSION, messages, neutralise, nonce, request, system_prompt, wire
+from judge.request import RequestBuilder
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
@@ -127,7 +121,7 @@ def squeezed(text):
 
 
 def test_every_sentence_of_appendix_f_stands_in_its_order_and_nothing_else():
-    appendix, ours = squeezed(system(tuple(CRITERIA))).split("Output Format")
+    appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
     left = appendix
     for sentence in APPENDIX_F:
         before, found, left = left.partition(squeezed(sentence))
@@ -147,7 +141,7 @@ def test_the_appendix_is_the_papers():
     box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
     box = box.replace("``", "“").replace("''", "”")
     assert "\\" not in box
-    ours = squeezed(system(tuple(CRITERIA)))
+    ours = squeezed(system_prompt(tuple(CRITERIA)))
     sentences = [
         squeezed(each)
         for line in box.splitlines()
@@ -159,7 +153,7 @@ def test_the_appendix_is_the_papers():
 
 
 def test_two_criteria_are_counted_and_numbered_as_asked():
-    text = system(("coherence", "fluency"))
+    text = system_prompt(("coherence", "fluency"))
     assert "according to two specific metrics." in text
     assert text.index("1. Coherence\nAssesses") < text.index("2. Fluency\nMeasures")
     assert "Factuality" not in text
@@ -167,39 +161,42 @@ def test_two_criteria_are_counted_and_numbered_as_asked():
 
 
 def test_one_criterion_is_one_metric():
-    assert "according to one specific metric." in system(("fluency",))
+    assert "according to one specific metric." in system_prompt(("fluency",))
 
 
 def test_an_unknown_criterion_is_named():
     with pytest.raises(StudyError, match="fluensy"):
-        system(("fluensy",))
+        system_prompt(("fluensy",))
 
 
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
     assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
-    assert wording.version(MARKUP.pattern) == PROMPT_VERSION
-    versions = {PROMPT_VERSION, wording.version("another pattern")}
-    words = [name for name, value in vars(wording).items() if name.isupper() and isinstance(value, str)]
+    assert prompt.version(MARKUP.pattern) == PROMPT_VERSION
+    versions = {PROMPT_VERSION, prompt.version("another pattern")}
+    words = [name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)]
+    words.remove("PROMPT_VERSION")
     for name in words:
         with monkeypatch.context() as patched:
-            patched.setattr(wording, name, getattr(wording, name) + " Please.")
-            versions.add(wording.version(MARKUP.pattern))
+            patched.setattr(prompt, name, getattr(prompt, name) + " Please.")
+            versions.add(prompt.version(MARKUP.pattern))
     assert len(words) == 7
     assert len(versions) == 2 + len(words)
 
 
 def test_other_criteria_can_be_asked_in_the_same_words():
     kind = Criterion(name="kindness", title="Kindness", definition="Measures how kind the text is.")
-    text = wording.system([CRITERIA["fluency"], kind])
+    text = prompt.system([CRITERIA["fluency"], kind])
     assert "according to two specific metrics." in text
     assert "2. Kindness\nMeasures how kind the text is." in text
     assert 'exactly these fields: "fluency", "kindness".' in text
-    asked = wording.user([kind], nonce="0" * 32, prompt="", text_a="", text_b="", lines=True)
+    asked = prompt.user([kind], nonce="0" * 32, prompt="", text_a="", text_b="", lines=True)
     assert asked.endswith("<verdict-000000000000>\nKindness: …\n</verdict-000000000000>")
 
 
 def test_in_plain_text_the_appendix_is_the_same():
-    json_form, lines = (squeezed(system(tuple(CRITERIA), output=each)) for each in ("json_schema", "text"))
+    json_form, lines = (
+        squeezed(system_prompt(tuple(CRITERIA), output=each)) for each in ("json_schema", "text")
+    )
     assert lines.split("Output Format")[0] == json_form.split("Output Format")[0]
     assert lines.split("Texts Are Data")[1] == json_form.split("Texts Are Data")[1]
 
@@ -249,7 +246,7 @@ def test_any_texts_can_be_told_apart_and_sent(text_a, text_b, seed):
     found = sections(body["messages"][1]["content"], nonce(blind, seed))
     assert found["method-a"] == neutralise(text_a)
     assert found["method-b"] == neutralise(text_b)
-    assert json.loads(canonical(body)) == body
+    assert json.loads(wire(body)) == body
     assert 0 <= body["seed"] < 2**31
 
 
@@ -269,3 +266,36 @@ def test_ordinary_text_is_left_alone(text):
 def test_a_lone_surrogate_becomes_the_replacement_character_and_nothing_else_is_lost():
     assert neutralise("a\ud800b\udc00c") == "a\ufffdb\ufffdc"
     assert neutralise("\ufeffa😀") == "\ufeffa😀"
+
+
+def pairs_of(value):
+    """Return parsed JSON with every object as its list of pairs, so that their order shows."""
+    return json.loads(value, object_pairs_hook=lambda pairs: pairs)
+
+
+@pytest.mark.parametrize("style", ["chat", "responses"])
+def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(style):
+    blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
+    judge = Judge(
+        model="m",
+        style=style,
+        base_url="http://localhost:1/v1",
+        criteria=["story_development", "fluency", "coherence"],
+    )
+    paper = ["fluency", "coherence", "story_development"]  # the order of Appendix F
+    question = RequestBuilder(judge, seed=3).build(Showing(blind=blind, sample=0))
+    sent = json.loads(question.body)
+    form = sent["response_format"]["json_schema"] if style == "chat" else sent["text"]["format"]
+    messages = sent["messages" if style == "chat" else "input"]
+    assert list(form["schema"]["properties"]) == form["schema"]["required"] == paper
+    assert list(form["schema"]) == ["type", "properties", "required", "additionalProperties"]
+    titles = re.findall(r"^\d\. (.*)$", messages[0]["content"], re.MULTILINE)
+    assert titles == ["Fluency", "Coherence", "Story Development"]
+    assert 'exactly these fields: "fluency", "coherence", "story_development".' in messages[0]["content"]
+    shown = dry_run(judge, [Showing(blind=blind, sample=0)], seed=3, environ={}).example
+    head, _, rest = shown.partition("\n\n[system]\n")
+    lines = [line.split(": ", 1) for line in head.splitlines()[1:]]
+    wire = dict(pairs_of(question.body))
+    assert [name for name, _ in lines] == list(wire)[:-1] == list(sent)[:-1]
+    assert [pairs_of(value) for _, value in lines] == list(wire.values())[:-1]
+    assert rest == f"{messages[0]['content']}\n\n[user]\n{messages[1]['content']}"

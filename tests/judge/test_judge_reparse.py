@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-import judge.reparse
+import judge.replay
 from guard_eval.errors import StudyError
 from judge.parsing import Parsed, Usage
-from judge.provenance import asked_otherwise
-from judge.reparse import reparse
-from judge.rules import Retry
+from judge.replay import asked_otherwise, reparse
+from judge.retry import Retry
 from judge.run import run_judge
+
+pytestmark = pytest.mark.slow
 
 FAST = Retry(base=0.01, longest=0.02, timeout=5)
 
@@ -54,7 +55,7 @@ def test_what_could_not_be_read_then_and_can_now_becomes_a_verdict(reread, serve
         said = json.loads(json.loads(body)["choices"][0]["message"]["content"])
         return Parsed(choices={"coherence": "tie", **said}, usage=Usage())
 
-    monkeypatch.setattr(judge.reparse, "parse", lenient)
+    monkeypatch.setattr(judge.replay, "parse", lenient)
     done = reread()
     assert (done.answers, done.presentations, done.changed, done.unread) == (12, 6, 3, {})
     assert reread.store.failures() == []
@@ -83,4 +84,6 @@ def test_answers_to_other_requests_are_noticed(store, judge, pair, server, run):
     run()
     assert not asked_otherwise(store, judge, seed=11)
     assert asked_otherwise(store, judge, seed=12)
-    assert asked_otherwise(store, judge.model_copy(update={"max_output_tokens": 100}), seed=11)
+    assert asked_otherwise(store, judge.model_copy(update={"temperature": 0.5}), seed=11)
+    for limit in (100, 4096):  # a larger one is what the command itself advises against cut answers
+        assert not asked_otherwise(store, judge.model_copy(update={"max_output_tokens": limit}), seed=11)

@@ -1,19 +1,25 @@
 import hashlib
 import json
 import random
+import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from databases import every_row
+from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
-from guard_eval.store import judged
+from guard_eval.store import Showing
+from guard_eval.store.judging import verdicts
+from guard_eval.study.judge_settings import Judge
+from judge.client import Client
 from judge.orders import judge_plan
-from judge.prompt import keys
+from judge.prompt import request_key
+from judge.request import RequestBuilder
 from judge.run import Retry, run_judge
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 FAST = Retry(base=0.01, longest=0.02, timeout=5)
 CRITERIA = ("fluency", "coherence")
@@ -304,7 +310,7 @@ def test_an_answer_that_was_journalled_and_not_read_is_read_and_not_paid(
             raise StudyError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(judged, "save", no_verdicts)
+        patched.setattr(verdicts, "save", no_verdicts)
         with pytest.raises(StudyError, match="disk full"):
             run()
     paid = len(server.asks)
@@ -333,7 +339,7 @@ def test_the_keys_in_the_journal_are_those_of_the_requests(*, run, store, pair, 
     store.add_pairs([pair(number) for number in range(3)])
     left = store.waiting(judge.model, judge_plan(judge, seed=11, lease=lease))
     run()
-    assert store.answered() == {keys(judge, each.blind, 11)["json_schema"] for each in left}
+    assert store.answered() == {request_key(judge, each.blind, 11) for each in left}
 
 
 @pytest.mark.parametrize(
@@ -377,3 +383,66 @@ def test_the_key_is_in_no_row_no_file_and_no_message(
     assert all(fake.KEY not in words for words in told)
     files = [each for each in Path(tmp_path).rglob("*") if each.is_file()]
     assert all(fake.KEY.encode() not in each.read_bytes() for each in files)
+
+
+def test_what_comes_too_late_is_named_counted_and_not_paid_again(
+    *, store, judge, pair, server, environ, fake
+):
+    store.add_pairs([pair(number) for number in range(3)])
+    free = threading.Event()
+
+    def act(ask):
+        free.wait(60)
+        return fake.verdict(ask)
+
+    server.act = act
+    hasty = judge.model_copy(update={"timeout": 0.2})
+    ledger = run_judge(store, hasty, seed=11, environ=environ, retry=Retry(base=0.01))
+    assert (ledger.requests, ledger.retries, ledger.failures) == (6, 0, {"timeout": 6})
+    assert {each.detail for each in store.failures()} == {f"no response from {server.url} within 0.2 seconds"}
+    (spend,) = store.spend()
+    assert (spend.lost, spend.held_usd > 0) == (6, True)
+    free.set()
+    patient = judge.model_copy(update={"timeout": 60})
+    assert run_judge(store, patient, seed=11, environ=environ, retry=Retry(base=0.01)).verdicts == 6
+    assert store.failures() == []
+
+
+def test_a_server_that_never_answers_in_time_is_not_called_missing(
+    *, store, judge, pair, server, environ, fake
+):
+    store.add_pairs([pair(number) for number in range(20)])
+    free = threading.Event()
+    server.act = lambda ask: free.wait(60) and fake.verdict(ask)
+    hasty = judge.model_copy(update={"timeout": 0.1})
+    with pytest.raises(
+        StudyError, match=r"10 times in a row, last with timeout \(no response from"
+    ) as caught:
+        run_judge(store, hasty, seed=11, environ=environ, retry=Retry(base=0.01))
+    free.set()
+    assert "that the server runs" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({"model": "Qwen/Qwen2.5-7B-Instruct"}, 600),
+        ({"model": "gpt-5-mini"}, 1800),
+        ({"model": "openai/o3"}, 1800),
+        ({"model": "own", "reasoning_effort": "high"}, 1800),
+        ({"model": "gpt-5-mini", "timeout": 45}, 45),
+    ],
+)
+def test_how_long_a_response_may_take(settings, seconds, server):
+    client = Client(Judge(base_url=server.url, **settings))
+    assert client.sdk.timeout.read == client.sdk.timeout.pool == seconds
+    assert client.sdk.timeout.connect == 30
+
+
+def test_a_timeout_is_a_number_of_seconds_and_changes_no_request(blind):
+    for wrong in (0, -1, float("nan"), float("inf"), 100_000, "60"):
+        with pytest.raises(ValidationError):
+            Judge(model="m", timeout=wrong)
+    one, other = Judge(model="m"), Judge(model="m", timeout=5, api_key_env="KEY")
+    showing = Showing(blind=blind(), sample=0)
+    assert RequestBuilder(one, seed=1).build(showing) == RequestBuilder(other, seed=1).build(showing)

@@ -1,12 +1,13 @@
 """The request around the messages, in each shape that servers take, and the key it is journalled under."""
 
 import hashlib
+import json
 
 import pytest
 
-from guard_eval.judge_settings import Judge
-from judge.prompt import OUTPUTS, canonical, key, keys, messages, request, schema
-from judge.shape import Shape
+from guard_eval.rubric import CRITERIA
+from guard_eval.study.judge_settings import Judge
+from judge.prompt import PROMPT_VERSION, Shape, asks_the_same, messages, request, request_key, schema
 
 
 def test_the_schema_is_strict_json_schema():
@@ -54,27 +55,60 @@ def test_other_models_are_asked_at_temperature_zero(blind, model):
     assert request(Judge(model=model), blind(), 7)["temperature"] == 0
 
 
-def test_the_key_is_the_hash_of_canonical_json():
-    assert canonical({"b": [1, "é"], "a": None}) == '{"a":null,"b":[1,"é"]}'.encode()
-    expected = hashlib.sha256('{"a":null,"b":[1,"é"]}\n2'.encode()).hexdigest()
-    assert key({"b": [1, "é"], "a": None}, 2) == expected
+def test_the_key_is_the_hash_of_what_the_study_decides(blind):
+    judge = Judge(model="m", criteria=["coherence", "fluency"], max_output_tokens=99)
+    whole = ["study", PROMPT_VERSION, ["m", ["fluency", "coherence"], 0.0, None, "auto"], 7]
+    whole += [["a prompt", "one text", "another text"], 2]
+    first = hashlib.sha256(json.dumps(whole, separators=(",", ":")).encode()).hexdigest()[:52]
+    last = hashlib.sha256(b"99").hexdigest()[:12]
+    assert request_key(judge, blind(), 7, sample=2) == first + last
 
 
-def test_keys_differ_where_requests_do_and_only_there(blind):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"style": "responses"},
+        {"style": "batch"},
+        {"criteria": [*CRITERIA][::-1]},
+        {"base_url": "http://127.0.0.1:1/v1"},
+        {"api_key_env": "KEY"},
+        {"timeout": 1.0},
+        {"concurrency": 1},
+        {"name": "another"},
+        {"usd_per_million_input_tokens": 1.0},
+        {"temperature": 0.0},
+    ],
+)
+def test_what_is_no_part_of_the_request_does_not_change_its_key(blind, settings):
+    one = request_key(Judge(model="m"), blind(presentation=1), 7)
+    assert request_key(Judge(model="m", **settings), blind(presentation=2), 7) == one
+
+
+def test_keys_differ_where_the_study_decides_otherwise(blind):
     judge = Judge(model="m")
-    one = keys(judge, blind(presentation=1), 7)
-    assert one == keys(judge, blind(presentation=2), 7)
-    assert len(set(one.values())) == len(OUTPUTS)
-    others = [
-        keys(judge, blind(), 8),
-        keys(judge, blind(), 7, sample=1),
-        keys(judge, blind(prompt="!"), 7),
-        keys(judge, blind("another text", "one text"), 7),
-        keys(Judge(model="n"), blind(), 7),
-        keys(Judge(model="m", criteria=["fluency"]), blind(), 7),
-        keys(Judge(model="m", max_output_tokens=100), blind(), 7),
+    found = [
+        request_key(judge, blind(), 7),
+        request_key(judge, blind(), 8),
+        request_key(judge, blind(), 7, sample=1),
+        request_key(judge, blind(), 7, purpose="calibration"),
+        request_key(judge, blind(prompt="!"), 7),
+        request_key(judge, blind("another text", "one text"), 7),
+        request_key(Judge(model="n"), blind(), 7),
+        request_key(Judge(model="m", criteria=["fluency"]), blind(), 7),
+        request_key(Judge(model="m", max_output_tokens=100), blind(), 7),
+        request_key(Judge(model="m", temperature=0.5), blind(), 7),
+        request_key(Judge(model="m", samples=2), blind(), 7),
+        request_key(Judge(model="m", reasoning_effort="low"), blind(), 7),
+        request_key(Judge(model="m", output="text"), blind(), 7),
     ]
-    assert not any(set(one.values()) & set(other.values()) for other in others)
+    assert len(set(found)) == len(found)
+    assert {len(each) for each in found} == {64}
+
+
+def test_a_changed_token_limit_asks_the_same(blind):
+    judge, longer = Judge(model="m"), Judge(model="m", max_output_tokens=100)
+    assert asks_the_same(request_key(judge, blind(), 7), request_key(longer, blind(), 7))
+    assert not asks_the_same(request_key(judge, blind(), 7), request_key(judge, blind(), 8))
 
 
 def test_the_responses_dialect_is_a_whole_body(blind):

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from guard_eval.settings import Judge
 from guard_eval.store import Showing
-from judge.cost import estimate
+from guard_eval.study.settings import Judge
+from judge.cost import counter, estimate
 from judge.prompt import messages
-from judge.tokens import counter
 
 tokenizers = pytest.importorskip("tokenizers")
 

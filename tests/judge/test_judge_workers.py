@@ -18,24 +18,24 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from guard_eval.store import Store
-from judge.crew import AHEAD
-from judge.prompt import key
+from judge.run import AHEAD
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 LEASE = timedelta(seconds=5)
 PROGRAM = f"""
 import json, sys
 from datetime import timedelta
 from guard_eval.errors import StudyError
-from guard_eval.settings import Judge
-from guard_eval.store import Store, runs
-from judge import crew
+from guard_eval.study.settings import Judge
+from guard_eval.store import Store
+from guard_eval.store.judging import runs
+from judge import run
 from judge.run import Retry, run_judge
 machine, database = sys.argv[1:3]
 settings, budget = map(json.loads, sys.argv[3:])
 runs._host = lambda: machine
-crew.LOOK = 0.1
+run.LOOK = 0.1
 lease = timedelta(seconds={LEASE.total_seconds()})
 with Store.open(database) as store:
     try:
@@ -157,7 +157,7 @@ def test_killed_machines_judge_every_pair_once(*, machines, study, late, postgre
     assert [row[0] for row in verdicts] == [len(judge.criteria)] * PRESENTATIONS
 
     for before, number in zip(journalled, asked, strict=True):
-        assert not {key(ask.body) for ask in late.asks[number:]} & before
+        assert not {ask.key(judge) for ask in late.asks[number:]} & before
     in_flight = 3 * judge.concurrency
     assert sum(times - 1 for times in late.paid.values()) <= in_flight
     (spend,) = store.spend()

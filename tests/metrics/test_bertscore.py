@@ -36,6 +36,8 @@ from guard_eval.metrics.bertscore import (
     token_limit,
 )
 
+pytestmark = pytest.mark.slow
+
 WORDS = [
     *MARKS,
     "the",

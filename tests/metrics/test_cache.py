@@ -54,5 +54,5 @@ def test_a_file_that_is_none_is_named(tmp_path):
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StudyError, match="cannot keep scores"):
+    with pytest.raises(StudyError, match="cannot store scores"):
         ScoreCache(tmp_path / "file" / "scores.sqlite")

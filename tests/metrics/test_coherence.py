@@ -11,6 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.metrics.coherence import log_likelihoods
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["<s>", "the", "cat", "sat", "on", "a", "mat"]
 SHARED = Path(__file__).parents[2].parent / "shared"
 

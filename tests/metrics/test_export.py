@@ -11,8 +11,6 @@ from html.parser import HTMLParser
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.escaping import clean
-from guard_eval.generations import HUMAN
 from guard_eval.metrics.export import (
     write_csv,
     write_differences_csv,
@@ -23,7 +21,9 @@ from guard_eval.metrics.export import (
     write_scores_csv,
 )
 from guard_eval.metrics.scores import Difference, Results, Score
-from guard_eval.metrics.view import closest_to_human, figure, metrics_of, wide
+from guard_eval.metrics.shown import closest_to_human, figure, metrics_of, wide
+from guard_eval.reporting.escaping import clean
+from guard_eval.texts.generations import HUMAN
 
 FORMULA = "=cmd|' /C calc'!A0"
 HOSTILE = [
@@ -293,7 +293,7 @@ def test_markdown_by_hand(tmp_path):
         "| cs | 90 | 89.50[^2] | –[^3] |",
         "| human | 100 | 93.84 | -2.43 |",
         "| guard | 5 | 0.00 | – |",
-        r"| Div. (%) | wikitext | guard | cs | +1.50 | \[-0.25, 3.00\] | \<0.0001 | 0.0421 | 90 |",
+        r"| Div. (%) | wikitext | guard | cs | +1.50 | \[-0.25, 3.00\] | 1.0e-5 | .042 | 90 |",
         r"| Coh. (nats) | wikitext | guard | cs | – | \[-0.25, 3.00\] | – | – | 90 |",
         "- paired bootstrap; 95 % intervals; Holm's correction over 4 tests",
         "- seed: 7",
@@ -399,7 +399,7 @@ def test_html_by_hand(tmp_path):
         "No interval: too few prompts",
         "closest to the human value of its dataset",
         "In brackets: the value's 95 % interval.",
-        "+1.50 [-0.25, 3.00] <0.0001 0.0421 90",
+        "+1.50 [-0.25, 3.00] 1.0e-5 .042 90",
         "Holm's correction over 4 tests",
         "seed 7",
         "speed of guard on wikitext 8 rows on H200",

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.features import first_tokens, hidden_features
+from guard_eval.metrics.mauve import first_tokens, hidden_features
 
 TEXTS = [
     "the cat sat on the mat",

@@ -9,11 +9,13 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 
 from guard_eval.errors import StudyError
-from guard_eval.escaping import one_line
-from guard_eval.generations import HUMAN
-from guard_eval.metrics import figures
-from guard_eval.metrics.figures import intervals, plane
+from guard_eval.metrics.figures import scores
+from guard_eval.metrics.figures.scores import intervals, plane
 from guard_eval.metrics.scores import Results, Score
+from guard_eval.reporting.escaping import one_line
+from guard_eval.texts.generations import HUMAN
+
+pytestmark = pytest.mark.slow
 
 STRATEGIES = {
     "greedy": (18.2, -0.62),
@@ -72,8 +74,8 @@ def results(values=STRATEGIES, people=PEOPLE):
 def drawn(monkeypatch):
     """The matplotlib figures that were saved."""
     kept = []
-    save = figures.save
-    monkeypatch.setattr(figures, "save", lambda figure, *more: (kept.append(figure), save(figure, *more)))
+    save = scores.save
+    monkeypatch.setattr(scores, "save", lambda figure, *more: (kept.append(figure), save(figure, *more)))
     return kept
 
 
@@ -118,7 +120,7 @@ def test_text_can_be_read_and_stays_inside(draw, tmp_path, drawn):
     assert len(shown) > 30
     for text in shown:
         assert text.get_fontsize() >= 9
-        with figures.drawing():
+        with scores.drawing():
             box = text.get_window_extent()
         assert frame.x0 <= box.x0, text
         assert box.x1 <= frame.x1 + 1, text

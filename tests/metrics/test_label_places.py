@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from guard_eval.metrics.label_places import nudged
+from guard_eval.metrics.figures.canvas import nudged
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -24,6 +24,8 @@ from guard_eval.metrics.mauve import (
     standard_error,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def oracle():
     with warnings.catch_warnings():

@@ -5,13 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from guard_eval.cli.measuring.output import show, write
+from guard_eval.cli.measuring.results import measure
 from guard_eval.errors import StudyError
-from guard_eval.generations import HUMAN, Generation
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import group, human
-from guard_eval.metrics.measure import measure
 from guard_eval.metrics.scores import OVERALL
-from guard_eval.settings import Metrics
+from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.generations import HUMAN, Generation
+
+pytestmark = pytest.mark.slow
 
 TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "speed"]
 
@@ -45,7 +48,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
     return measure(
         texts,
-        Metrics(compute=compute, **{"replicates": 200, "permutations": 199, **settings}),
+        MetricSettings(compute=compute, **{"replicates": 200, "permutations": 199, **settings}),
         seed=3,
         models=NoModels(),
         cache=ScoreCache(),
@@ -130,6 +133,35 @@ def test_the_order_of_texts_and_other_strategies_change_nothing():
     assert find(alone, "diversity") == find(one, "diversity")
 
 
+@pytest.mark.parametrize(("prompts", "least"), [(4, 2 / 2**4), (5, 2 / 2**5)])
+def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path, capsys):
+    """Each exchange and its opposite are as extreme: 2 of 2ⁿ is the least, whatever the texts."""
+    texts = many("guard", 1, prompts=prompts) + many("dull", 2, prompts=prompts, letters="ab")
+    results = measured(texts, compute=["diversity"], baseline="guard").results
+    (one,) = (one for one in results.differences if one.metric == "diversity")
+    assert (one.p_value, one.p_holm) == (None, None)
+    why = f"no p: it cannot be below {least:.3g} here, whatever the outcome, and so not reach 0.05"
+    assert one.note == why
+    write(results, tmp_path, [])
+    show(results)
+    assert why in capsys.readouterr().out
+    for name in ("metrics.html", "metrics.md", "metrics.tex", "metrics.json", "differences.csv"):
+        assert why in (tmp_path / name).read_text(encoding="utf-8")
+
+
+def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
+    """2/2⁸ is .0078; over eight strategies Holm's correction makes it at least .0625."""
+    texts = many("guard", 1, prompts=8)
+    for place in range(8):
+        texts += many(f"dull{place}", 2 + place, prompts=8, letters="ab")
+    results = measured(texts, compute=["diversity"], baseline="guard").results
+    found = [one for one in results.differences if one.metric == "diversity"]
+    assert {one.family for one in found} == {8}
+    assert all(one.p_value is not None for one in found)
+    assert {one.p_holm for one in found} == {None}
+    assert all("after Holm's correction for 8 tests" in one.note for one in found)
+
+
 def test_a_difference_has_its_interval_test_and_correction():
     texts = many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3)
     results = measured(texts, compute=["diversity", "length"], baseline="guard", permutations=999).results
@@ -144,7 +176,9 @@ def test_a_difference_has_its_interval_test_and_correction():
     assert same.low < 0 < same.high
     assert same.p_value > 0.01
     assert by_name["words", "same"].value == 0
-    assert by_name["words", "same"].p_value == 1
+    # Both wrote twelve words for every prompt: every exchange is as extreme, and no test says anything.
+    assert by_name["words", "same"].p_value is None
+    assert "cannot be below 1 here" in by_name["words", "same"].note
     assert {one.strategy for one in results.differences} == {"dull", "same"}
 
 

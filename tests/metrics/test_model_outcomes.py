@@ -9,21 +9,22 @@ import torch
 from small_tokenizers import MARKS, marked_words_of
 from transformers import BertConfig, BertModel
 
+from guard_eval.cli.measuring.results import measure
 from guard_eval.demo import PROMPTS
 from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import load, load_encoder
 from guard_eval.errors import StudyError
-from guard_eval.generations import HUMAN, Generation
 from guard_eval.metrics.bertscore import bertscore, keep_layers
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.coherence import log_likelihoods
-from guard_eval.metrics.features import first_tokens, hidden_features
-from guard_eval.metrics.mauve import mauve
-from guard_eval.metrics.measure import measure
-from guard_eval.settings import Metrics
-from guard_eval.study import BUNDLED, locate_model
+from guard_eval.metrics.mauve import first_tokens, hidden_features, mauve
+from guard_eval.study.folder import BUNDLED, locate_model
+from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.generations import HUMAN, Generation
 
 pytest.importorskip("faiss", reason="MAUVE needs faiss: pip install 'guard-eval[metrics]'")
+
+pytestmark = pytest.mark.slow
 
 LOCATION = locate_model(BUNDLED, PROMPTS.parent)
 LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-8").splitlines()]
@@ -95,7 +96,7 @@ def texts_of(strategy, count, words, seed):
 
 def run(texts, models, cache=None, **settings):
     return measure(
-        texts, Metrics(**{**QUICK, **settings}), seed=1, models=models, cache=cache or ScoreCache()
+        texts, MetricSettings(**{**QUICK, **settings}), seed=1, models=models, cache=cache or ScoreCache()
     )
 
 
@@ -170,7 +171,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
     with pytest.raises(StoppedError):
         measure(
             texts,
-            Metrics(compute=["coherence"], **QUICK),
+            MetricSettings(compute=["coherence"], **QUICK),
             seed=1,
             models=Counted(),
             cache=cache,
@@ -181,7 +182,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
     cache = ScoreCache(path)
     measure(
         texts,
-        Metrics(compute=["coherence"], **QUICK),
+        MetricSettings(compute=["coherence"], **QUICK),
         seed=1,
         models=Counted(),
         cache=cache,

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.text import Text
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics import trace_figures
-from guard_eval.metrics.trace_figures import behaviour, behaviours, summaries
+from guard_eval.metrics.figures import traces
+from guard_eval.metrics.figures.traces import behaviour, behaviours, summaries
 from guard_eval.records import Trace
 
 WHOLE = Trace(
@@ -30,10 +30,8 @@ PART = Trace(id="three", prompt_id="p3", values={"H": [1.0, 2.0, 3.0], "alpha": 
 def drawn(monkeypatch):
     """The matplotlib figures that were saved."""
     kept = []
-    save = trace_figures.save
-    monkeypatch.setattr(
-        trace_figures, "save", lambda figure, *more: (kept.append(figure), save(figure, *more))
-    )
+    save = traces.save
+    monkeypatch.setattr(traces, "save", lambda figure, *more: (kept.append(figure), save(figure, *more)))
     return kept
 
 
@@ -50,7 +48,7 @@ def test_one_text_is_drawn_as_recorded(tmp_path, drawn):
     axes = panels(drawn[0])
     lines = {line.get_label(): line for panel in axes.values() for line in panel.get_lines()}
     assert len(lines) == 4
-    for name, label in trace_figures.SERIES.items():
+    for name, label in traces.SERIES.items():
         assert list(lines[label].get_xdata()) == [1, 2, 3, 4]
         assert list(lines[label].get_ydata()) == WHOLE.values[name]
     assert lines["local entropy Hₜ"].get_linestyle() == "-"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from guard_eval.records import BlindPair, Rater
-from guard_eval.store import Plan, Store
+from guard_eval.records import BlindPair, Plan, Rater
+from guard_eval.store import Store
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from guard_eval.store.orders import Place
-from guard_eval.store.roster import plan_roster
+from guard_eval.store.handout.orders import Place
+from guard_eval.store.handout.roster import plan_roster
 
 
 def make_places(comparisons, each, datasets=("wikinews", "wikitext")):

@@ -7,7 +7,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, text
 
-from guard_eval.store import Plan, Store, vacancies
+from guard_eval.records import Plan
+from guard_eval.store import Store
+from guard_eval.store.handout import vacancies
+
+pytestmark = pytest.mark.slow
 
 HELD_BY_COUNT = """
     SELECT pair.id, count(DISTINCT taken.slot) FROM pair LEFT JOIN (
@@ -107,26 +111,6 @@ def test_what_is_held_is_what_can_be_counted(store, make_pairs, walk, roster):
         "WHERE rated_at IS NOT NULL AND NOT superseded AND NOT withdrawn GROUP BY pair_id",
     )
     assert sorted(ratings) == [(pair_id, 3, 3, 3) for pair_id in sorted(counted)]
-
-
-def test_a_database_without_the_counts_goes_on_where_it_was(store, store_url, make_pairs, plan, clock):
-    """As after an upgrade: they are made from what is there, the roster among it."""
-    store.add_pairs(make_pairs(6))
-    _ann, ben, eve = (store.invite(name)[0] for name in ("Ann", "Ben", "Eve"))
-    store.assign(["Ann"], replace(plan, slots=1))
-    store.add_pairs(make_pairs(9))
-    for _ in range(4):
-        rate(store, ben, plan)
-    store.hand_out(eve, plan)
-    before, promised = held(store), store.progress(ben, plan)
-    with store._database.write() as connection:
-        connection.execute(text("DELETE FROM occupancy"))
-        connection.execute(text("DELETE FROM meta WHERE key <> 'study_hash'"))
-    with Store.open(store_url, clock=clock) as again:
-        assert again.progress(ben, plan) == promised
-        assert held(again) == before == dict(rows(again, HELD_BY_COUNT))
-        assert again.add_pairs(make_pairs(10)) == 1
-        assert len(again.hand_out(ben, plan, limit=99)) == promised[1] + 1
 
 
 def test_many_leases_that_ended_together_are_all_found(store, make_pairs, plan, clock):

@@ -58,7 +58,7 @@ def test_the_external_id_stays_with_the_owner(store, make_pairs, plan):
 
 def test_a_pseudonym_that_is_taken_is_passed_over(store):
     store.invite("P-1")
-    store.invite("P-2")
+    store.invite("p-2")  # looks like P-2, and must lock nobody out
     assert store.enrol("a", "prolific")[0].name == "P-3"
     assert store.enrol("b", "prolific")[0].name == "P-4"
 

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.store import BatchRequest, Reservation, Wanted, runs
+from guard_eval.store import BatchRequest, Reservation, Wanted
+from guard_eval.store.judging import runs
 
 LEASE = timedelta(minutes=1)
 

@@ -211,6 +211,10 @@ def test_bad_gold_is_refused(store, make_pairs):
         (replace(entry, pair=replace(entry.pair, text_a="new")), "with other texts"),
         (replace(entry, pair=make_pairs(1)[0]), "is one of the study's"),
         (replace(entry, expected={}), "no expected answer"),
+        (
+            replace(entry, pair=replace(entry.pair, text_a="né", text_b=" ne\u0301\r\n")),
+            "the same text twice",
+        ),
         (replace(entry, expected={"fluency": "tie"}), "expects 'tie' on 'fluency'; write 'a' or 'b'"),
         (replace(entry, expected={"": "a"}), "criterion '' is empty"),
     ):

@@ -9,13 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from guard_eval.store import Store, slots
+from guard_eval.store import Store
+from guard_eval.store.handout import slots
+
+pytestmark = pytest.mark.slow
 
 WORKER = r"""
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from guard_eval.store import Plan, Store
+from guard_eval.records import Plan
+from guard_eval.store import (Store)
 
 url, seed, slots, names = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 
@@ -190,7 +194,7 @@ def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock
     from sqlalchemy import func, select
 
     from guard_eval.store import Answer
-    from guard_eval.store import judge_schema as schema
+    from guard_eval.store.judging import schema
 
     store.add_pairs(make_pairs(1))
     judge = store.rater("judge", "model")

@@ -4,12 +4,17 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from guard_eval.store import Store
+
+pytestmark = pytest.mark.slow
 
 WRITER = """
 import sys
 from datetime import timedelta
-from guard_eval.store import Plan, Store
+from guard_eval.records import Plan
+from guard_eval.store import (Store)
 
 store = Store.open(sys.argv[1])
 rater = store.rater("simulated", "simulated")

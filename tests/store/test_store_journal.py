@@ -58,7 +58,7 @@ def test_a_moment_comes_back_in_utc(store, judged):
 def test_the_newest_complete_answer_is_current_and_all_are_kept(store, judged):
     from sqlalchemy import select
 
-    from guard_eval.store import judge_schema as schema
+    from guard_eval.store.judging import schema
 
     _, numbers = judged
     entries = [

@@ -11,17 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.store import (
-    Answer,
-    Judgment,
-    Reservation,
-    Settlement,
-    Spend,
-    Store,
-    Unjudged,
-    Wanted,
-    runs,
-)
+from guard_eval.store import Answer, Judgment, Reservation, Settlement, Spend, Store, Unjudged, Wanted
+from guard_eval.store.judging import runs
 
 LEASE = timedelta(minutes=1)
 
@@ -87,13 +78,13 @@ def test_a_run_claims_each_showing_once_and_another_takes_the_rest(store, judge,
     assert store.elsewhere(other) == (4, True)
 
 
-def test_what_a_run_gave_up_is_claimed_again_with_its_answers_marked(store, judge, run, plan):
+def test_what_a_run_gave_up_is_claimed_again(store, judge, run, plan):
     given = store.claim(run, plan, 2)
     (right,) = store.record(run, wanted=[wanted("k", given[0].blind.presentation)])
     store.record(run, answers=[answer(right, given[0].blind.presentation)])
     store.end(run)
     again = store.claim(store.begin(judge, LEASE), plan, 2)
-    assert [(each.blind, each.asked) for each in again] == [(given[0].blind, True), (given[1].blind, False)]
+    assert [each.blind for each in again] == [given[0].blind, given[1].blind]
 
 
 def test_claims_hold_for_a_lease_and_longer_while_they_are_renewed(*, store, judge, elsewhere, plan, clock):
@@ -109,13 +100,14 @@ def test_claims_hold_for_a_lease_and_longer_while_they_are_renewed(*, store, jud
     clock.advance(seconds=11)
     assert numbers(store.claim(other, plan, 6)) == numbers(held)
     (outcome,) = store.record(far, wanted=[wanted("k", held[0].blind.presentation)])
-    assert outcome == "gone"  # it came back too late, and must not send what another run does
+    assert outcome == "not_claimed"  # it came back too late, and must not send what another run does
 
 
 CLAIMER = """
 import sys
 from datetime import timedelta
-from guard_eval.store import Plan, Store
+from guard_eval.records import Plan
+from guard_eval.store import (Store)
 store = Store.open(sys.argv[1])
 run = store.begin(store.rater("judge", "model"), timedelta(hours=1))
 print(len(store.claim(run, Plan(seed=7, slots=2, lease=timedelta(hours=1)), 4)), flush=True)
@@ -153,7 +145,7 @@ def test_a_request_is_sent_by_one_and_answered_for_all(*, store, judge, run, pla
     (right,) = store.record(run, wanted=[wanted("same", number)])
     assert right == Reservation(key="same", attempt=0, usd=0.25)
     assert store.record(other, wanted=[wanted("same", theirs)]) == ["elsewhere"]
-    assert store.record(run, wanted=[wanted("x", theirs)]) == ["gone"]
+    assert store.record(run, wanted=[wanted("x", theirs)]) == ["not_claimed"]
     came = answer(right, number)
     store.record(run, answers=[came])
     assert store.record(other, wanted=[wanted("same", theirs)]) == [came]

@@ -3,8 +3,10 @@
 import os
 import sqlite3
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
+from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
@@ -134,6 +136,13 @@ def test_a_missing_server_database_is_named(postgres_server):
         "mysql://ann:hunter2@localhost/study",
         "postgresql+asyncpg://ann:hunter2@localhost/study",
         "postgresql+psycopg://ann:hunter2@localhost:port/study",
+        "postgresql+psycopg://ann:hunter2@127.0.0.1:1/study?no_such_option=hunter2",
+        "postgresql://ann:hun@hunter2@127.0.0.1:1/study",
+        "postgresql://ann:hun%40hunter2@127.0.0.1:1/study",
+        "postgresql://ann@127.0.0.1:1/study?password=hunter2&password=hunter2",
+        "sqlite://ann:hunter2@host/study.db",
+        "sqlite://ann:hunter2@",
+        "sqlite:///study.db?timeout=hunter2",
         "ann:hunter2",
         "hunter2",
     ],
@@ -148,6 +157,31 @@ def test_a_server_that_cannot_be_used_is_refused_without_its_password(url):
         assert error.__cause__ is None
         assert error.__context__ is None or error.__suppress_context__
         assert ";" in str(error)  # a remedy follows
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("at http://ann:hunter2@host/v1, mail@host", "at http://ann:***@host/v1, mail@host"),
+        ("'postgresql://ann:hun/ter@2@host'", "'postgresql://ann:***@host'"),
+        ("postgres://h/db?sslpassword=hunter2&a=b", "postgres://h/db?sslpassword=***&a=b"),
+        ("host=h password=hunter2", "host=h password=***"),
+        ("http://localhost:8000/v1 and mail@host", "http://localhost:8000/v1 and mail@host"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+    ],
+)
+def test_no_message_shows_the_password_of_a_url(said, shown):
+    assert str(StudyError(said)) == shown
+
+
+@pytest.mark.parametrize("password", ["hunter2", "hun ter/2+", "%41"])
+def test_what_a_driver_says_loses_the_password_however_it_is_written(password):
+    for url in (
+        URL.create("postgresql", username="ann", password=password, host="h"),
+        URL.create("postgresql", host="h", query={"sslpassword": password}),
+    ):
+        for written in (password, quote(password, safe=""), quote_plus(password)):
+            assert connection.hide_passwords(f"no {written}!", url) == "no ***!"
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])

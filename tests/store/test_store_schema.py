@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import CheckConstraint, inspect, text
+from sqlalchemy import CheckConstraint, create_engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold
 from guard_eval.store import Answer, Store, upgrade
 from guard_eval.store.schema import VERSION_TABLE, metadata
+
+pytestmark = pytest.mark.slow
 
 
 def execute(store, statement):
@@ -61,6 +63,27 @@ def test_the_migration_makes_the_tables_the_code_knows(store):
         for table in metadata.tables.values():
             names = {constraint["name"] for constraint in found.get_check_constraints(table.name)}
             assert names == {rule.name for rule in table.constraints if isinstance(rule, CheckConstraint)}
+
+
+def test_the_migration_makes_the_indexes_the_code_knows(store):
+    """Their conditions too, which Alembic does not compare."""
+    with store._database.engine.connect() as connection:
+        if connection.dialect.name == "sqlite":
+            found = "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name <> :version"
+            made = set(connection.execute(text(found), {"version": VERSION_TABLE}).scalars())
+            with create_engine("sqlite://").connect() as other:
+                metadata.create_all(other)
+                known = set(other.execute(text(found), {"version": ""}).scalars())
+        else:
+            connection.execute(text("CREATE SCHEMA again"))
+            metadata.create_all(connection.execution_options(schema_translate_map={None: "again"}))
+            found = "SELECT indexdef FROM pg_indexes WHERE schemaname = :schema AND tablename <> :version"
+            both = {"version": VERSION_TABLE}
+            made = set(connection.execute(text(found), {**both, "schema": "public"}).scalars())
+            again = connection.execute(text(found), {**both, "schema": "again"}).scalars()
+            known = {each.replace(" again.", " public.") for each in again}
+            connection.rollback()
+    assert made == known
 
 
 APPEND_ONLY = {
@@ -199,8 +222,22 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
             assert upgraded.tidy() == rows
             assert execute(upgraded, "SELECT count(note) FROM meta") == 0
     for create in (False, True):
-        with pytest.raises(StudyError, match=f"schema version {NEXT}, newer than {NEWEST}.*pip install"):
+        with pytest.raises(
+            StudyError, match=f"schema version {NEXT}, which .* newest is {NEWEST}; .*pip install"
+        ):
             Store.open(store_url, create=create)
+
+
+@pytest.mark.parametrize("versions", [[], ["0000"], ["abc"], [NEWEST, NEXT]])
+def test_a_database_of_an_unknown_version_is_not_touched(store, store_url, versions):
+    execute(store, f"DELETE FROM {VERSION_TABLE}")
+    for version in versions:
+        execute(store, f"INSERT INTO {VERSION_TABLE} VALUES ('{version}')")
+    found = " and ".join(versions) or "none"
+    for create in (False, True):
+        with pytest.raises(StudyError, match=f"schema version {found}, which this package does not know"):
+            Store.open(store_url, create=create)
+    assert execute(store, f"SELECT count(*) FROM {VERSION_TABLE}") == len(versions)
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url, tmp_path, monkeypatch):

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, clocks
+from guard_eval.store import Store
+from guard_eval.store import connection as clocks
 from guard_eval.store.connection import Database
 
 

@@ -3,11 +3,16 @@
 from collections import Counter
 from dataclasses import asdict, replace
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.exc import StatementError
 
+from analysis.results.shares import share_rows
+from analysis.verdicts.tidy import read, validate
+from guard_eval.cli.export import write_rows
+from guard_eval.errors import StudyError
 from guard_eval.store import TidyRow
 from guard_eval.store.unblind import resolve
 
@@ -39,6 +44,7 @@ def test_a_row_says_everything(store, make_pairs, plan, clock):
         TidyRow(
             pair_id=pair.id,
             dataset="wikinews",
+            prompt_id=pair.prompt_id,
             method_a="guard",
             method_b="top_k(k=50)",
             rater="Ann",
@@ -131,3 +137,25 @@ def test_a_row_is_plain_values(store, make_pairs, plan):
     store.save(store.hand_out(ann, plan)[0].presentation, {"fluency": "A"}, rater=ann)
     kinds = {type(value) for value in asdict(store.tidy()[0]).values()}
     assert kinds == {str, int, bool, type(None)}
+
+
+def test_the_prompt_reaches_the_export_and_the_report(store, make_pairs, plan, tmp_path):
+    """What the study knows of prompts is the report's unit, whichever way the verdicts come to it."""
+    store.add_pairs(make_pairs(3))
+    ann, _ = store.invite("Ann")
+    for blind in store.hand_out(ann, plan, limit=3):
+        store.save(blind.presentation, {"fluency": "A"}, rater=ann)
+    rows = store.tidy()
+    assert {row.pair_id: row.prompt_id for row in rows} == {pair.id: pair.prompt_id for pair in make_pairs(3)}
+    write_rows(rows, tmp_path / "verdicts.csv", form="csv", kind=TidyRow)
+    for frame in (read(tmp_path / "verdicts.csv"), validate(pd.DataFrame([asdict(row) for row in rows]))):
+        (found, *_) = share_rows(frame)
+        assert (found.unit, found.units) == ("prompt", 3)
+
+
+@pytest.mark.parametrize("other", ["ann", "Ann ", "A\u200bnn", "\uff21nn"])
+def test_a_rater_whose_name_looks_like_anothers_is_refused(store, other):
+    store.invite("Ann")
+    with pytest.raises(StudyError, match="a rater named 'Ann' exists, which looks like"):
+        store.invite(other)
+    assert [rater.name for rater in store.raters()] == ["Ann"]

@@ -4,11 +4,15 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 512  # with the usual 5, a busy machine resets connections that come at once
+
+
 class LocalServer:
     """Serves from `serve` until `close`; `url` is the address of its API."""
 
     def serve(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = _Server(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self._server.handle_error = lambda *_: None

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from guard_eval.records import Continuation, Prompt, Recipe
-from guard_eval.settings import Settings
+from guard_eval.study.settings import Settings
 
 PROMPT = Prompt(id="p1", dataset="d", text="Once")
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from guard_eval.continuations import continuation_files, read_continuations
-from guard_eval.study import Study
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import continuation_files, read_continuations
 
 STUDY = """
 name = "many"
@@ -55,11 +55,11 @@ def texts_of(study: Study) -> list[tuple]:
 
 def scores_of(study: Study, chosen) -> tuple:
     """Measure a study, and return its scores; no figures are drawn."""
-    from guard_eval.cli import measure_job
+    from guard_eval.cli.measuring import job
 
     found = []
-    with patch.object(measure_job, "write", lambda results, *_: found.append(results.scores)):
-        measure_job.measure_study(study, chosen)
+    with patch.object(job, "write", lambda results, *_: found.append(results.scores)):
+        job.measure_study(study, chosen)
     return found[0]
 
 
@@ -68,7 +68,7 @@ def two_nodes():
     """Run a head and a second node with two CPUs each; give the cluster and the second node."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own, of what its later versions will do
-        from guard_eval.engines.ray_data.cluster import library
+        from guard_eval.engines.ray.cluster import library
 
         ray = library()
         from ray.cluster_utils import Cluster

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.tidy import orient, validate
+from analysis.verdicts.tidy import orient, validate
 
 
 def table(said, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None):

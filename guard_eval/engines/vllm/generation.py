@@ -14,9 +14,9 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from guard_eval.engines import local
 from guard_eval.engines.loading import LoadedModel, model_revision
-from guard_eval.engines.texts import EncodedPrompt, continuation_text, eos_ids
+from guard_eval.engines.local import generation
+from guard_eval.engines.local.texts import EncodedPrompt, continuation_text, eos_ids
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.errors import StudyError
@@ -171,7 +171,7 @@ def recipe(
     chat: bool,
 ) -> Recipe:
     """Return how `generate` makes continuations."""
-    made = local.recipe(
+    made = generation.recipe(
         described,
         strategy,
         seed=seed,

@@ -6,23 +6,27 @@ import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command_line import command, environment
 from made import continuation
 from made import recipe as made_with
 
-from guard_eval.cli import generate_vllm
-from guard_eval.continuations import (
+from guard_eval.cli.generation import vllm
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.records import Prompt
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import (
     append_continuations,
     continuation_file,
     current_continuations,
     read_continuations,
 )
-from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.records import Prompt
-from guard_eval.shards import Shard
-from guard_eval.study import Study
+from guard_eval.texts.model_files import folder_revision
+from guard_eval.texts.shards import Shard
+
+pytestmark = pytest.mark.slow
 
 
 def study(folder: Path, strategies: list[str], model: str = "", generation: str = "") -> Study:
@@ -50,13 +54,13 @@ per_dataset = 1
 
 
 def run(made: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
-    generate_vllm.run(made, dry_run=dry_run, shard=Shard(), only=only)
+    vllm.run(made, dry_run=dry_run, shard=Shard(), only=only)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_path, monkeypatch, dry_run):
     made = study(tmp_path / "s", ["guard", "acs", "contrastive(k=5, alpha=0.6)", "beam"])
-    monkeypatch.setattr(generate_vllm, "_make", None)  # it is not come to that
+    monkeypatch.setattr(vllm, "_make", None)  # it is not come to that
     with pytest.raises(StudyError) as refused:
         run(made, dry_run=dry_run)
     said = str(refused.value)
@@ -69,11 +73,16 @@ def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_pa
 
 def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
     made = study(tmp_path / "s", ["guard", "acs"])
+    revision = folder_revision(Path(made.locate_model("bundled")))
+    described = SimpleNamespace(revision=revision, dtype="float32")
+    monkeypatch.setattr(vllm, "_described", lambda _: described)
     monkeypatch.setattr(
-        generate_vllm, "_make", lambda _, work, __: asked.extend(one.strategy for one in work if one.missing)
+        vllm,
+        "_make",
+        lambda _, __, work, ___: asked.extend(one.strategy for one in work if one.missing),
     )
     asked: list[str] = []
-    recipe = made_with(model="bundled", strategy="acs(q=1)")
+    recipe = made_with(model="bundled", revision=revision, strategy="acs(q=1)")
     prompts = [Prompt(id=f"p{n}", dataset="d", text="Once upon a time") for n in range(3)]
     append_continuations(
         continuation_file(made.continuations, "acs(q=1)"),

@@ -20,10 +20,12 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
 from guard_eval.engines.loading import load
-from guard_eval.engines.local import generate
+from guard_eval.engines.local.generation import generate
 from guard_eval.records import Prompt
 from guard_eval.strategies import parse
-from guard_eval.study import locate_model
+from guard_eval.study.folder import locate_model
+
+pytestmark = pytest.mark.slow
 
 MODEL = locate_model("bundled", Path())
 PROMPT = "Tom had a red ball. He liked to play with it all day. His mom said"

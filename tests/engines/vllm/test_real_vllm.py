@@ -12,6 +12,8 @@ import fake_vllm
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -19,15 +21,15 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
 from guard_eval.decoding.noise import row_key  # noqa: E402
-from guard_eval.engines.batch import Batch  # noqa: E402
-from guard_eval.engines.decode import decode  # noqa: E402
 from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
-from guard_eval.engines.texts import EncodedPrompt, encode, eos_ids  # noqa: E402
+from guard_eval.engines.local.batch import Batch  # noqa: E402
+from guard_eval.engines.local.decode import decode  # noqa: E402
+from guard_eval.engines.local.texts import EncodedPrompt, encode, eos_ids  # noqa: E402
 from guard_eval.engines.vllm import generation  # noqa: E402
 from guard_eval.engines.vllm.request import extra_args  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
 from guard_eval.strategies import parse, signature  # noqa: E402
-from guard_eval.study import locate_model  # noqa: E402
+from guard_eval.study.folder import locate_model  # noqa: E402
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "models"
 FORMULATIONS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
@@ -151,7 +153,7 @@ def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
 
 
 def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows):
-    from guard_eval.engines import local
+    from guard_eval.engines.local import generation as local
 
     strategy = parse("guard")
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}

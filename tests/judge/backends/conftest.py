@@ -6,8 +6,8 @@ import ssl
 import pytest
 from fake_openai import FakeOpenAI
 
-from guard_eval.judge_settings import Judge
-from judge.rules import Retry
+from guard_eval.study.judge_settings import Judge
+from judge.retry import Retry
 from judge.run import run_judge
 
 _trust = functools.cache(ssl.create_default_context)
@@ -30,6 +30,7 @@ def judge(provider):
     return Judge(
         model="gpt-4o-2024-11-20",
         base_url=provider.url,
+        api_key_env="JUDGE_KEY",
         criteria=["fluency", "coherence"],
         concurrency=4,
         usd_per_million_input_tokens=2.0,

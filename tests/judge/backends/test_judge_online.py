@@ -10,7 +10,9 @@ from fake_openai import failure, said, verdict
 from guard_eval.errors import StudyError
 from guard_eval.store import Answer
 from judge.orders import LEASE, judge_plan
-from judge.prompt import key, request
+from judge.prompt import request, request_key
+
+pytestmark = pytest.mark.slow
 
 MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead."
 
@@ -86,7 +88,7 @@ def test_an_answer_that_was_never_read_is_read_in_whatever_shape_it_was_asked(
         body = request(judge, showing.blind, 11, output=output)
         store.journal(
             Answer(
-                key=key(body),
+                key=request_key(judge, showing.blind, 11),
                 presentation=showing.blind.presentation,
                 status=200,
                 body=json.dumps(verdict(body)).encode(),
@@ -102,6 +104,29 @@ def test_an_answer_that_was_never_read_is_read_in_whatever_shape_it_was_asked(
     ledger = run()
     assert (ledger.verdicts, ledger.requests, ledger.reused) == (2, 0, 2)
     assert provider.seen == []
+
+
+def test_the_shape_that_the_server_made_us_take_is_recorded_with_the_response(
+    run, store, pair, provider, judge
+):
+    store.add_pairs([pair(number) for number in range(2)])
+    provider.act = lambda body: (
+        failure(400, "response_format is unknown") if "response_format" in body else verdict(body)
+    )
+    assert run().verdicts == 4
+    answers = list(store.answers_of(judge.model))
+    assert {each.shape for each in answers} == {"chat/text/max_tokens"}
+    keys = {
+        request_key(judge, each.blind, 11) for each in store.shown([each.presentation for each in answers])
+    }
+    assert {each.key for each in answers} == keys
+
+
+def test_judges_that_differ_in_a_fixed_output_are_asked_each(run, store, pair, provider):
+    store.add_pairs([pair(0)])
+    assert run().requests == 2
+    assert run(name="in text", output="text").requests == 2
+    assert run(name="the same").requests == 0
 
 
 def test_the_server_is_asked_once_what_it_is_and_it_is_said(run, store, pair, provider):

@@ -4,7 +4,9 @@ from datetime import date
 
 import pytest
 
-from judge.probe import read
+from judge.client import read
+
+pytestmark = pytest.mark.slow
 
 
 def entry(name="m", owner="someone", **more):

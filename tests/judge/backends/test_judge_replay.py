@@ -12,6 +12,8 @@ from guard_eval.store import Store
 from judge.replay import Recording, Replay, save
 from judge.run import run_judge
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def other(tmp_path):

@@ -1,54 +1,59 @@
-"""The first schema."""
+"""The first schema: all tables, their indexes, and the triggers of those that are append-only."""
 
 import sqlalchemy as sa
 from alembic import op
-
-from guard_eval.store.migrations.triggers import append_only
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-APPEND_ONLY = ("verdict", "answer")
+APPEND_ONLY = ("pair", "gold", "assignment", "verdict", "note", "answer")
+"""The tables whose rows the database itself refuses to change or remove."""
+
+_MOMENT = sa.DateTime(timezone=True)
 
 
 def upgrade() -> None:
-    """Make all tables, and the triggers that keep verdicts and answers as they came."""
+    """Make what `guard_eval.store.schema` and `guard_eval.store.judging.schema` say."""
     _make_study()
+    _make_judging_runs()
     _make_presentation()
     _make_collected()
+    _make_judging()
     for table in APPEND_ONLY:
-        append_only(table)
-
-
-def _moment() -> sa.DateTime:
-    return sa.DateTime(timezone=True)
+        _refuse_changes(table)
 
 
 def _make_study() -> None:
     op.create_table(
         "meta",
-        sa.Column("key", sa.String(64), nullable=False, comment="such as study_hash"),
+        sa.Column("key", sa.String(64), primary_key=True),
         sa.Column("value", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("key", name="pk_meta"),
     )
     op.create_table(
         "rater",
-        sa.Column("id", sa.Integer, nullable=False),
-        sa.Column("name", sa.Text, nullable=False, comment="a pseudonym, or a model's name"),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("name", sa.Text, nullable=False, unique=True),
         sa.Column("kind", sa.String(16), nullable=False),
-        sa.Column("token_hash", sa.String(64), comment="SHA-256 of the invitation; the token is stored nowhere"),
-        sa.Column("created_at", _moment(), nullable=False),
-        sa.Column("revoked_at", _moment(), comment="from then on the rater is let in no more"),
-        sa.PrimaryKeyConstraint("id", name="pk_rater"),
-        sa.UniqueConstraint("name", name="uq_rater_name"),
-        sa.UniqueConstraint("token_hash", name="uq_rater_token_hash"),
-        sa.CheckConstraint("kind IN ('person', 'model', 'simulated')", name=op.f("ck_rater_kind")),
+        sa.Column("token_hash", sa.String(64), unique=True),
+        sa.Column("created_at", _MOMENT, nullable=False),
+        sa.Column("revoked_at", _MOMENT),
+        sa.Column("excluded_at", _MOMENT),
+        sa.Column("source", sa.Text),
+        sa.Column("external_id", sa.Text),
+        sa.CheckConstraint("kind IN ('person', 'model', 'simulated')", name="kind"),
+    )
+    op.create_index("uq_rater_source", "rater", ["source", "external_id"], unique=True)
+    op.create_table(
+        "visit",
+        sa.Column("token_hash", sa.String(64), primary_key=True),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False, index=True),
+        sa.Column("created_at", _MOMENT, nullable=False),
     )
     op.create_table(
         "pair",
-        sa.Column("id", sa.Text, nullable=False, comment="hash of methods and continuations"),
+        sa.Column("id", sa.Text, primary_key=True),
         sa.Column("dataset", sa.Text, nullable=False),
         sa.Column("prompt_id", sa.Text, nullable=False),
         sa.Column("prompt", sa.Text, nullable=False),
@@ -58,94 +63,198 @@ def _make_study() -> None:
         sa.Column("continuation_b", sa.Text, nullable=False),
         sa.Column("text_a", sa.Text, nullable=False),
         sa.Column("text_b", sa.Text, nullable=False),
-        sa.Column("position", sa.Integer, nullable=False, comment="its parity and the slot's decide the sides"),
-        sa.PrimaryKeyConstraint("id", name="pk_pair"),
+        sa.Column("position", sa.Integer, nullable=False),
+    )
+    op.create_table(
+        "gold",
+        sa.Column("pair_id", sa.Text, sa.ForeignKey("pair.id"), primary_key=True),
+        sa.Column("criterion", sa.Text, primary_key=True),
+        sa.Column("expected", sa.String(1), nullable=False),
+        sa.CheckConstraint("expected IN ('a', 'b')", name="expected"),
+    )
+    op.create_table(
+        "assignment",
+        sa.Column("pair_id", sa.Text, sa.ForeignKey("pair.id"), primary_key=True),
+        sa.Column("slot", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False),
+        sa.Column("first", sa.String(1), nullable=False),
+        sa.UniqueConstraint("rater_id", "pair_id"),
+        sa.CheckConstraint("first IN ('a', 'b')", name="first"),
+    )
+    op.create_table(
+        "occupancy",
+        sa.Column("pool", sa.Text, primary_key=True),
+        sa.Column("pair_id", sa.Text, sa.ForeignKey("pair.id"), primary_key=True),
+        sa.Column("ring", sa.Integer, nullable=False),
+        sa.Column("held", sa.Integer, nullable=False),
+        sa.Column("vacant", sa.Boolean, nullable=False),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("dataset", sa.Text, nullable=False),
+        sa.Column("method_a", sa.Text, nullable=False),
+        sa.Column("method_b", sa.Text, nullable=False),
+        sa.CheckConstraint("held >= 0", name="held"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_occupancy_vacant", "occupancy", ["pool", "vacant", "ring"])
+
+
+def _make_judging_runs() -> None:
+    op.create_table(
+        "run",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False, index=True),
+        sa.Column("host", sa.String(64), nullable=False),
+        sa.Column("process", sa.String(64), nullable=False),
+        sa.Column("started_at", _MOMENT, nullable=False),
+        sa.Column("leased_until", _MOMENT, nullable=False),
+        sa.Column("ended_at", _MOMENT),
+    )
+    op.create_table(
+        "batch",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False, index=True),
+        sa.Column("run_id", sa.Integer, sa.ForeignKey("run.id")),
+        sa.Column("provider_id", sa.Text),
+        sa.Column("input_file", sa.Text),
+        sa.Column("output_file", sa.Text),
+        sa.Column("error_file", sa.Text),
+        sa.Column("status", sa.Text, nullable=False),
+        sa.Column("made_at", _MOMENT, nullable=False),
     )
 
 
 def _make_presentation() -> None:
     op.create_table(
         "presentation",
-        sa.Column("id", sa.Integer, nullable=False),
-        sa.Column("pair_id", sa.Text, nullable=False),
-        sa.Column("rater_id", sa.Integer, nullable=False),
-        sa.Column("pool", sa.Text, nullable=False, comment="people, simulated, or model: and the model's name"),
-        sa.Column("slot", sa.Integer, nullable=False, comment="which of the pair's planned showings in its pool: 0, 1, …"),
-        sa.Column("attempt", sa.Integer, nullable=False, comment="how often the slot had been handed out before"),
-        sa.Column("first", sa.String(1), nullable=False, comment="which of the pair's texts is shown as A"),
-        sa.Column("handed_out", _moment(), nullable=False),
-        sa.Column("leased_until", _moment(), nullable=False, comment="then, if unrated, the slot may go to another"),
-        sa.Column("rated_at", _moment(), comment="when the first verdict came"),
-        sa.Column("superseded", sa.Boolean, nullable=False, comment="the slot went to another while this was unrated"),
-        sa.PrimaryKeyConstraint("id", name="pk_presentation"),
-        sa.ForeignKeyConstraint(["pair_id"], ["pair.id"], name="fk_presentation_pair_id"),
-        sa.ForeignKeyConstraint(["rater_id"], ["rater.id"], name="fk_presentation_rater_id"),
-        sa.UniqueConstraint("pair_id", "pool", "slot", "attempt", name="uq_presentation_pair_id_pool_slot_attempt"),
-        sa.CheckConstraint("first IN ('a', 'b')", name=op.f("ck_presentation_first")),
-        sa.CheckConstraint("slot >= 0 AND attempt >= 0", name=op.f("ck_presentation_counted")),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("pair_id", sa.Text, sa.ForeignKey("pair.id"), nullable=False),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False),
+        sa.Column("pool", sa.Text, nullable=False),
+        sa.Column("slot", sa.Integer, nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("first", sa.String(1), nullable=False),
+        sa.Column("handed_out", _MOMENT, nullable=False),
+        sa.Column("leased_until", _MOMENT, nullable=False),
+        sa.Column("rated_at", _MOMENT),
+        sa.Column("superseded", sa.Boolean, nullable=False),
+        sa.Column("withdrawn", sa.Boolean, nullable=False, server_default=sa.false()),
+        sa.Column("role", sa.String(8), nullable=False, server_default="study"),
+        sa.Column("run_id", sa.Integer, sa.ForeignKey("run.id")),
+        sa.CheckConstraint("first IN ('a', 'b')", name="first"),
+        sa.CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
+        sa.CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
+        sa.UniqueConstraint("pair_id", "pool", "slot", "attempt"),
     )
-    holds = sa.column("superseded", sa.Boolean) == sa.false()
-    op.create_index(
-        "uq_presentation_holder",
-        "presentation",
-        ["pool", "pair_id", "slot"],
-        unique=True,
-        sqlite_where=holds,
-        postgresql_where=holds,
-    )
+    # written as the statements that use them: SQLite compares the conditions word by word
+    not_replaced = sa.column("superseded", sa.Boolean) == sa.false()
+    holds = sa.and_(not_replaced, sa.column("withdrawn", sa.Boolean) == sa.false())
     once = sa.text("pool IN ('people', 'simulated')")
-    op.create_index(
-        "uq_presentation_once",
-        "presentation",
-        ["rater_id", "pair_id"],
-        unique=True,
-        sqlite_where=once,
-        postgresql_where=once,
-    )
+    waiting = sa.and_(holds, sa.column("rated_at").is_(None))
+    _make_index("uq_presentation_holder", ["pool", "pair_id", "slot"], holds, unique=True)
+    _make_index("uq_presentation_once", ["rater_id", "pair_id"], once, unique=True)
+    _make_index("ix_presentation_lease", ["pool", "leased_until"], waiting)
     op.create_index("ix_presentation_rater", "presentation", ["rater_id", "rated_at"])
+
+
+def _make_index(
+    name: str, columns: list[str], where: sa.ColumnElement[bool] | sa.TextClause, *, unique: bool = False
+) -> None:
+    """Make an index of those presentations for which `where` is true."""
+    op.create_index(name, "presentation", columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
 def _make_collected() -> None:
     op.create_table(
         "verdict",
-        sa.Column("presentation_id", sa.Integer, nullable=False),
-        sa.Column("criterion", sa.Text, nullable=False),
-        sa.Column("revision", sa.Integer, nullable=False, comment="0, 1, …; the highest is current"),
-        sa.Column("choice", sa.String(3), nullable=False, comment="by the letters on the screen, not by method"),
-        sa.Column("at", _moment(), nullable=False),
+        sa.Column("presentation_id", sa.Integer, sa.ForeignKey("presentation.id"), primary_key=True),
+        sa.Column("criterion", sa.Text, primary_key=True),
+        sa.Column("revision", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("choice", sa.String(3), nullable=False),
+        sa.Column("at", _MOMENT, nullable=False),
         sa.Column("seconds", sa.Float(53)),
         sa.Column("active_seconds", sa.Float(53)),
-        sa.PrimaryKeyConstraint("presentation_id", "criterion", "revision", name="pk_verdict"),
-        sa.ForeignKeyConstraint(["presentation_id"], ["presentation.id"], name="fk_verdict_presentation_id"),
-        sa.CheckConstraint("choice IN ('A', 'tie', 'B')", name=op.f("ck_verdict_choice")),
-        sa.CheckConstraint("revision >= 0", name=op.f("ck_verdict_revision")),
+        sa.CheckConstraint("choice IN ('A', 'tie', 'B')", name="choice"),
+        sa.CheckConstraint("revision >= 0", name="revision"),
     )
+    op.create_table(
+        "note",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False, index=True),
+        sa.Column("presentation_id", sa.Integer, sa.ForeignKey("presentation.id"), index=True),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("detail", sa.Text, nullable=False),
+        sa.Column("at", _MOMENT, nullable=False),
+    )
+
+
+def _make_judging() -> None:
+    op.create_table(
+        "request",
+        sa.Column("key", sa.Text, primary_key=True),
+        sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("rater_id", sa.Integer, sa.ForeignKey("rater.id"), nullable=False, index=True),
+        sa.Column("presentation_id", sa.Integer, sa.ForeignKey("presentation.id"), index=True),
+        sa.Column("run_id", sa.Integer, sa.ForeignKey("run.id")),
+        sa.Column("batch_id", sa.Integer, sa.ForeignKey("batch.id"), index=True),
+        sa.Column("style", sa.String(16), nullable=False),
+        sa.Column("shape", sa.Text),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("reserved", sa.BigInteger),
+        sa.Column("booked", sa.BigInteger),
+        sa.Column("sent_at", _MOMENT, nullable=False),
+        sa.Column("settled_at", _MOMENT),
+        sa.CheckConstraint("style IN ('chat', 'responses', 'batch', 'replay')", name="style"),
+        sa.CheckConstraint("attempt >= 0", name="attempt"),
+        sa.CheckConstraint("state IN ('open', 'answered', 'released', 'lost')", name="state"),
+    )
+    op.create_index("ix_request_booked", "request", ["booked"])
     op.create_table(
         "answer",
-        sa.Column("key", sa.Text, nullable=False, comment="SHA-256 of the canonical request and the sample's index"),
-        sa.Column("attempt", sa.Integer, nullable=False, comment="0, 1, … for one key"),
-        sa.Column("presentation_id", sa.Integer, nullable=False),
-        sa.Column("status", sa.Integer, nullable=False, comment="HTTP status"),
-        sa.Column("body", sa.LargeBinary, nullable=False, comment="the response as it came"),
+        sa.Column("key", sa.Text, primary_key=True),
+        sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("presentation_id", sa.Integer, sa.ForeignKey("presentation.id"), index=True),
+        sa.Column("status", sa.Integer, nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
         sa.Column("request_id", sa.Text),
-        sa.Column("model", sa.Text, comment="the snapshot the server says it used"),
+        sa.Column("model", sa.Text),
+        sa.Column("fingerprint", sa.Text),
         sa.Column("input_tokens", sa.Integer),
+        sa.Column("cached_tokens", sa.Integer),
         sa.Column("output_tokens", sa.Integer),
+        sa.Column("reasoning_tokens", sa.Integer),
+        sa.Column("usd", sa.Float(53)),
+        sa.Column("backend", sa.String(16), nullable=False),
+        sa.Column("shape", sa.Text),
         sa.Column("seconds", sa.Float(53), nullable=False),
-        sa.Column("at", _moment(), nullable=False),
-        sa.PrimaryKeyConstraint("key", "attempt", name="pk_answer"),
-        sa.ForeignKeyConstraint(["presentation_id"], ["presentation.id"], name="fk_answer_presentation_id"),
-        sa.CheckConstraint("attempt >= 0", name=op.f("ck_answer_attempt")),
+        sa.Column("at", _MOMENT, nullable=False),
+        sa.CheckConstraint("attempt >= 0", name="attempt"),
     )
-    op.create_index("ix_answer_presentation_id", "answer", ["presentation_id"])
     op.create_table(
         "failure",
-        sa.Column("id", sa.Integer, nullable=False),
-        sa.Column("presentation_id", sa.Integer, nullable=False),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column(
+            "presentation_id", sa.Integer, sa.ForeignKey("presentation.id"), nullable=False, index=True
+        ),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("detail", sa.Text, nullable=False),
-        sa.Column("at", _moment(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_failure"),
-        sa.ForeignKeyConstraint(["presentation_id"], ["presentation.id"], name="fk_failure_presentation_id"),
+        sa.Column("at", _MOMENT, nullable=False),
     )
-    op.create_index("ix_failure_presentation_id", "failure", ["presentation_id"])
+
+
+def _refuse_changes(table: str) -> None:
+    """Let rows be added to `table` and nothing else."""
+    if op.get_bind().dialect.name == "sqlite":
+        for action in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )
+        return
+    op.execute(
+        f"CREATE FUNCTION {table}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{table} is append-only'; END $$"
+    )
+    op.execute(
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_append_only()"
+    )

@@ -2,9 +2,9 @@
 
 import pytest
 
-from guard_eval.judge_settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge.batch import Patience, run_batches
-from judge.rules import Retry
+from judge.retry import Retry
 
 
 @pytest.fixture

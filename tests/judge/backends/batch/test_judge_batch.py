@@ -7,6 +7,8 @@ from fake_openai import Out, failure, said, verdict
 from guard_eval.errors import StudyError
 from judge.run import run_judge
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_batch_judges_all_and_costs_half(run, store, pair, provider):
     store.add_pairs([pair(number) for number in range(4)])
@@ -206,7 +208,7 @@ def test_a_server_without_batches_is_said_to_have_none(run, store, pair, provide
 @pytest.mark.parametrize(
     ("step", "fault", "words"),
     [
-        ("upload", failure(401), "OPENAI_API_KEY"),
+        ("upload", failure(401), "JUDGE_KEY"),
         ("create", failure(429, code="insufficient_quota"), "no credit left"),
         ("create", failure(400, "file is malformed"), "does not take the batch"),
     ],
@@ -269,7 +271,7 @@ def test_the_budget_is_held_by_what_a_batch_can_cost(run, store, pair, provider,
 
 def test_a_key_in_a_line_is_not_journalled(run, store, pair, provider, environ):
     store.add_pairs([pair(0)])
-    provider.act = lambda body: said(body, f"the key is {environ['OPENAI_API_KEY']}")
+    provider.act = lambda body: said(body, f"the key is {environ['JUDGE_KEY']}")
     run(output="json_schema", orders="one")
     bodies = [answer.body for answer in store.answers_of("gpt-4o-2024-11-20")]
     assert len(bodies) == 3

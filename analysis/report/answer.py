@@ -1,0 +1,165 @@
+"""The report's first paragraph: what was asked, answered with its uncertainty, and nothing beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.results.shares import ShareRow
+from guard_eval.reporting.words import RATERS, and_list, equals, limits, percent, plural, title
+
+SPELT_OUT = 6
+"""Up to this many results are given with their figures; more would no longer be one paragraph."""
+
+
+def answer(
+    rows: Sequence[ShareRow], *, alpha: float, exploratory: bool, redundant: Sequence[str] = ()
+) -> str:
+    """Return one plain paragraph on the rows of all datasets, people first.
+
+    "No evidence of a difference" is what a test that does not reject says; it never says "equal".
+
+    Args:
+        rows: `share_rows` of the verdicts.
+        alpha: The error rate.
+        exploratory: Whether anything makes these results exploratory.
+        redundant: What an audit said of criteria that measure the same thing.
+    """
+    totals = [row for row in rows if row.dataset is None]
+    kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in totals)]
+    parts = [_kind([row for row in totals if row.rater_kind == kind], alpha) for kind in kinds]
+    parts.append(_closing(totals))
+    if redundant:
+        several = "Some criteria hardly count as separate evidence; the audits name them."
+        parts.append(f"Of the criteria, {redundant[0]}." if len(redundant) == 1 else several)
+    if "simulated" in kinds:
+        which = "These verdicts are" if kinds == ["simulated"] else "Some of these verdicts are"
+        parts.insert(
+            0, f"{which} SIMULATED: they show what a report looks like and say nothing of any method."
+        )
+    if exploratory:
+        parts.append("These results are exploratory, for the reason given below.")
+    return " ".join(parts)
+
+
+def differs(row: ShareRow, alpha: float) -> bool:
+    """Return whether the item-level test rejects "no difference", after correction in the family."""
+    p = _deciding(row)
+    return p is not None and p <= alpha
+
+
+def _deciding(row: ShareRow) -> float | None:
+    return row.adjusted if row.family else row.test.p_value
+
+
+def _kind(rows: list[ShareRow], alpha: float) -> str:
+    """Word what one kind of rater found: differences first, then what showed none, the clearest first."""
+    declared = [row for row in rows if row.family] or rows
+    ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
+    shown, rest = ordered[:SPELT_OUT], ordered[SPELT_OUT:]
+    groups: dict[tuple[str, str, str], list[ShareRow]] = {}
+    for row in shown:
+        groups.setdefault(_finding(row, alpha), []).append(row)
+    sentences = [_sentence(finding, members) for finding, members in groups.items()]
+    more = sum(differs(row, alpha) for row in rest)
+    if more:
+        sentences.append(f"A difference also appears in {plural(more, 'further result')} of the table below.")
+    if len(rest) > more:
+        sentences.append(
+            f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
+        )
+    return " ".join([_opening(declared), *sentences])
+
+
+def _opening(rows: list[ShareRow]) -> str:
+    whole = rows[0].whole
+    one, many = {
+        "person": ("person", "people"),
+        "model": ("model judge", "model judges"),
+        "simulated": ("SIMULATED rater", "SIMULATED raters"),
+    }[rows[0].rater_kind]
+    who = f"{whole.raters}\u00a0{one if whole.raters == 1 else many}"
+    text = f"{who} compared {plural(whole.pairs, 'pair')} of continuations"
+    compared = {(row.method_a, row.method_b): row.comparison for row in rows}
+    if len(compared) > 1:
+        parts = [
+            f"{a} against {b}: {plural(found.pairs, 'pair')}, {plural(found.raters, 'rater')}"
+            for (a, b), found in list(compared.items())[:SPELT_OUT]
+        ]
+        more = [f"{len(compared) - SPELT_OUT} more comparisons"] if len(compared) > SPELT_OUT else []
+        text += f" ({'; '.join([*parts, *more])})"
+    counts = sorted({row.items for row in rows})
+    if any(row.items != row.comparison.pairs for row in rows):
+        text += (
+            f"; a result rests on {counts[0]} to {plural(counts[-1], 'pair')}"
+            if counts[1:]
+            else (f"; a result rests on {plural(counts[0], 'pair')}")
+        )
+    return f"{text}."
+
+
+def _finding(row: ShareRow, alpha: float) -> tuple[str, str, str]:
+    """Return what is found, and of which two methods, in the order of the tables."""
+    if row.out_of_reach or row.test.withheld:
+        return ("out of reach", row.method_a, row.method_b)
+    if row.test.p_value is None:
+        return ("no test", row.method_a, row.method_b)
+    if not differs(row, alpha):
+        return ("no evidence", row.method_a, row.method_b)
+    ahead = (row.share.estimate or 0.0) > 0.5
+    return ("preferred" if ahead else "preferred less", row.method_a, row.method_b)
+
+
+def _sentence(finding: tuple[str, str, str], rows: list[ShareRow]) -> str:
+    said, first, second = finding
+    if said == "no test":
+        names = and_list([title(row.criterion) for row in rows])
+        balanced = f"every {rows[0].unit} is balanced between {first} and {second}"
+        return f"On {names} {balanced}, so there is nothing to test."
+    figures = and_list([f"{title(row.criterion)} ({_figures(row)})" for row in rows])
+    if said == "preferred":
+        return f"{first} was preferred to {second} on {figures}."
+    if said == "preferred less":
+        return f"{first} was preferred less often than {second} on {figures}; the share is that of {first}."
+    if said == "out of reach":
+        few = f"There are too few {rows[0].unit}s to tell {first} and {second} apart, whatever the verdicts,"
+        return f"{few} on {figures}; the share is that of {first}."
+    none = f"There is no evidence of a difference between {first} and {second} on"
+    return f"{none} {figures}; the share is that of {first}."
+
+
+def _figures(row: ShareRow) -> str:
+    """Return share, interval and p."""
+    interval = (
+        f", {percent(row.level, 0)} interval {limits(row.share)}\u00a0%" if row.share.low is not None else ""
+    )
+    p = _deciding(row)
+    return f"win share {percent(row.share.estimate)}{interval}, {'no p' if p is None else equals(p)}"
+
+
+def _closing(rows: list[ShareRow]) -> str:
+    sizes = sorted({row.family for row in rows if row.family})
+    outside = sum(not row.family for row in rows)
+    test, interval = "sign-flip tests on item means", ""
+    if any(row.anytime for row in rows):
+        test, interval = "tests that hold whenever one looks", "; the intervals hold at all times together"
+    text = f"The p-values are of {test}{_units(rows)}"
+    if sizes and sizes != [1]:
+        kinds = " by each kind of rater" if len({row.rater_kind for row in rows}) > 1 else ""
+        name = next(row.correction for row in rows if row.family)
+        text += f", after {name}'s correction for {and_list([str(size) for size in sizes])} results{kinds}"
+    if outside:
+        text += f"; the table also gives {plural(outside, 'result')} outside the declared family, uncorrected"
+    return f"{text}{interval}."
+
+
+def _units(rows: list[ShareRow]) -> str:
+    """Say what is taken as independent, and how many of it there are."""
+    wholes = {row.rater_kind: (row.unit, row.whole.units) for row in rows}
+    if all(unit == "pair" for unit, _ in wholes.values()):
+        return ", whose unit is the pair (prompts are not known)"
+    numbers = sorted({count for _, count in wholes.values()})
+    return f", whose unit is the prompt ({and_list([str(number) for number in numbers])} in all)"
+
+
+def _rank(row: ShareRow) -> float:
+    return 2.0 if row.test.p_value is None else row.test.p_value

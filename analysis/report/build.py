@@ -1,0 +1,151 @@
+"""Verdicts → a folder: a page that answers the question, the same in Markdown and LaTeX, and every number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.report.answer import answer
+from analysis.report.context import Context
+from analysis.report.examples import JudgedExample, examples
+from analysis.report.files import frame_csv, numbers, write_files
+from analysis.report.methods import limitations, methods
+from analysis.report.section import Section
+from analysis.report.sections import (
+    agreement,
+    audits,
+    judge_run,
+    judges,
+    length,
+    metrics,
+    position,
+    ranking,
+    raters,
+    sensitivity,
+    sequential,
+    shares,
+)
+from analysis.results.agreement import agreement_rows
+from analysis.results.audits import REDUNDANT, audit
+from analysis.results.judge_agreement import beside_rows, judge_rows
+from analysis.results.length import length_rows
+from analysis.results.position import order_rows, position_rows
+from analysis.results.ranking import ranking_rows
+from analysis.results.raters import rater_rows
+from analysis.results.sensitivity import sensitivity_rows
+from analysis.results.sequential import sequential_rows, with_anytime_tests
+from analysis.results.shares import share_rows
+from analysis.verdicts.scores import ScoredVerdicts
+from analysis.verdicts.tidy import remarks, validate
+from guard_eval.reporting.drawing import standalone
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.tables import Table, to_csv
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was written.
+
+    Attributes:
+        paths: Every file, index.html first.
+        summary: The paragraph that answers the question.
+    """
+
+    paths: tuple[Path, ...]
+    summary: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPage:
+    """Everything the templates print."""
+
+    context: Context
+    summary: str
+    simulated: bool
+    sections: tuple[Section, ...]
+    examples: tuple[JudgedExample, ...]
+    methods: tuple[str, ...]
+    limits: tuple[str, ...]
+
+
+def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
+    """Write index.html, report.md, report.tex, report.json, figures/ and csv/.
+
+    The same input gives the same bytes.
+
+    Args:
+        verdicts: A tidy table of verdicts, of any origin.
+        folder: Made where missing; files of an earlier report there are replaced.
+        context: What else there is to know of the study.
+
+    Raises:
+        StudyError: The verdicts are not a valid table, or the folder cannot be written.
+    """
+    scored = ScoredVerdicts.of(validate(verdicts), context.planned)
+    frame, page = scored.frame, _page(scored, context)
+    tables: dict[str, Table] = {}
+    names = ("index.html", "report.md", "report.tex")
+    files: dict[str, str | bytes] = {name: render(_TEMPLATES / f"{name}.j2", page=page) for name in names}
+    for section in page.sections:
+        tables |= section.exports
+        for drawing in section.drawings:
+            files[f"figures/{drawing.name}.svg"] = standalone(drawing)
+            files[f"figures/{drawing.name}.pdf"] = drawing.pdf
+            files[f"figures/{drawing.name}.png"] = drawing.png
+    files["report.json"] = numbers(context, page.summary, tables)
+    files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
+    files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"] == "simulated")
+    return Report(paths=write_files(folder, files), summary=page.summary)
+
+
+def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
+    frame, alpha = scored.frame, context.alpha
+    rows = share_rows(scored, planned=context.planned, alpha=alpha, correction=context.correction)
+    looks = (
+        sequential_rows(scored, planned=context.planned, alpha=alpha, raters=context.raters_per_item.get)
+        if context.sequential
+        else ()
+    )
+    agreeing = agreement_rows(scored, alpha=alpha)
+    places = position_rows(scored, alpha=alpha)
+    several = len({(row.method_a, row.method_b) for row in rows}) > 1
+    simulated = any(row.simulated for row in rows)
+    found = audit(frame)
+    redundant = tuple(one.what for one in found if one.kind == REDUNDANT)
+    sections = (
+        shares.section(rows, name_methods=several),
+        sequential.section(looks, name_methods=several),
+        ranking.section(ranking_rows(scored, alpha=alpha, seed=context.seed or 0)),
+        sensitivity.section(
+            sensitivity_rows(scored, alpha=alpha, seed=context.seed or 0), name_methods=several, alpha=alpha
+        ),
+        agreement.section(agreeing, name_methods=several),
+        judges.section(judge_rows(scored, alpha=alpha), beside_rows(scored), name_methods=several),
+        judge_run.section(context.judging, alpha=alpha),
+        raters.section(rater_rows(scored, alpha=alpha)),
+        position.section(places, order_rows(scored, alpha=alpha), name_methods=several),
+        length.section(length_rows(scored, alpha=alpha), name_methods=several),
+        audits.section(found, simulated=simulated),
+        metrics.section(context, simulated=simulated),
+    )
+    return ReportPage(
+        context=context,
+        summary=answer(
+            with_anytime_tests(rows, looks) if looks else rows,
+            alpha=alpha,
+            exploratory=bool(context.why_exploratory),
+            redundant=redundant,
+        ),
+        simulated=simulated,
+        sections=tuple(section for section in sections if section is not None),
+        examples=examples(frame, context),
+        methods=methods(rows, context),
+        limits=(
+            *limitations(rows, agreeing, places, context),
+            *(f"{text}." for text in remarks(frame)),
+        ),
+    )

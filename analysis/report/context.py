@@ -1,0 +1,100 @@
+"""What a report needs to know of its study beside the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from analysis.results.judge_usage import JudgeUsage
+from analysis.results.shares import Correction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A prompt and the two continuations that raters compared."""
+
+    pair_id: str
+    dataset: str
+    prompt: str
+    method_a: str
+    method_b: str
+    text_a: str
+    text_b: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMetrics:
+    """Automatic metrics of a study.
+
+    Attributes:
+        table: Columns dataset, strategy, texts, then one column per metric.
+        intervals: Low and high by dataset, strategy and metric, where there is an interval.
+        notes: What each was measured with.
+    """
+
+    table: pd.DataFrame
+    intervals: Mapping[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A study's name, plan and circumstances.
+
+    Attributes:
+        name: The study's name.
+        question: What it asks.
+        seed: The study's seed, where there is one.
+        study_hash: Hash of the settings as they are.
+        stored_hash: Hash of the settings when the first verdict came; if it differs the report is
+            exploratory.
+        planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
+        alpha: The error rate.
+        correction: For the number of tests in the family: `holm` or `bh`.
+        sequential: Whether it was declared that verdicts are looked at while they come in.
+        raters_per_item: How many raters of each kind make an item complete, where that is planned.
+        metrics: The automatic metrics, where they were measured.
+        examples: Pairs to show side by side.
+        judging: How judges were asked: tokens, money, failures, calibration; None where none was.
+        failures: (kind, count) of verdicts that could not be had.
+        versions: Versions of what was used, by name.
+        settings: The study's settings, shown as they stand.
+        command: The command that makes this report again.
+    """
+
+    name: str
+    question: str = "Which decoding strategy writes better continuations?"
+    seed: int | None = None
+    study_hash: str | None = None
+    stored_hash: str | None = None
+    planned: tuple[tuple[str, str, str], ...] | None = None
+    alpha: float = 0.05
+    correction: Correction = "holm"
+    sequential: bool = False
+    raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    metrics: MeasuredMetrics | None = None
+    examples: tuple[Example, ...] = ()
+    judging: JudgeUsage | None = None
+    failures: tuple[tuple[str, int], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: str = ""
+    command: str = ""
+
+    @property
+    def why_exploratory(self) -> tuple[str, ...]:
+        """Return why the results are exploratory; nothing where the analysis is the one declared."""
+        reasons = []
+        if (
+            self.study_hash is not None
+            and self.stored_hash is not None
+            and self.study_hash != self.stored_hash
+        ):
+            reasons.append(
+                f"the settings were changed after the first verdict (then {self.stored_hash[:16]}, now "
+                f"{self.study_hash[:16]})"
+            )
+        if self.planned is None:
+            reasons.append("no comparison was declared before the verdicts were collected")
+        return tuple(reasons)

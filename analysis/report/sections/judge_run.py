@@ -1,0 +1,338 @@
+"""How the judges were asked: money, failures, models, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from analysis.report.columns import full_table
+from analysis.report.section import Section
+from analysis.results.judge_usage import (
+    CalibrationRow,
+    CheckedItem,
+    CheckName,
+    FailureCount,
+    JudgeSpending,
+    JudgeUsage,
+    ModelSeen,
+    calibration_rows,
+    changed,
+)
+from analysis.stats.intervals import wilson
+from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import and_list, limits, percent, plural, title
+
+SPENT_COLUMNS: dict[str, Callable[[JudgeSpending], Cell]] = {
+    "simulated": lambda _: False,
+    "judge": lambda row: row.judge,
+    "requests": lambda row: row.requests,
+    "answers": lambda row: row.answers,
+    "lost": lambda row: row.lost,
+    "under_way": lambda row: row.waiting,
+    "prompt_tokens": lambda row: row.input_tokens,
+    "cached_tokens": lambda row: row.cached_tokens,
+    "completion_tokens": lambda row: row.output_tokens,
+    "reasoning_tokens": lambda row: row.reasoning_tokens,
+    "answers_without_tokens": lambda row: row.unmetered,
+    "requests_without_price": lambda row: row.unpriced,
+    "usd": lambda row: row.usd,
+    "held_usd": lambda row: row.held_usd,
+}
+FAILED_COLUMNS: dict[str, Callable[[FailureCount], Cell]] = {
+    "simulated": lambda _: False,
+    "judge": lambda row: row.judge,
+    "kind": lambda row: row.kind,
+    "count": lambda row: row.count,
+}
+SEEN_COLUMNS: dict[str, Callable[[ModelSeen], Cell]] = {
+    "simulated": lambda _: False,
+    "judge": lambda row: row.judge,
+    "model": lambda row: row.model,
+    "fingerprint": lambda row: row.fingerprint,
+    "answers": lambda row: row.answers,
+    "first": lambda row: row.first.astimezone(UTC).isoformat(),
+    "last": lambda row: row.last.astimezone(UTC).isoformat(),
+}
+CALIBRATION_COLUMNS: dict[str, Callable[[CalibrationRow], Cell]] = {
+    "simulated": lambda _: False,
+    "judge": lambda row: row.judge,
+    "check": lambda row: row.check,
+    "criterion": lambda row: row.criterion,
+    "items": lambda row: row.share.n,
+    "missing": lambda row: row.missing,
+    "hits": lambda row: row.hits,
+    "opposite": lambda row: row.opposite,
+    "share": lambda row: row.share.estimate,
+    "low": lambda row: row.share.low,
+    "high": lambda row: row.share.high,
+}
+CHECKED_COLUMNS: dict[str, Callable[[CheckedItem], Cell]] = {
+    "simulated": lambda _: False,
+    "judge": lambda row: row.judge,
+    "check": lambda row: row.check,
+    "item": lambda row: row.item,
+    "criterion": lambda row: row.criterion,
+    "said": lambda row: " ".join(row.said),
+    "asked": lambda row: row.asked,
+}
+
+
+FAILURES: dict[str, str] = {
+    "refusal": "the model declined",
+    "content_filter": "the server withheld the answer, or refused the texts",
+    "truncated": "the answer ended at the token limit",
+    "unparseable": "the answer was no verdict, three times",
+    "wrong_schema": "a criterion was missing or had no choice, three times",
+    "unreadable": "the server's answer was none, three times",
+    "too_long": "the texts do not fit the model's context",
+    "rejected": "the server did not take the request",
+    "rate_limited": "the server was too busy, to the end",
+    "server_error": "the server failed, to the end",
+    "timeout": "no answer in time",
+    "transport": "no whole answer came, to the end",
+    "unrecorded": "the recording has no answer",
+}
+
+LEDGER_NOTE = (
+    "Over all runs, calibration included. Cached tokens are among the prompt's, reasoning among the "
+    "answers'. Set aside: for requests whose answer never came, which a server may have charged, and for "
+    "those under way."
+)
+FAILURES_NOTE = (
+    "A failure is no verdict and no tie: the pair lacks this judge's word, in one order or both. What got "
+    "no answer is asked again when the judge is run again; an answer that is no verdict is kept as it is."
+)
+SEEN_NOTE = "As the server names them. Configurations: how many fingerprints it gave. Times are UTC."
+CALIBRATION_NOTE = (
+    "Share of pairs, with Wilson's interval; both orders of a pair together. Identical: a text against "
+    "itself is called similar; a judge that reads says so always. Shuffled: a text is preferred to its "
+    "own words in disorder. Swapped: the study's own pairs get the same verdict both ways round. Padded: "
+    "a text made about half as long again, with its own sentences and with filler, is preferred to "
+    "itself; the rest are ties and preferences for the shorter one."
+)
+
+NOT_CALIBRATED = (
+    "No judge was calibrated: guard-eval judge STUDY --calibrate asks about pairs whose answer is known."
+)
+NO_WORRIES = "On the calibration's pairs, no judge did what a judge that reads would not do."
+
+HEADINGS: dict[CheckName, str] = {
+    "identical": "Identical: similar",
+    "shuffled": "Shuffled: intact one preferred",
+    "swapped": "Swapped: same verdict",
+    "padded": "Padded: longer one preferred",
+}
+
+
+def section(run: JudgeUsage | None, *, alpha: float = 0.05) -> Section | None:
+    """Return how judges were asked; nothing where none was."""
+    if run is None or not run.spent:
+        return None
+    rows = calibration_rows(run.checked, alpha=alpha)
+    parts = [ledger_table(run.spent)]
+    if run.failed:
+        parts.append(failure_table(run.failed))
+    if run.seen:
+        parts.append(seen_table(run.seen))
+    parts += [calibration_table(judge, rows) for judge in dict.fromkeys(row.judge for row in rows)]
+    exports = {
+        "judge_ledger": full_table(SPENT_COLUMNS, run.spent),
+        "judge_failures": full_table(FAILED_COLUMNS, run.failed),
+        "judge_models": full_table(SEEN_COLUMNS, run.seen),
+    }
+    if rows:
+        exports["judge_calibration"] = full_table(CALIBRATION_COLUMNS, rows)
+        exports["judge_calibration_items"] = full_table(CHECKED_COLUMNS, run.checked)
+    return Section(
+        anchor="judge-run",
+        title="How the judges were asked",
+        paragraphs=(*_prompt(run), *_changes(run), *_failures(run), *_calibration(rows, run.checked)),
+        parts=tuple(parts),
+        exports=exports,
+    )
+
+
+def ledger_table(rows: Sequence[JudgeSpending]) -> Table:
+    """Return tokens and cost of each judge."""
+    remarks = [
+        f"{row.judge}: {plural(row.unmetered, 'answer')} came without token counts and are missing there."
+        for row in rows
+        if row.unmetered
+    ]
+    return Table(
+        columns=(
+            "Judge",
+            "Requests",
+            "Answers",
+            "Lost",
+            "Prompt tokens",
+            "Cached",
+            "Answer tokens",
+            "Reasoning",
+            "Cost",
+            "Set aside",
+        ),
+        rows=tuple(
+            (
+                row.judge,
+                f"{row.requests:,}",
+                f"{row.answers:,}",
+                f"{row.lost:,}",
+                f"{row.input_tokens:,}",
+                f"{row.cached_tokens:,}",
+                f"{row.output_tokens:,}",
+                f"{row.reasoning_tokens:,}",
+                _cost(row),
+                _usd(row.held_usd),
+            )
+            for row in rows
+        ),
+        caption="What the judges took",
+        note=" ".join((LEDGER_NOTE, *remarks)),
+    )
+
+
+def failure_table(rows: Sequence[FailureCount]) -> Table:
+    """Return what each judge left without a verdict, by kind."""
+    return Table(
+        columns=("Judge", "Failure", "What it means", "Showings"),
+        rows=tuple((row.judge, title(row.kind), FAILURES.get(row.kind, ""), row.count) for row in rows),
+        caption="Showings of pairs without a verdict",
+        note=FAILURES_NOTE,
+        text_columns=3,
+    )
+
+
+def seen_table(rows: Sequence[ModelSeen]) -> Table:
+    """Return which models answered, configurations counted."""
+    groups: dict[tuple[str, str | None], list[ModelSeen]] = {}
+    for row in rows:
+        groups.setdefault((row.judge, row.model), []).append(row)
+    return Table(
+        columns=("Judge", "Model that answered", "From", "To", "Configurations", "Answers"),
+        rows=tuple(
+            (
+                judge,
+                model or "not said",
+                _minute(min(one.first for one in members)),
+                _minute(max(one.last for one in members)),
+                len({one.fingerprint for one in members if one.fingerprint}) or NOTHING,
+                f"{sum(one.answers for one in members):,}",
+            )
+            for (judge, model), members in groups.items()
+        ),
+        caption="Models that answered",
+        note=SEEN_NOTE,
+        text_columns=4,
+    )
+
+
+def calibration_table(judge: str, rows: Sequence[CalibrationRow]) -> Table:
+    """Return how one judge did on each check, a row for each criterion."""
+    mine = {(row.check, row.criterion): row for row in rows if row.judge == judge}
+    checks = [check for check in HEADINGS if any(check == known for known, _ in mine)]
+    criteria = list(dict.fromkeys(criterion for _, criterion in mine))
+    return Table(
+        columns=("Criterion", *(HEADINGS[check] for check in checks)),
+        rows=tuple(
+            (title(criterion), *(_share(mine.get((check, criterion))) for check in checks))
+            for criterion in criteria
+        ),
+        caption=f"Calibration of {judge}",
+        note=CALIBRATION_NOTE,
+    )
+
+
+def _prompt(run: JudgeUsage) -> list[str]:
+    said = [f"The prompt's wording has the hash {run.prompt}."]
+    if run.asked_otherwise:
+        said.append(
+            f"Warning: {and_list(run.asked_otherwise)} answered requests unlike those that would be made "
+            "today: another wording, seed or temperature, or other criteria, or another form of the answer."
+        )
+    return said
+
+
+def _changes(run: JudgeUsage) -> list[str]:
+    return [
+        f"Warning: the model behind {judge} changed while it judged: "
+        + "; then ".join(
+            f"{one.model}, {plural(one.answers, 'answer')} from {_minute(one.first)} to {_minute(one.last)}"
+            for one in models
+        )
+        + ". Its verdicts are of several models, which may judge differently; judge_models.csv has every "
+        "configuration."
+        for judge, models in changed(run.seen)
+    ]
+
+
+def _failures(run: JudgeUsage) -> list[str]:
+    total = sum(row.count for row in run.failed)
+    if not total:
+        return ["Every pair that was shown to a judge has its verdict."]
+    return [f"{plural(total, 'showing')} of a pair ended without a verdict, counted below by kind."]
+
+
+def _calibration(rows: Sequence[CalibrationRow], checked: Sequence[CheckedItem]) -> list[str]:
+    if not rows:
+        return [NOT_CALIBRATED]
+    said = []
+    for judge in dict.fromkeys(row.judge for row in rows):
+        mine = [row for row in rows if row.judge == judge]
+        said += [f"{judge} {found}." for found in _worries(mine)]
+    said = said or [NO_WORRIES]
+    lacking = {(one.judge, one.check, one.item) for one in checked if len(one.said) < one.asked}
+    if lacking:
+        whole = len({(one.judge, one.check, one.item) for one in checked})
+        said.append(
+            f"Of the calibration's {plural(whole, 'item')}, {len(lacking)} were not answered in every order "
+            "and are left out."
+        )
+    return said
+
+
+def _worries(rows: Sequence[CalibrationRow]) -> list[str]:
+    """Return what a judge that reads would not do, as far as the calibration shows it."""
+    untied = [row for row in rows if row.check == "identical" and row.hits < row.share.n]
+    blind = [row for row in rows if row.check == "shuffled" and row.share.n and (row.share.low or 0) <= 0.5]
+    long = [row for row in rows if row.check == "padded" and _mostly(row.hits, row.opposite)]
+    said = []
+    if untied:
+        said.append(f"does not always call identical texts similar (it does in {_criteria(untied)})")
+    if blind:
+        said.append(
+            f"is not shown to prefer texts to their own words in disorder (it does in {_criteria(blind)})"
+        )
+    if long:
+        said.append(f"prefers padded texts to themselves (it does in {_criteria(long)})")
+    return said
+
+
+def _mostly(hits: int, opposite: int) -> bool:
+    """Return whether hits are shown to be more than half of those that took a side."""
+    return (wilson(hits, hits + opposite).low or 0) > 0.5
+
+
+def _criteria(rows: Sequence[CalibrationRow]) -> str:
+    return and_list([f"{percent(row.share.estimate, 0)} on {title(row.criterion)}" for row in rows])
+
+
+def _share(row: CalibrationRow | None) -> str:
+    if row is None or row.share.estimate is None:
+        return NOTHING
+    return f"{percent(row.share.estimate)} ({limits(row.share)})"
+
+
+def _cost(row: JudgeSpending) -> str:
+    if row.unpriced and row.unpriced == row.requests:
+        return "unknown"
+    return f"{_usd(row.usd)} or more" if row.unpriced else _usd(row.usd)
+
+
+def _usd(amount: float) -> str:
+    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
+
+
+def _minute(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")

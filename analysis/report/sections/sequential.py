@@ -1,0 +1,154 @@
+"""What may be concluded where verdicts were looked at as they came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names
+from analysis.report.section import Section
+from analysis.results.sequential import SequentialRow
+from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished, short
+from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND, style
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, title
+
+GUARANTEE = (
+    "The study declares that its verdicts are looked at before all are in. A test for a fixed number of "
+    "items then errs more often than it says, and the p-values in the tables of win shares do not "
+    "hold. These do: if neither method is better, the e-value ever reaches 1/α with a probability of at most "
+    "α, whenever one looks and whatever makes one stop (Ville 1939)."
+)
+NOTE = (
+    "E: the fortune of a gambler who bets on items one after another; 1 is no evidence, and 20 as much as "
+    "p = .05. p: the smallest 1/E so far. Holm: that p after Holm's correction over the family, which holds "
+    "at any time too. Reached: items after which E first was 1/α. Share: with its confidence sequence, which "
+    "holds at all times together if the expected share is the same from item to item."
+)
+LINES = ("-", "--", "-.", ":")
+MOST_POINTS = 1_000
+"""Of a line in the figure."""
+HEIGHT = 3.3
+"""Inches."""
+
+COLUMNS: dict[str, Callable[[SequentialRow], Cell]] = {
+    **CELL_COLUMNS,
+    "items": lambda row: row.test.n,
+    "items_off_one_half": lambda row: row.test.informative,
+    "items_waiting_for_raters": lambda row: row.waiting,
+    "order": lambda row: row.order,
+    "e_value": lambda row: row.test.e_value,
+    "log_e_value": lambda row: float(row.test.log_e[-1]) if row.test.n else 0.0,
+    "p_anytime": lambda row: row.test.p_value,
+    "p_holm": lambda row: row.adjusted,
+    "family": lambda row: row.family,
+    "declared_beforehand": lambda row: row.declared,
+    "alpha": lambda row: row.test.alpha,
+    "reached_after_items": lambda row: row.test.crossed,
+    "win_share_by_item": lambda row: row.test.interval.estimate,
+    "low": lambda row: row.test.interval.low,
+    "high": lambda row: row.test.interval.high,
+    "level": lambda row: row.test.interval.level,
+    "test": lambda row: row.test.method,
+    "interval": lambda row: row.test.interval.method,
+    "warnings": lambda row: "; ".join((*row.warnings, *row.test.warnings, *row.test.interval.warnings)),
+}
+
+
+def section(rows: Sequence[SequentialRow], *, name_methods: bool) -> Section | None:
+    """Return the anytime-valid tests; `None` without rows, where no looking was declared."""
+    if not rows:
+        return None
+    orders = sorted({row.order for row in rows})
+    remarks = sorted({remark for row in rows for remark in (*row.warnings, *row.test.interval.warnings)})
+    said = [f"Items stand in order {' or '.join(orders)}."]
+    said += [f"{remark[0].upper()}{remark[1:]}." for remark in remarks]
+    groups: dict[tuple[str, str, str], list[SequentialRow]] = {}
+    for row in rows:
+        groups.setdefault((row.rater_kind, row.method_a, row.method_b), []).append(row)
+    return Section(
+        anchor="sequential",
+        title="Looking before the end",
+        paragraphs=(GUARANTEE, " ".join(said)),
+        parts=(
+            sequential_table(tuple(rows), name_methods=name_methods),
+            *(
+                e_process(members, name=f"sequential-{place}")
+                for place, members in enumerate(groups.values(), 1)
+            ),
+        ),
+        exports={"sequential": full_table(COLUMNS, rows)},
+    )
+
+
+def sequential_table(rows: tuple[SequentialRow, ...], *, name_methods: bool = True) -> Table:
+    """Return each comparison's e-value, p-value and confidence sequence."""
+    names = left_names(name_methods=name_methods)
+    cells = []
+    for row in rows:
+        test = row.test
+        left = left_cells(row, name_methods=name_methods)
+        adjusted = NOTHING if row.adjusted is None else p_value(row.adjusted)
+        reached = NOTHING if test.crossed is None else test.crossed
+        share = f"{percent(test.interval.estimate)} ({limits(test.interval)})"
+        cells.append((*left, test.n, _e_value(row), p_value(test.p_value), adjusted, reached, share))
+    waiting = sorted({row.waiting for row in rows})
+    many = f"{waiting[0]} to {waiting[-1]}" if waiting[1:] else f"{waiting[0]}"
+    left_out = f" Pairs still waiting for raters are left out, {many} in a result." if waiting[-1] else ""
+    unit = "Prompts" if all(row.unit == "prompt" for row in rows) else "Items"
+    return Table(
+        columns=(*names, unit, "E", "p", "p (Holm)", "Reached", "Share"),
+        rows=tuple(cells),
+        caption="Tests that hold whenever one looks",
+        note=NOTE + left_out,
+        text_columns=len(names),
+    )
+
+
+def _e_value(row: SequentialRow) -> str:
+    """Return an e-value with two or three digits, a large one with a power of ten."""
+    tens = float(row.test.log_e[-1]) / math.log(10) if row.test.n else 0.0
+    if tens < 4:
+        return number(10**tens, 2 if tens < 1 else 0)
+    whole = math.floor(tens)
+    digits = f"{10 ** (tens - whole):.1f}"
+    return f"1.0e{whole + 1}" if digits == "10.0" else f"{digits}e{whole}"
+
+
+def e_process(rows: Sequence[SequentialRow], *, name: str) -> Drawing:
+    """Return the e-values after each item on a logarithmic scale, a line for each criterion."""
+    first = rows[0]
+    alpha = first.test.alpha
+    with style(ink=INK, frame=INK, ground="none", salt=name):
+        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        axes = figure.add_subplot()
+        for place, row in enumerate(rows):
+            shown = np.unique(np.linspace(0, row.test.n, min(row.test.n + 1, MOST_POINTS)).astype(int))
+            tens = np.concatenate([[0.0], row.test.log_e])[shown] / math.log(10)
+            axes.plot(
+                shown,
+                tens,
+                color=(FIRST, SECOND, BETWEEN)[place % 3],
+                linestyle=LINES[place // 3 % len(LINES)],
+                linewidth=1.5,
+                label=short(title(row.criterion)),
+            )
+        axes.axhline(-math.log10(alpha), color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set(xlabel="items", ylabel="E, powers of ten")
+        axes.set_xlim(left=0)
+        axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.8)
+        heading = f"Evidence item by item: {first.method_a} against {first.method_b}, judged by "
+        lines = "; ".join(f"{title(row.criterion)}: {_e_value(row)} after {row.test.n} items" for row in rows)
+        return finished(
+            figure,
+            axes,
+            name=name,
+            heading=heading + RATERS[first.rater_kind],
+            description=f"E-values: {lines}. The dashed line is {1 / alpha:g}, where p is {alpha:g}.",
+            simulated=first.simulated,
+        )

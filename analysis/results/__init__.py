@@ -1,0 +1,1 @@
+"""Result rows from verdicts: one question a module."""

@@ -1,0 +1,328 @@
+"""Audits of a tidy table of verdicts: what a reader of its results ought to know. Nothing is dropped.
+
+Comparisons are never pooled, and neither are people, models and simulated raters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.stats.agreement import beyond_chance
+from analysis.stats.significance import sign_flip
+from analysis.verdicts.encoding import Coded, coded
+from guard_eval.records import TIE
+from guard_eval.reporting.words import and_list, equals, number, percent, plural, title
+
+REDUNDANT = "redundant criteria"
+"""The kind of finding that bears on how many results there are."""
+REDUNDANT_KAPPA = 0.8
+"""Two criteria are said to measure the same from this κ on ("almost perfect", Landis and Koch 1977)."""
+SIDE_ALPHA = 0.01
+"""Sides as uneven as chance makes them this seldom, where it decides by pair, are reported."""
+ONE_SIDED = 0.9
+"""From this share of a rater's non-tied verdicts for one place or method on, the rater is reported."""
+FEWEST = 10
+"""Below this number of showings, or of non-tied verdicts, nothing is said of a rater or of two criteria."""
+
+_MISSING = -9
+_ROUNDING = 1e-12
+"""A κ that is the threshold but for rounding is the threshold."""
+_SHEET = ["cell", "rater", "pair", "showing"]
+
+Severity = Literal["note", "warning"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing an audit found.
+
+    Attributes:
+        kind: What it is, such as `redundant criteria`.
+        where: The rater or criterion, the comparison and the kind of raters it concerns.
+        what: The finding with its figures, in words.
+        severity: A `warning` bears on how the results may be read; a `note` is worth a look.
+    """
+
+    kind: str
+    where: str
+    what: str
+    severity: Severity
+
+
+def audit(frame: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return the findings of all audits of a validated tidy table, warnings first.
+
+    Raises:
+        StudyError: A column is missing.
+    """
+    table = coded(frame)
+    found = [
+        *_redundant_criteria(table, REDUNDANT_KAPPA),
+        *_unbalanced_sides(table, SIDE_ALPHA),
+        *_repeated_verdicts(table),
+        *_uneven_overlap(table),
+        *_unvarying_raters(table),
+        *_identical_verdicts(table),
+    ]
+    return tuple(sorted(found, key=lambda finding: finding.severity != "warning"))
+
+
+def redundant_criteria(frame: pd.DataFrame, *, threshold: float = REDUNDANT_KAPPA) -> tuple[Finding, ...]:
+    """Return the groups of criteria that say the same of a showing: a pair as one rater once saw it.
+
+    Two criteria belong together where Cohen's κ between them (Cohen 1960) is at least `threshold`, and a
+    group is what such links connect. The finding says on how many showings the whole group carries one
+    verdict, and how far any two of it agree at the least. Where κ is undefined nothing is said here.
+    """
+    return tuple(_redundant_criteria(coded(frame), threshold))
+
+
+def unbalanced_sides(frame: pd.DataFrame, *, alpha: float = SIDE_ALPHA) -> tuple[Finding, ...]:
+    """Return the comparisons where one method was shown first more often than chance would have it.
+
+    Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
+    that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
+    one method first less those with the other: it holds where a pair's sides are as likely as their mirror
+    image, whatever the showings of the pair have to do with each other. A showing counts once, however many
+    criteria it has. A table that does not say what was shown first has no findings.
+    """
+    return tuple(_unbalanced_sides(coded(frame), alpha))
+
+
+def repeated_verdicts(frame: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return the raters with several verdicts on one pair and criterion, of one showing.
+
+    The two orders of a judge are two showings: their `presentation` differs, or without that column what was
+    shown first. Repetitions that differ are a conflict and a warning; equal ones are a note.
+    """
+    return tuple(_repeated_verdicts(coded(frame)))
+
+
+def uneven_overlap(frame: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return the criteria on which some items have fewer raters than most.
+
+    What most have is the commonest number of raters of an item, and the larger of two equally common ones.
+    An item that was judged, but never on this criterion, has none.
+    """
+    return tuple(_uneven_overlap(coded(frame)))
+
+
+def unvarying_raters(frame: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return the raters whose verdicts hardly depend on what they read, of those with `FEWEST` showings.
+
+    Told apart are: one verdict on everything; one verdict for all criteria of a showing, on every showing
+    (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
+    method. The last may be the method's merit, and is a note.
+    """
+    return tuple(_unvarying_raters(coded(frame)))
+
+
+def identical_verdicts(frame: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return the comparisons and criteria of two or more verdicts that are all the same."""
+    return tuple(_identical_verdicts(coded(frame)))
+
+
+def _redundant_criteria(table: Coded, threshold: float) -> Iterator[Finding]:
+    sheets = table.rows.groupby(_SHEET, sort=True)
+    number_of = sheets.ngroup().to_numpy()
+    verdicts = np.full((sheets.ngroups, len(table.criteria)), _MISSING, dtype=np.int8)
+    verdicts[number_of, table.rows["criterion"]] = table.rows["side"]
+    cell = np.zeros(sheets.ngroups, dtype=np.int64)
+    cell[number_of] = table.rows["cell"]
+    for place in range(len(table.cells)):
+        own = verdicts[cell == place]
+        links = {
+            (left, right): link
+            for left, right in combinations(range(len(table.criteria)), 2)
+            if (link := _agreement(own[:, left], own[:, right])) is not None
+        }
+        for group in _connected(
+            [pair for pair, (_, kappa) in links.items() if kappa >= threshold - _ROUNDING]
+        ):
+            within = [links[pair] for pair in combinations(group, 2) if pair in links]
+            whole = own[:, group][(own[:, group] != _MISSING).all(axis=1)]
+            same = int((whole == whole[:, :1]).all(axis=1).sum())
+            share = f" ({percent(same / len(whole))})" if len(whole) else ""
+            names = and_list([title(table.criteria[code]) for code in group])
+            what = (
+                f"{names} carry the same verdict on {same} of "
+                f"{plural(len(whole), 'showing')}{share}; any two on at least "
+                f"{percent(min(raw for raw, _ in within))}, "
+                f"κ\u00a0≥\u00a0{number(min(kappa for _, kappa in within))}: "
+                "they hardly count as separate evidence"
+            )
+            yield Finding(kind=REDUNDANT, where=table.where(place), what=what, severity="warning")
+
+
+def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, float] | None:
+    """Return the share of equal verdicts and Cohen's κ; `None` where κ is undefined or the data are few."""
+    both = (left != _MISSING) & (right != _MISSING)
+    n = int(both.sum())
+    if n < FEWEST:
+        return None
+    pairs = 3 * (left[both].astype(np.int64) + 1) + right[both] + 1
+    counts = np.bincount(pairs, minlength=9).reshape(3, 3)
+    if counts.diagonal().max() == n:
+        return None
+    raw, _, kappa = beyond_chance(counts / n)
+    return raw, kappa
+
+
+def _connected(links: list[tuple[int, int]]) -> list[list[int]]:
+    """Return the groups that `links` connect, each sorted."""
+    groups: list[set[int]] = []
+    for link in links:
+        touched = [group for group in groups if group & set(link)]
+        groups = [group for group in groups if group not in touched]
+        groups.append(set(link).union(*touched))
+    return sorted(sorted(group) for group in groups)
+
+
+def _unbalanced_sides(table: Coded, alpha: float) -> Iterator[Finding]:
+    known = table.rows[table.rows["first"] != 0].drop_duplicates(_SHEET)
+    for place in range(len(table.cells)):
+        showings = known["first"][known["cell"] == place]
+        nets = showings.groupby(known["pair"]).sum().to_numpy()
+        test = sign_flip(nets, np.ones_like(nets))
+        if test.p_value is None or test.p_value > alpha:
+            continue
+        n, side = len(showings), 1 if nets.sum() > 0 else -1
+        times = (n + abs(int(nets.sum()))) // 2
+        what = (
+            f"{table.answer(place, side)} was shown first in {times} of {plural(n, 'showing')} "
+            f"({percent(times / n)}; sign-flip test by pair, {equals(test.p_value)}): "
+            "preferences for place and method mix"
+        )
+        yield Finding(kind="unbalanced sides", where=table.where(place), what=what, severity="warning")
+
+
+def _repeated_verdicts(table: Coded) -> Iterator[Finding]:
+    keys = [*_SHEET, "criterion"]
+    twice = table.rows[table.rows.duplicated(keys, keep=False)]
+    each = twice.groupby(keys)["side"].agg(["min", "max", "count"]).reset_index()
+    each["conflict"] = each["min"] != each["max"]
+    by = ["cell", "rater", "conflict"]
+    for _, rows in each.groupby(by):
+        place, rater, conflict = (int(value) for value in rows[by].iloc[0])
+        what = (
+            f"{plural(int(rows['count'].sum()), 'verdict')} where there should be {len(rows)}, and they "
+            f"{'contradict' if conflict else 'repeat'} each other: {table.some(rows['pair'])}"
+        )
+        yield Finding(
+            kind="conflicting verdicts" if conflict else "duplicate verdicts",
+            where=table.where(place, f"rater {table.raters[rater]}"),
+            what=what,
+            severity="warning" if conflict else "note",
+        )
+
+
+def _uneven_overlap(table: Coded) -> Iterator[Finding]:
+    once = table.rows[["cell", "criterion", "pair", "rater"]].drop_duplicates()
+    for place in range(len(table.cells)):
+        rows = once[once["cell"] == place]
+        pairs, pair = np.unique(rows["pair"].to_numpy(), return_inverse=True)
+        many = len(table.criteria)
+        counts = np.bincount(pair * many + rows["criterion"].to_numpy(), minlength=len(pairs) * many)
+        for code, name in enumerate(table.criteria):
+            raters = counts.reshape(-1, many)[:, code]
+            often = np.bincount(raters)
+            often[0] = 0
+            usual = len(often) - 1 - int(np.argmax(often[::-1]))
+            fewer = raters < usual
+            if not often.any() or not fewer.any():
+                continue
+            none = int((raters == 0).sum())
+            what = (
+                f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
+                f"{f', {none} of them with none' if none else ''}: {table.some(pairs[fewer])}"
+            )
+            where = table.where(place, name)
+            yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Habits:
+    """What one rater of a cell did: numbers of showings, of verdicts, and of these for a method or place."""
+
+    showings: int
+    several: int
+    straight: int
+    verdicts: int
+    decided: int
+    low: int
+    placed: int
+    at_first: int
+
+
+def _unvarying_raters(table: Coded) -> Iterator[Finding]:
+    for place, rater, habits in _habits(table):
+        where = table.where(place, f"rater {table.raters[rater]}")
+        for kind, what in _unvarying(habits, table.cells[place][:2]):
+            severity: Severity = "note" if kind == "one method" else "warning"
+            yield Finding(kind=kind, where=where, what=what, severity=severity)
+
+
+def _habits(table: Coded) -> Iterator[tuple[int, int, _Habits]]:
+    rows = table.rows.drop_duplicates([*_SHEET, "criterion"])
+    sheets = rows.groupby(_SHEET)["side"].agg(["min", "max", "count"]).reset_index()
+    sheets["several"] = sheets["count"] > 1
+    sheets["straight"] = sheets["several"] & (sheets["min"] == sheets["max"])
+    of_sheets = sheets.groupby(["cell", "rater"]).agg(
+        showings=("count", "size"), several=("several", "sum"), straight=("straight", "sum")
+    )
+    decided = rows["side"] != 0
+    placed = decided & (rows["first"] != 0)
+    marks = rows[["cell", "rater"]].assign(
+        verdicts=1,
+        decided=decided,
+        low=rows["side"] == 1,
+        placed=placed,
+        at_first=placed & (rows["side"] == rows["first"]),
+    )
+    counts = of_sheets.join(marks.groupby(["cell", "rater"]).sum()).reset_index()
+    for record in counts[counts["showings"] >= FEWEST].astype(int).to_dict("records"):
+        values = {str(name): int(value) for name, value in record.items()}
+        yield values.pop("cell"), values.pop("rater"), _Habits(**values)
+
+
+def _unvarying(did: _Habits, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the kind of each habit worth telling of, and the sentence."""
+    ties, high = did.verdicts - did.decided, did.decided - did.low
+    answers = {methods[0]: did.low, methods[1]: high, TIE: ties}
+    always = next((answer for answer, times in answers.items() if times == did.verdicts), None)
+    if always is not None:
+        yield "unvarying rater", f"all {plural(did.verdicts, 'verdict')} are {always}"
+    elif did.several >= FEWEST and did.straight == did.several:
+        yield "straight-lining", f"one verdict for all criteria on each of {plural(did.several, 'showing')}"
+    places = ("the text shown first", "the text shown second")
+    yield from _one_sided("one place", did.at_first, did.placed, places)
+    if always is None:
+        yield from _one_sided("one method", did.low, did.decided, methods)
+
+
+def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
+    if whole >= FEWEST and times >= ONE_SIDED * whole:
+        verdicts = plural(whole, "non-tied verdict")
+        yield kind, f"{times} of {verdicts} are for {name} ({percent(times / whole)})"
+
+
+def _identical_verdicts(table: Coded) -> Iterator[Finding]:
+    sides = table.rows.groupby(["cell", "criterion"])["side"].agg(["min", "max", "count"])
+    for (place, code), low, high, n in sides.itertuples():
+        if low != high or n < 2:
+            continue
+        no_test = ", and there is no test" if low == 0 else ""
+        what = (
+            f"all {plural(int(n), 'verdict')} are {table.answer(place, int(low))}: "
+            f"agreement beyond chance is undefined{no_test}"
+        )
+        where = table.where(place, table.criteria[code])
+        yield Finding(kind="identical verdicts", where=where, what=what, severity="warning")

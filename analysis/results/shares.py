@@ -1,0 +1,251 @@
+"""Win shares: how often each method was preferred, with intervals and both tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pandas as pd
+
+from analysis.results.cells import CellRow
+from analysis.results.units import share_interval, share_test
+from analysis.stats.correction import benjamini_hochberg, holm, within_reach
+from analysis.stats.intervals import Interval
+from analysis.stats.significance import TestResult, binomial, reachable
+from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, units
+from guard_eval.reporting.words import KIND_PLACE
+
+Correction = Literal["holm", "bh"]
+CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """How much one kind of rater has judged, each counted once whatever the number of criteria and results.
+
+    Attributes:
+        raters: Raters.
+        pairs: Pairs of texts; the same id in two comparisons is two.
+        units: Prompts where they are known, else pairs.
+    """
+
+    raters: int
+    pairs: int
+    units: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShareRow(CellRow):
+    """What one kind of rater said of one comparison on one criterion, in one dataset or in all.
+
+    Attributes:
+        dataset: The dataset, or `None` for all of them.
+        wins: Raters' scores of pairs for method_a.
+        ties: Scores of one half.
+        losses: Scores for method_b.
+        verdicts: Verdicts behind them (more than scores where a judge saw both orders).
+        items: Pairs.
+        raters: Raters.
+        unit: What the test and the interval take as independent: prompts where they are known, else pairs.
+        units: How many there are.
+        comparison: What this kind of rater has judged of the comparison, over all criteria and datasets.
+        whole: What it has judged in all.
+        pooled: (wins + ties/2) / n, the paper's share (`app:E`).
+        share: Mean of item means with its interval over units.
+        paper_test: The binomial on pooled non-ties, as in the paper.
+        test: The sign-flip test on item means, which holds: those of a unit change sign together.
+        adjusted: The p-value of `test` after `correction` over the family; `None` outside the family,
+            without a test, or where none could reach one minus the level.
+        out_of_reach: Why no corrected p could have been small; empty where it could.
+        correction: The correction's name.
+        family: How many tests the family has; 0 outside it.
+        declared: Whether the family was declared beforehand.
+        anytime: Whether test and interval are such as hold whenever one looks.
+        level: The confidence level.
+        warnings: What a reader must know before using it.
+    """
+
+    dataset: str | None
+    wins: int
+    ties: int
+    losses: int
+    verdicts: int
+    items: int
+    raters: int
+    unit: Literal["prompt", "pair"]
+    units: int
+    comparison: Counted
+    whole: Counted
+    pooled: float
+    share: Interval
+    paper_test: TestResult
+    test: TestResult
+    adjusted: float | None = None
+    out_of_reach: str = ""
+    correction: str = "Holm"
+    family: int = 0
+    declared: bool = False
+    anytime: bool = False
+    level: float = 0.95
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Return how many scores (rater × pair) were counted."""
+        return self.wins + self.ties + self.losses
+
+
+def share_rows(
+    verdicts: Verdicts,
+    *,
+    planned: Planned | None = None,
+    alpha: float = 0.05,
+    correction: Correction = "holm",
+) -> tuple[ShareRow, ...]:
+    """Return win shares per comparison, rater kind and criterion: all datasets first, then each.
+
+    The correction runs over the rows of all datasets, for each kind of rater by itself: over the planned
+    cells that this kind judged, or, without a plan, over all of its cells.
+
+    Args:
+        verdicts: A table of verdicts.
+        planned: The family declared beforehand; `None` where nothing was declared.
+        alpha: One minus the confidence level.
+        correction: Holm's, or Benjamini and Hochberg's.
+    """
+    scored = ScoredVerdicts.of(verdicts, planned)
+    scores, items = scored.scores, scored.items
+    rows: list[ShareRow] = []
+    wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
+    comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
+    for key in sorted(scores[CELL].drop_duplicates().itertuples(index=False, name=None), key=_order(planned)):
+        mine, own_items = _pick(scores, key), _pick(items, key)
+        datasets = sorted(own_items["dataset"].unique())
+        counted = comparisons[key[:3]], wholes[key[2]]
+        rows.append(_row(key, None, mine, own_items, counted, alpha=alpha))
+        for name in datasets if len(datasets) > 1 else ():
+            part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
+            rows.append(_row(key, name, part, own, counted, alpha=alpha))
+    return _adjust(rows, planned, correction, alpha)
+
+
+def unit_note(rows: Sequence[ShareRow]) -> str:
+    """Say which unit tests and intervals have, and how many a result has of it."""
+    totals = [row for row in rows if row.dataset is None]
+    prompts = [row for row in totals if row.unit == "prompt"]
+    if not prompts:
+        return (
+            "Unit: the pair, since the verdicts do not name prompts (column prompt_id). If several pairs are "
+            "of one prompt, tests find differences too often and intervals are too narrow."
+        )
+    counts = sorted({row.units for row in prompts})
+    many = f"{counts[0]} to {counts[-1]}" if counts[1:] else f"{counts[0]}"
+    several = any(row.units < row.items for row in prompts)
+    how = "all pairs of a prompt change sides, and are drawn, together" if several else "one pair each"
+    rest = " Where a result names no prompts its unit is the pair." if len(prompts) < len(totals) else ""
+    return f"Unit of tests and intervals: the prompt, {many} in a result, {how}.{rest}"
+
+
+def _counted(scores: pd.DataFrame) -> Counted:
+    return Counted(
+        raters=scores["rater"].nunique(),
+        pairs=len(scores[["method_a", "method_b", "pair_id"]].drop_duplicates()),
+        units=scores["unit"].nunique(),
+    )
+
+
+def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[int, int, str, str, str]]:
+    """Return a sort key for cells: by kind of rater, the planned ones first and in the plan's order."""
+    place = {cell: number for number, cell in enumerate(planned or ())}
+
+    def key(cell: tuple[str, ...]) -> tuple[int, int, str, str, str]:
+        method_a, method_b, kind, criterion = cell
+        return (
+            KIND_PLACE[kind],
+            place.get((method_a, method_b, criterion), len(place)),
+            method_a,
+            method_b,
+            criterion,
+        )
+
+    return key
+
+
+def _pick(frame: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
+    mask = pd.Series(True, index=frame.index)
+    for name, value in zip(CELL, key, strict=True):
+        mask &= frame[name] == value
+    return frame[mask]
+
+
+def _row(
+    key: tuple[str, ...],
+    dataset: str | None,
+    scores: pd.DataFrame,
+    items: pd.DataFrame,
+    counted: tuple[Counted, Counted],
+    *,
+    alpha: float,
+) -> ShareRow:
+    method_a, method_b, kind, criterion = key
+    wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
+    ties = len(scores) - wins - losses
+    per_item, found = items["raters"], units(items)
+    uneven = int(per_item.min()) != int(per_item.max())
+    why = f"pairs have between {per_item.min()} and {per_item.max()} raters; every pair weighs the same"
+    return ShareRow(
+        method_a=method_a,
+        method_b=method_b,
+        criterion=criterion,
+        rater_kind=kind,
+        dataset=dataset,
+        wins=wins,
+        ties=ties,
+        losses=losses,
+        verdicts=int(scores["showings"].sum()),
+        items=len(items),
+        raters=int(scores["rater"].nunique()),
+        unit=found.name,
+        units=found.n,
+        comparison=counted[0],
+        whole=counted[1],
+        pooled=(wins + ties / 2) / len(scores),
+        share=share_interval(items, level=1 - alpha),
+        paper_test=binomial(wins, losses),
+        test=share_test(items),
+        level=1 - alpha,
+        warnings=(why,) if uneven else (),
+    )
+
+
+def _adjust(
+    rows: list[ShareRow], planned: Planned | None, correction: Correction, alpha: float
+) -> tuple[ShareRow, ...]:
+    """Put corrected p-values into the rows of each kind's family, and take out those that say nothing."""
+    family_of: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.dataset is None and (planned is None or row.cell in planned):
+            family_of.setdefault(row.rater_kind, []).append(place)
+    out = list(rows)
+    for places in family_of.values():
+        tests = [rows[place].test for place in places]
+        corrected, reasons = within_reach(
+            [test.p_value for test in tests],
+            [test.smallest for test in tests],
+            alpha=alpha,
+            correct=CORRECTIONS[correction],
+        )
+        for place, value, why in zip(places, corrected.p_values, reasons, strict=True):
+            out[place] = replace(
+                rows[place],
+                adjusted=value,
+                out_of_reach=why,
+                correction=corrected.method,
+                family=corrected.n,
+                declared=planned is not None,
+            )
+    return tuple(
+        replace(row, test=reachable(row.test, alpha), paper_test=reachable(row.paper_test, alpha))
+        for row in out
+    )

@@ -1,0 +1,1 @@
+"""A table of verdicts in: read, validated, encoded, scored."""

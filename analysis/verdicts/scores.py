@@ -1,0 +1,209 @@
+"""From verdicts to scores: one per rater and pair, then one per item, as exact fractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.verdicts.encoding import combined, text_codes
+from analysis.verdicts.tidy import orient
+from guard_eval.reporting.words import KIND_PLACE
+
+CELL = ["method_a", "method_b", "rater_kind", "criterion"]
+"""What is never pooled: a comparison, judged by one kind of rater, on one criterion."""
+ITEM = [*CELL, "dataset", "pair_id"]
+"""What an item's ratings share."""
+PROMPT = "prompt_id"
+"""An optional column: which pairs are of one prompt. An id names a prompt within its dataset."""
+
+Planned = tuple[tuple[str, str, str], ...]
+"""The comparisons declared beforehand: (method_a, method_b, criterion)."""
+
+_FINEST = 2**30
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredVerdicts:
+    """A table of verdicts with its scores: made once and handed to each analysis, which must not change it.
+
+    Attributes:
+        frame: The table, each comparison one way round.
+        planned: The comparisons declared beforehand, which decided the way round; `None` where none were.
+    """
+
+    frame: pd.DataFrame
+    planned: Planned | None = None
+
+    @classmethod
+    def of(cls, verdicts: Verdicts, planned: Planned | None = None) -> ScoredVerdicts:
+        """Return a table as this value; itself where it is one, unless `planned` is another plan."""
+        if isinstance(verdicts, pd.DataFrame):
+            return cls(frame=orient(verdicts, planned), planned=planned)
+        if planned in (None, verdicts.planned):
+            return verdicts
+        return cls(frame=orient(verdicts.frame, planned), planned=planned)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Return `rater_scores`, computed when first needed."""
+        return _rater_scores(self.frame)
+
+    @cached_property
+    def items(self) -> pd.DataFrame:
+        """Return `item_scores`, computed when first needed."""
+        return item_scores(self.scores)
+
+
+Verdicts = pd.DataFrame | ScoredVerdicts
+"""What every analysis takes: a table of verdicts, or the same already scored."""
+
+
+def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rater and pair of a table: `net` of its `showings`, in the keys' order.
+
+    A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a
+    judge in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `unit`
+    is the same in rows of one prompt, or of one pair where the prompt is not known (`Units`).
+    """
+    return _rater_scores(orient(frame))
+
+
+def _rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    for_a, for_b = (
+        (frame["verdict"] == frame[method]).to_numpy(dtype=np.int64) for method in ("method_a", "method_b")
+    )
+    keys = [*ITEM, "rater"]
+    key = combined(*(text_codes(frame[name]).ranked().codes for name in keys))
+    place, first = _numbered(key)
+    scores = frame[keys].iloc[first].reset_index(drop=True)
+    scores["unit"] = unit_codes(frame)[first]
+    showings = np.bincount(place, minlength=len(first)).astype(np.int64)
+    net = np.bincount(place, weights=for_a - for_b, minlength=len(first)).astype(np.int64)
+    return scores.assign(net=net, showings=showings)
+
+
+def with_units(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of verdicts with the column `unit`."""
+    return frame.assign(unit=unit_codes(frame))
+
+
+def unit_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
+    """Return each row's unit: a number ≥ 0 for its prompt, one below 0 for a pair that names none."""
+    ranked = text_codes(frame["pair_id"]).ranked()
+    pairs = ranked.codes - len(ranked.texts)
+    if PROMPT not in frame.columns:
+        return pairs
+    prompts = text_codes(frame[PROMPT]).ranked().codes
+    of = combined(text_codes(frame["dataset"]).ranked().codes, prompts)
+    return np.where(prompts >= 0, of, pairs)
+
+
+def by_cell(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str, str], pd.DataFrame]]:
+    """Yield each cell (`CELL`) and its rows: people first, then by methods and criterion."""
+    cells = {tuple(map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
+    for a, b, kind, criterion in sorted(cells, key=lambda cell: (KIND_PLACE[cell[2]], cell)):
+        yield (a, b, kind, criterion), cells[a, b, kind, criterion]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Units:
+    """What is independent of each other in a set of items: prompts where they are known, else pairs.
+
+    Attributes:
+        name: `prompt` or `pair`.
+        n: How many.
+        place: Each item's unit, from 0 in the order of their first items, [items].
+    """
+
+    name: Literal["prompt", "pair"]
+    n: int
+    place: NDArray[np.int64]
+
+    @property
+    def clusters(self) -> NDArray[np.int64] | None:
+        """Return `place` where some unit has several items; `None` where the items themselves are units."""
+        return self.place if self.n < len(self.place) else None
+
+
+def units(table: pd.DataFrame) -> Units:
+    """Return the units of a table with a column `unit`, such as `item_scores`."""
+    codes = table["unit"].to_numpy()
+    place, known = pd.factorize(codes)
+    name: Literal["prompt", "pair"] = "prompt" if (codes >= 0).any() else "pair"
+    return Units(name=name, n=len(known), place=place.astype(np.int64))
+
+
+def unit_sums(items: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return each unit's sum of item scores as numerators and denominators, and how many items it has.
+
+    The sums over units add up to the sum over items, so that what is tested stays the mean over items.
+    """
+    tops, bottoms = items["numerator"].to_numpy(), items["denominator"].to_numpy()
+    found = units(items)
+    sizes = np.bincount(found.place, minlength=found.n).astype(np.int64)
+    if found.clusters is None:
+        return tops, bottoms, sizes
+    common = math.lcm(*np.unique(bottoms).tolist())
+    if common <= _FINEST:
+        parts = tops * (common // bottoms)
+    else:
+        # Too many numbers of raters for one denominator: a grid this fine moves p by less than shows.
+        common = _FINEST
+        parts = np.round(tops / bottoms * common).astype(np.int64)
+    sums = np.zeros(found.n, dtype=np.int64)
+    np.add.at(sums, found.place, parts)
+    return sums, np.full(found.n, common, dtype=np.int64), sizes
+
+
+def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per item of `rater_scores`: its mean score as `numerator` / `denominator`, and `share`.
+
+    The score lies between −1 (every rater for method_b) and 1; share = (1 + score) / 2 is the item's
+    tie-split win share.
+    """
+    showings = scores["showings"].to_numpy()
+    common = math.lcm(*(int(value) for value in np.unique(showings)))
+    place, first = item_numbers(scores)
+    part = scores["net"].to_numpy() * (common // showings)
+    items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
+    raters = np.bincount(place, minlength=len(first)).astype(np.int64)
+    totals = np.zeros(len(first), dtype=np.int64)
+    np.add.at(totals, place, part)
+    items = items.assign(numerator=totals, raters=raters, denominator=raters * common)
+    items["share"] = 0.5 + items["numerator"] / (2 * items["denominator"])
+    return items
+
+
+def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each row's item, numbered in the order of the items' keys, and each item's first row.
+
+    The rows of an item stand together where `rater_scores` left them, and then no text needs to be sorted.
+    """
+    new, sorted_so_far = np.ones(len(scores), dtype=bool), True
+    same = np.ones(max(0, len(scores) - 1), dtype=bool)
+    for name in ITEM:
+        column = scores[name].to_numpy()
+        changed = np.flatnonzero(column[1:] != column[:-1])
+        # Where an earlier key has changed this one may fall; elsewhere it must rise.
+        within = changed[same[changed]]
+        sorted_so_far = sorted_so_far and bool((column[within + 1] > column[within]).all())
+        same[changed] = False
+    new[1:] = ~same
+    if sorted_so_far:
+        return np.cumsum(new) - 1, np.flatnonzero(new)
+    return _numbered(combined(*(text_codes(scores[name]).ranked().codes for name in ITEM)))
+
+
+def _numbered(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rank of each key among the different ones, and where each of these comes first."""
+    place, values = pd.factorize(key, sort=True)
+    first = np.empty(len(values), dtype=np.int64)
+    first[place[::-1]] = np.arange(len(key))[::-1]
+    return place, first

@@ -1,0 +1,137 @@
+"""The tidy table of verdicts: one row per verdict, checked before anything is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.verdicts import validation
+from analysis.verdicts.encoding import combined, recoded, text_codes
+from analysis.verdicts.reading import LINE, load
+from guard_eval.errors import StudyError
+from guard_eval.records import RaterKind
+
+REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
+TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
+NUMBERS = ("seconds", "active_seconds", "length_a", "length_b")
+REMARKS = "remarks"
+"""In a table's `attrs`: what its reader must be warned of, sentences that name the lines."""
+
+
+def read(path: Path, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
+    """Return the validated verdicts of a CSV (UTF-8) or Parquet file.
+
+    Args:
+        path: The file.
+        rater_kind: Who judged, where the table does not say; by default people.
+
+    Raises:
+        StudyError: The file is missing, unreadable or not a valid table of verdicts; the message names the
+            lines.
+    """
+    return validate(load(path), rater_kind=rater_kind)
+
+
+def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
+    """Return a checked copy of `frame`: texts as str, numbers as float, `rater_kind` filled in.
+
+    `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
+    stands one way round in it (`orient`), and `remarks` tells what a reader must be warned of.
+
+    Args:
+        frame: A row per verdict.
+        rater_kind: Who judged, where the table does not say; by default people.
+
+    Raises:
+        StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
+    """
+    missing = [name for name in REQUIRED if name not in frame.columns]
+    if missing:
+        raise StudyError(
+            f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
+            f"{', '.join(REQUIRED)}"
+        )
+    if frame.empty:
+        raise StudyError("there are no verdicts: the table has a header and no rows")
+    index = frame.index if frame.index.name == LINE else pd.RangeIndex(1, len(frame) + 1, name="row")
+    texts = {name: text_codes(frame[name]) for name in TEXTS if name in frame.columns}
+    numbers = {name: _as_number(frame[name], index) for name in NUMBERS if name in frame.columns}
+    validation.check_filled(texts, REQUIRED, index)
+    said = validation.spelling(texts, index)
+    validation.check_methods(texts, index)
+    if rater_kind is None:
+        said += validation.kind_hints(texts, index)
+    texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
+    validation.check_consistent(texts, index)
+    if "shown_first" in texts:
+        texts["shown_first"] = validation.shown_first(texts, index)
+    validation.check_duplicates(texts, index)
+    said += validation.prompt_hints(texts, index)
+    columns = {
+        name: texts[name].series(index)
+        if name in texts
+        else numbers[name]
+        if name in numbers
+        else _as_it_stands(frame[name], index)
+        for name in dict.fromkeys((*frame.columns, "rater_kind"))
+    }
+    table = orient(pd.DataFrame(columns, index=index))
+    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *said)))
+    return table
+
+
+def remarks(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return what `validate` found that a reader of the table must be warned of."""
+    return tuple(frame.attrs.get(REMARKS, ()))
+
+
+def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
+    """Return `frame` with each comparison always the same way round; itself where that is so.
+
+    A comparison stands as `planned` has it; otherwise as the table has it throughout; otherwise in
+    alphabetical order. Where methods change places so do all columns NAME_a and NAME_b; verdicts and the text
+    shown first name methods, and stay.
+    """
+    wanted = {(a, b) for a, b, _ in planned or ()}
+    codes, names = recoded([text_codes(frame[name]) for name in ("method_a", "method_b")])
+    _, first_rows, pair_of = np.unique(combined(*codes), return_index=True, return_inverse=True)
+    pairs = [(names[codes[0][row]], names[codes[1][row]]) for row in first_rows]
+    seen = set(pairs)
+    flip = [(a, b) not in wanted and ((b, a) in wanted or ((b, a) in seen and a > b)) for a, b in pairs]
+    turned = np.array(flip, dtype=bool)[pair_of]
+    if not turned.any():
+        return frame
+    table = frame.copy()
+    for left in [name for name in map(str, table.columns) if name.endswith("_a")]:
+        right = f"{left[:-1]}b"
+        if right in table.columns:
+            first, second = table[left].copy(), table[right].copy()
+            table[left] = first.where(~turned, second)
+            table[right] = second.where(~turned, first)
+    return table
+
+
+def _as_number(column: pd.Series, index: pd.Index) -> pd.Series:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes, cells = column.cat.codes.to_numpy(), pd.Series(column.cat.categories, dtype=object)
+    else:
+        codes, cells = np.arange(len(column)), column.reset_index(drop=True)
+    text = not pd.api.types.is_numeric_dtype(cells)
+    filled = cells.where(cells.astype(str).str.strip() != "") if text else cells
+    numbers = pd.to_numeric(filled, errors="coerce").astype(float).to_numpy()
+    wrong = np.append(~np.isfinite(numbers) & filled.notna().to_numpy(), False)[codes]
+    if wrong.any():
+        example = cells.iloc[codes[np.argmax(wrong)]]
+        raise StudyError(
+            f"{column.name} is not a number ({example!r}) on {validation.where(wrong, index)}; "
+            "write a number or leave it empty"
+        )
+    return pd.Series(np.append(numbers, np.nan)[codes], index=index)
+
+
+def _as_it_stands(column: pd.Series, index: pd.Index) -> pd.Series:
+    """Return a column that no analysis reads."""
+    plain = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return plain.set_axis(index)

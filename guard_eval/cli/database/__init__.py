@@ -1,0 +1,1 @@
+"""What `guard-eval db` does."""

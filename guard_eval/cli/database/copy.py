@@ -1,0 +1,165 @@
+"""A study moved to another database: `guard-eval db STUDY copy`."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from guard_eval.cli.console import progress, say, say_next
+
+if TYPE_CHECKING:
+    from guard_eval.study.folder import Study
+
+_FIRST_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_NAMED = re.compile(r"^[ \t]*database[ \t]*=.*\n?", re.MULTILINE)
+_SEED = re.compile(r"^[ \t]*seed[ \t]*=.*\n", re.MULTILINE)
+
+
+def copy(study: Study, to: str, *, switch: bool, dry_run: bool) -> None:
+    """Copy a study's rows to another database, and say or do what makes it the study's own.
+
+    Args:
+        study: The study.
+        to: A database's URL, or a file's path.
+        switch: Name the copy in study.toml, if nobody else has the database open.
+        dry_run: Only say what would be done.
+
+    Raises:
+        StudyError: As `guard_eval.store.copying.copy`; `to` is none; or study.toml cannot be edited.
+    """
+    from guard_eval.cli.db import say_digest
+    from guard_eval.store import copying
+
+    target = target_of(to)
+    named = None if target == _own_file(study) else target
+    path = study.folder / "study.toml"
+    wanted = rename(path, named) if switch else None
+    rows = copying.check(study.database, target)
+    say(f"{rows} rows of {_shown(study.database)} go to {_shown(target)}")
+    if dry_run:
+        say("dry run: nothing was copied")
+        return
+    with progress("rows") as bar:
+        copying_task, checking = (bar.add_task(step, total=rows, note="") for step in ("copying", "checking"))
+        copied = copying.copy(
+            study.database,
+            target,
+            alone=switch,
+            then=lambda: None if wanted is None else _write(path, wanted, _line(named)),
+            on_copied=lambda table, done: bar.update(copying_task, advance=done, note=table),
+            on_checked=lambda table, done: bar.update(checking, advance=done, note=table),
+        )
+    say_digest(copied.digest)
+    say(f"{_shown(target)} holds what {_shown(study.database)} held at {copied.at:%Y-%m-%d %H:%M:%S} UTC,")
+    say("by this digest of both.\n")
+    if switch:
+        say(f"{path} names it from now on; {_shown(study.database)} stays as it was.")
+        say("Other servers of this study have a study.toml of their own: change them too.")
+        say_next(f"guard-eval progress {study.folder}")
+        return
+    say(f"{path} is as it was, and so is the study. To move it: stop guard-eval annotate and judge, see that")
+    say("nothing was saved since (checksum gives the same digest), and in study.toml, above the tables,")
+    say(f"{_line(named)}")
+    say_next(f"guard-eval db {study.folder} checksum")
+
+
+def target_of(text: str) -> str:
+    """Return the URL that somebody names by a URL or by a file's path.
+
+    Raises:
+        StudyError: It is none, or holds a password, which is not repeated.
+    """
+    from guard_eval.database_url import holds_password
+    from guard_eval.errors import StudyError
+    from guard_eval.store.connection import parse_url
+
+    if "://" not in text:
+        if ("@" in text and ":" in text) or "password=" in text.lower():
+            raise StudyError(
+                "the target cannot be read; write postgresql+psycopg://user@host/database, or a file's path"
+            )
+        return f"sqlite:///{Path(text).expanduser().resolve()}"
+    url = parse_url(text)
+    if holds_password(text):
+        raise StudyError(
+            "a password does not belong in a command, where others can read it; "
+            "leave it out and set PGPASSWORD in the environment"
+        )
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{Path(str(url.database)).resolve()}"
+    return f"{url.drivername}://{text.partition('://')[2]}"
+
+
+def rename(path: Path, database: str | None) -> bytes:
+    """Return study.toml with `database` as its database; None leaves it out.
+
+    Raises:
+        StudyError: The file is written in a way that cannot be edited surely.
+    """
+    from guard_eval.errors import StudyError
+
+    text = path.read_bytes().decode()
+    first = _FIRST_TABLE.search(text)
+    end = len(text) if first is None else first.start()
+    top, tables = text[:end], text[end:]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    line = "" if database is None else f"database = {_toml(database)}{newline}"
+    place = _NAMED.search(top)
+    if place is not None:
+        top = top[: place.start()] + line + top[place.end() :]
+    else:
+        seed = _SEED.search(top)
+        at = 0 if seed is None else seed.end()
+        top = top[:at] + line + top[at:]
+    settings = tomllib.loads(text)
+    settings.pop("database", None)
+    if database is not None:
+        settings["database"] = database
+    try:
+        same = tomllib.loads(top + tables) == settings
+    except tomllib.TOMLDecodeError:
+        same = False
+    if not same:
+        raise StudyError(
+            f"{path} is written in a way that --switch cannot edit; copy without it, then change it yourself"
+        )
+    return (top + tables).encode()
+
+
+def _write(path: Path, data: bytes, line: str) -> None:
+    from guard_eval.errors import StudyError
+    from guard_eval.reporting.writing import write_whole
+
+    file = path.resolve()
+    try:
+        mode = file.stat().st_mode
+        write_whole(file, data)
+        file.chmod(mode)
+    except (StudyError, OSError) as error:
+        raise StudyError(
+            f"the copy is whole, but {path} could not be changed ({error}). In it, above the tables, {line}"
+        ) from None
+
+
+def _own_file(study: Study) -> str:
+    return f"sqlite:///{(study.folder / 'study.db').resolve()}"
+
+
+def _line(database: str | None) -> str:
+    if database is None:
+        return "remove the line:  database = …"
+    return f"write the line:  database = {_toml(database)}"
+
+
+def _toml(text: str) -> str:
+    # JSON's strings are TOML's, but for characters beyond 16 bits, which JSON would split
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _shown(url: str) -> str:
+    from guard_eval.store.connection import Database
+
+    return Database(url).name

@@ -1,0 +1,1 @@
+"""What `guard-eval generate` does, engine by engine."""

@@ -1,0 +1,178 @@
+"""`guard-eval generate --engine vllm`: one process, one model, texts on disk every few seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from guard_eval.cli.console import console, progress, say
+from guard_eval.errors import MissingExtraError, StudyError
+
+if TYPE_CHECKING:
+    from guard_eval.cli.generation.local import Bars
+    from guard_eval.cli.generation.work import Work
+    from guard_eval.engines.loading import LoadedModel
+    from guard_eval.engines.local.texts import EncodedPrompt
+    from guard_eval.engines.vllm.generation import Served
+    from guard_eval.study.folder import Study
+    from guard_eval.texts.shards import Shard
+
+_ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "ERROR",  # its start fills a screen
+    "VLLM_NO_USAGE_STATS": "1",  # it would report to its authors what it runs on
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in a process of its own would not arrive here
+}
+"""vLLM's settings, where the environment does not set them."""
+
+
+def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str]) -> None:
+    """Make what is missing of the strategies that vLLM can do.
+
+    Raises:
+        StudyError: It cannot do one of which texts are missing, or a setting has no meaning for it.
+    """
+    from guard_eval.cli.generation.work import chosen, forecast, made_with, work_of
+    from guard_eval.engines.vllm.generation import ENGINE
+    from guard_eval.texts.prompts import read_prompts
+    from guard_eval.texts.shards import reserve
+
+    strategies = chosen(study, only)
+    prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
+    made_by = made_with(study, strategies)
+    work_with = partial(work_of, study, strategies, prompts, shard, engine=ENGINE)
+    if dry_run:
+        work = work_with(made_by)
+        _refuse(study, work)
+        forecast(study, work)
+        return
+    with reserve(study.continuations, shard):
+        work = work_with(made_by)
+        _refuse(study, work)
+        if not any(one.missing for one in work):
+            return
+        described = _described(study)
+        is_here = {**made_by, "revision": described.revision, "dtype": described.dtype}
+        if is_here != made_by:
+            work = work_with(is_here)
+            _refuse(study, work)
+        _make(study, described, work, shard)
+
+
+def _refuse(study: Study, work: Sequence[Work]) -> None:
+    """Refuse what vLLM cannot do, before anything is loaded."""
+    from guard_eval.engines.vllm.request import unsupported
+    from guard_eval.strategies import parse
+
+    missing = [one.strategy for one in work if one.missing]
+    refused = {name: why for name in missing if (why := unsupported(parse(name)))}
+    if refused:
+        named = "; ".join(f"{name} does not run on vLLM: {why}" for name, why in refused.items())
+        options = " ".join(f"--strategy '{name}'" for name in refused)
+        raise StudyError(
+            f"{named}. Make it with: guard-eval generate {study.folder} --engine local {options}; "
+            "then this command makes the rest"
+        )
+    model = study.settings.model
+    if model.device not in {"auto", "cpu", "cuda"}:
+        raise StudyError(
+            f"model.device = {model.device!r}: vLLM takes the GPUs that it sees; set model.device = auto and "
+            "choose them by CUDA_VISIBLE_DEVICES"
+        )
+    if isinstance(model.device_map, dict):
+        raise StudyError(
+            "model.device_map is a table, and vLLM spreads a model evenly over the GPUs that it sees; "
+            "set model.device_map = auto, or use --engine local"
+        )
+
+
+def _described(study: Study) -> LoadedModel:
+    """Return what vLLM will run, before it holds it."""
+    if find_spec("vllm") is None:
+        raise MissingExtraError("vllm", "vllm")
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from guard_eval.engines.vllm.generation import describe
+
+    model = study.settings.model
+    described = describe(
+        study.locate_model(model.name), name=model.name, revision=model.revision, dtype=model.dtype
+    )
+    if model.device != "auto" and (model.device == "cpu") != (described.device == "cpu"):
+        raise StudyError(
+            f"model.device = {model.device!r}, and the vLLM that is installed here runs on "
+            f"{described.device}; set model.device = auto, or use --engine local"
+        )
+    return described
+
+
+def _make(study: Study, described: LoadedModel, work: Sequence[Work], shard: Shard) -> None:
+    from guard_eval.cli.generation.local import Bars
+
+    with console().status("loading the model"):
+        served, encoded = _start(study, described, work)
+    described = served.described
+    say(f"{described.name} ({described.revision}), {described.dtype} on {described.device}")
+    say(f"{described.versions}: up to {served.at_once} texts at once")
+    total = sum(len(one.missing) for one in work)
+    with closing(served), progress("", window=86400) as bar:
+        whole = bar.add_task("all", total=total, note="")
+        for one in work:
+            if one.missing:
+                _make_one(study, one, served, encoded, shard, Bars(bar, whole, one))
+    say(f"continuations: {study.continuations}{Path('/')}")
+
+
+def _start(
+    study: Study, described: LoadedModel, work: Sequence[Work]
+) -> tuple[Served, dict[str, EncodedPrompt]]:
+    """Return vLLM with the model, and the prompts' tokens by their ids; what does not fit is said first."""
+    import torch
+
+    from guard_eval.engines.checks import check_context, check_vocabulary
+    from guard_eval.engines.local.texts import encode
+    from guard_eval.engines.vllm.generation import start
+    from guard_eval.strategies import parse
+
+    model, generation = study.settings.model, study.settings.generation
+    prompts = {prompt.id: prompt for one in work for prompt in one.missing}
+    rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
+    check_context(described, rows, generation.max_new_tokens)
+    for one in work:
+        check_vocabulary(described, parse(one.strategy))
+    served = start(
+        described,
+        study.locate_model(model.name),
+        tokens=max(len(row.ids) for row in rows) + generation.max_new_tokens,
+        at_once=None if generation.batch_size == "auto" else generation.batch_size,
+        devices=torch.cuda.device_count() if model.device_map else 1,
+        # On a CPU compiling takes longer than most runs; on a GPU graphs are what makes vLLM fast.
+        enforce_eager=described.device == "cpu" and not generation.compile,
+    )
+    return served, {row.prompt.id: row for row in rows}
+
+
+def _make_one(
+    study: Study, work: Work, served: Served, encoded: dict[str, EncodedPrompt], shard: Shard, bars: Bars
+) -> None:
+    from guard_eval.engines.vllm.generation import generate, recipe
+    from guard_eval.strategies import parse
+    from guard_eval.texts.continuations import append_continuations, continuation_file
+
+    settings, strategy = study.settings, parse(work.strategy)
+    made_by = recipe(
+        served.described,
+        strategy,
+        seed=settings.seed,
+        max_new_tokens=settings.generation.max_new_tokens,
+        max_prompt_tokens=settings.generation.max_prompt_tokens,
+        chat=settings.generation.chat,
+    )
+    path = continuation_file(study.continuations, work.strategy, shard)
+    for batch in generate(served, [encoded[prompt.id] for prompt in work.missing], strategy, made_by):
+        append_continuations(path, batch)
+        bars.advance(batch)

@@ -1,0 +1,162 @@
+"""What `guard-eval generate` has to do, by strategy, and how long it will take; the same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from guard_eval.cli.console import say
+from guard_eval.errors import StudyError
+
+if TYPE_CHECKING:
+    from guard_eval.records import Prompt
+    from guard_eval.study.folder import Study
+    from guard_eval.texts.shards import Shard
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one strategy has to do, and what it has done.
+
+    Attributes:
+        strategy: Its signature.
+        missing: The prompts of this shard that it has not continued.
+        asked: How many prompts the shard has.
+        there: How many texts there are by the strategy, of all shards.
+        seconds: How long those took, together.
+        devices: Where they were made.
+    """
+
+    strategy: str
+    missing: list[Prompt]
+    asked: int
+    there: int
+    seconds: float
+    devices: frozenset[str]
+
+    @property
+    def seconds_per_text(self) -> float | None:
+        """Return how long a text took so far; None where there is none."""
+        return self.seconds / self.there if self.there else None
+
+
+def chosen(study: Study, only: Sequence[str]) -> list[str]:
+    """Return the study's strategies, or those of them that are asked for, in the study's order.
+
+    Raises:
+        StudyError: What is asked for is none of the study's.
+    """
+    from guard_eval.strategies import parse, signature
+
+    named = study.settings.generation.strategies
+    wanted = [signature(parse(name)) for name in only]
+    for name in wanted:
+        if name not in named:
+            raise StudyError(
+                f"--strategy {name} is not in generation.strategies of {study.folder / 'study.toml'}; "
+                f"add it there, or choose from: {', '.join(named)}"
+            )
+    return [name for name in named if name in wanted] if wanted else named
+
+
+def made_with(study: Study, strategies: Sequence[str], *, device: str | None = None) -> dict[str, str | None]:
+    """Return what a text would be made with here, as far as it can be told without loading the models.
+
+    Args:
+        study: The study.
+        strategies: Those at work.
+        device: Where the models lie that make the texts; that of the settings if left out.
+
+    Returns:
+        Of a recipe's `revision`, `dtype` and `amateur_revision` each what it would be; None where that is
+        not known yet.
+    """
+    from guard_eval.engines.loading import expected_dtype
+    from guard_eval.texts.model_files import known_revision
+
+    model = study.settings.model
+    location = study.locate_model(model.name)
+    revision = known_revision(location, model.revision)
+    amateur = dtype = None
+    if revision is not None:
+        dtype = expected_dtype(location, revision=revision, dtype=model.dtype, device=device or model.device)
+    if model.amateur is not None and any(map(study.settings.amateur_of, strategies)):
+        amateur = known_revision(study.locate_model(model.amateur), model.amateur_revision)
+    return {"revision": revision, "dtype": dtype, "amateur_revision": amateur}
+
+
+def work_of(
+    study: Study,
+    strategies: Sequence[str],
+    prompts: Sequence[Prompt],
+    shard: Shard,
+    made_by: Mapping[str, str | None],
+    *,
+    engine: str | None = None,
+) -> list[Work]:
+    """Return what each strategy has to do; what is made is read text by text, and none is kept.
+
+    Args:
+        study: The study.
+        strategies: By signature.
+        prompts: All prompts.
+        shard: Whose part of the prompts is at work.
+        made_by: `made_with`.
+        engine: The `Recipe.engine` that would make what is missing.
+    """
+    from guard_eval.texts.continuations import MadeAlready, wanted
+
+    mine = [prompt for prompt in prompts if shard.holds(prompt.id)]
+    part = "" if shard.count == 1 else f" of shard {shard}"
+    found = []
+    for strategy in strategies:
+        asked = wanted(strategy, study.settings, **made_by)
+        made = MadeAlready(study.continuations, strategy, asked, mine, engine=engine)
+        missing = [prompt for prompt in mine if prompt not in made]
+        say(f"{strategy}: {len(mine) - len(missing)} of {len(mine)} continuations{part} are there")
+        say_otherwise(strategy, made.otherwise(missing))
+        if made_by["revision"] is None and len(made):
+            say(f"  not compared with {study.settings.model.name}, which is not on this machine")
+        found.append(
+            Work(
+                strategy=strategy,
+                missing=missing,
+                asked=len(mine),
+                there=len(made),
+                seconds=made.seconds,
+                devices=made.devices,
+            )
+        )
+    return found
+
+
+def say_otherwise(strategy: str, found: Sequence[str]) -> None:
+    """Say which texts do not count, because something that can change a text is another now."""
+    for one in found:
+        say(f"{strategy}: {one}: they stay in the file, are not used, and are made again")
+
+
+def forecast(study: Study, work: Sequence[Work]) -> None:
+    """Say how much there is to do, and how long it will take at the speed of what has been done."""
+    settings = study.settings
+    total = sum(len(one.missing) for one in work)
+    most = total * settings.generation.max_new_tokens
+    say(f"would make {total} continuations of at most {most:,} tokens with {settings.model.name}")
+    known = [one for one in work if one.missing and one.there]
+    if not known:
+        return
+    seconds = sum(len(one.missing) * (one.seconds_per_text or 0) for one in known)
+    devices = ", ".join(sorted({device for one in known for device in one.devices}))
+    say(f"estimated time: {_duration(seconds)}, at the speed of what is there ({devices})")
+    unknown = [one.strategy for one in work if one.missing and not one.there]
+    if unknown:
+        say(f"not in it, because nothing of them is there yet: {', '.join(unknown)}")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

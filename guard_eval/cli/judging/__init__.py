@@ -1,0 +1,1 @@
+"""What `guard-eval judge` does."""

@@ -1,0 +1,173 @@
+"""Metrics on the terminal, and in the files of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from guard_eval.cli.console import say, say_table
+from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
+from guard_eval.texts.generations import HUMAN
+
+SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
+"""Metrics on the terminal; tables in files have all."""
+
+COMPARED = ("diversity", "mauve", "coherence", "bertscore")
+
+
+def show(results: Results) -> None:
+    """Print a table for each dataset, then definitions, differences and warnings."""
+    from guard_eval.metrics.shown import closest_to_human
+
+    closest = closest_to_human(results)
+    by_place = {(one.metric, one.dataset, one.strategy): one for one in results.scores}
+    metrics = [name for name in SHOWN if any(one.metric == name for one in results.scores)]
+    metrics = metrics or list(dict.fromkeys(one.metric for one in results.scores))
+    for dataset in dict.fromkeys(one.dataset for one in results.scores):
+        mine = [one for one in results.scores if one.dataset == dataset]
+        say(f"\n{dataset}, {_texts(mine)}")
+        say_table(
+            ["strategy", *(METRICS[name].label for name in metrics)],
+            [
+                [
+                    strategy,
+                    *(
+                        _cell(
+                            by_place.get((name, dataset, strategy)), star=(name, dataset, strategy) in closest
+                        )
+                        for name in metrics
+                    ),
+                ]
+                for strategy in dict.fromkeys(one.strategy for one in mine)
+            ],
+        )
+    if closest:
+        say("* nearest to the human references")
+    _show_differences(results.differences)
+    _show_definitions(results, metrics)
+
+
+def _texts(scores: Sequence[Score]) -> str:
+    numbers = {one.n for one in scores if one.n}
+    if not numbers or scores[0].dataset == OVERALL:
+        return "mean over datasets, each of the same weight"
+    return f"up to {max(numbers)} texts each"
+
+
+def _cell(score: Score | None, *, star: bool) -> str:
+    if score is None or score.value is None:
+        return ""
+    return f"{score.value:.{METRICS[score.metric].digits}f}{'*' if star else ' '}"
+
+
+def _show_differences(differences: Sequence[Difference]) -> None:
+    from guard_eval.reporting.words import NO_P, p_value
+
+    shown = [one for one in differences if one.metric in COMPARED and one.value is not None]
+    for dataset in dict.fromkeys(one.dataset for one in shown):
+        say(f"\n{dataset}: differences from {shown[0].baseline}, {shown[0].level:.0%} intervals over prompts")
+        say_table(
+            ["metric", "strategy", "difference", "from", "to", "p (Holm)"],
+            [
+                [
+                    METRICS[one.metric].label,
+                    one.strategy,
+                    *(_number(one, value) for value in (one.value, one.low, one.high)),
+                    p_value(one.p_holm) if one.p_holm is not None else NO_P if one.note else "",
+                ]
+                for one in shown
+                if one.dataset == dataset
+            ],
+        )
+        for note in dict.fromkeys(one.note for one in shown if one.dataset == dataset and one.note):
+            say(note)
+
+
+def _number(one: Difference, value: float | None) -> str:
+    return "" if value is None else f"{value:.{METRICS[one.metric].digits}f}"
+
+
+def _show_definitions(results: Results, metrics: Sequence[str]) -> None:
+    say()
+    for name in metrics:
+        signatures = [one.signature for one in results.scores if one.metric == name and one.strategy != HUMAN]
+        say(f"{METRICS[name].label}: {_joined(signatures)}")
+    for one in results.scores:
+        if one.counts and one.metric == metrics[0]:
+            said = ", ".join(f"{count} {what}" for what, count in one.counts.items())
+            say(f"{one.dataset}, {one.strategy}: {said}")
+        if (
+            one.metric in metrics
+            and one.value is None
+            and one.strategy != HUMAN
+            and one.note != "not recorded"
+        ):
+            say(f"{one.dataset}, {one.strategy}, {METRICS[one.metric].label}: {one.note}")
+    for warning in results.warnings:
+        say(warning)
+
+
+def _joined(signatures: Sequence[str]) -> str:
+    """Return one signature for several: where they differ, every value.
+
+    >>> _joined(["mauve|buckets:15|c:5", "mauve|buckets:16|c:5"])
+    'mauve|buckets:15, buckets:16|c:5'
+    """
+    fields = zip_longest(*(signature.split("|") for signature in dict.fromkeys(signatures)), fillvalue="")
+    return "|".join(", ".join(dict.fromkeys(values)) for values in fields)
+
+
+def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:
+    """Write every table and figure into `folder`, and say so.
+
+    Raises:
+        StudyError: Something cannot be written.
+    """
+    from guard_eval.metrics import export
+
+    figures = draw(results, folder / "figures", traces)
+    export.write_csv(results, folder / "metrics.csv")
+    export.write_scores_csv(results, folder / "scores.csv")
+    if results.differences:
+        export.write_differences_csv(results, folder / "differences.csv")
+    else:  # an earlier run's would not belong to these scores
+        (folder / "differences.csv").unlink(missing_ok=True)
+    export.write_json(results, folder / "metrics.json")
+    export.write_markdown(results, folder / "metrics.md")
+    export.write_latex(results, folder / "metrics.tex")
+    export.write_html(results, folder / "metrics.html", figures=figures)
+    say(f"\nmetrics: {folder / 'metrics.html'}, also as .csv .md .tex .json; figures: {folder / 'figures'}/")
+
+
+def draw(results: Results, folder: Path, traces: Sequence[Path]) -> dict[str, Path]:
+    """Draw metric against metric, intervals, and what was traced; return the SVGs by caption."""
+    from guard_eval.metrics.figures.scores import intervals, plane
+    from guard_eval.metrics.figures.traces import behaviour, behaviours
+    from guard_eval.texts.continuations import read_traces
+
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, Path] = {}
+    for place, dataset in enumerate(dict.fromkeys(one.dataset for one in results.scores), start=1):
+        for suffix in (".svg", ".png"):
+            path = folder / f"{place}-diversity-coherence{suffix}"
+            if plane(results, dataset=dataset, path=path) and suffix == ".svg":
+                drawn[f"Diversity and coherence, {dataset}"] = path
+            for metric in COMPARED:
+                path = folder / f"{place}-{metric}{suffix}"
+                if intervals(results, metric, dataset=dataset, path=path) and suffix == ".svg":
+                    drawn[f"{METRICS[metric].title}, {dataset}"] = path
+    for path in traces:
+        found = read_traces([path])
+        strategy = path.name.removesuffix(".trace.jsonl")
+        for suffix in (".svg", ".png"):
+            one, all_ = folder / f"trace-{strategy}{suffix}", folder / f"traces-{strategy}{suffix}"
+            if (
+                found
+                and behaviour(found[0], one, title=f"{strategy}, {found[0].prompt_id}")
+                and suffix == ".svg"
+            ):
+                drawn[f"Entropy, k and α: {strategy}, one text"] = one
+            if behaviours(found, all_, title=strategy) and suffix == ".svg":
+                drawn[f"Entropy, k and α: {strategy}, {len(found)} texts"] = all_
+    return drawn

@@ -1,0 +1,1 @@
+"""What a report needs to know of a study."""

@@ -1,0 +1,122 @@
+"""What a report is told of its study: plan, metrics, examples, versions."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.report.context import Context, Example, MeasuredMetrics
+from guard_eval.cli.reporting.judges import judge_run
+from guard_eval.errors import StudyError
+from guard_eval.metrics.scores import METRICS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from guard_eval.records import Pair, RaterKind
+    from guard_eval.store import Store
+    from guard_eval.study.folder import Study
+    from guard_eval.study.settings import Settings
+
+EXAMPLES = 6
+"""How many pairs the report shows side by side."""
+
+
+def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
+    """Return the context of a study whose verdicts are by raters of `kinds`.
+
+    Raises:
+        StudyError: The tables of metrics cannot be read.
+    """
+    settings = study.settings
+    pairs = sorted(store.pairs(), key=lambda pair: pair.id)
+    return Context(
+        name=settings.name,
+        question=settings.question,
+        seed=settings.seed,
+        study_hash=study.hash,
+        stored_hash=store.study_hash(),
+        planned=_family(study, kinds),
+        alpha=settings.analysis.alpha,
+        correction=settings.analysis.correction,
+        sequential=settings.analysis.sequential,
+        raters_per_item=_raters_per_item(settings),
+        metrics=_read_metrics(study.metrics),
+        examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
+        judging=judge_run(study, store),
+        failures=tuple(sorted(Counter(failure.kind for failure in store.failures()).items())),
+        versions=versions(),
+        settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
+        command=f"guard-eval report {study.folder.name}",
+    )
+
+
+def _raters_per_item(settings: Settings) -> dict[str, int]:
+    people = settings.annotation.raters_per_pair
+    return {"person": people, "simulated": people, "model": len(settings.judge)}
+
+
+def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
+    """Return what study.toml declares for the kinds of raters that have rated.
+
+    People and judges are asked different criteria, and Holm's correction is made for each kind by itself.
+    """
+    settings = study.settings
+    asked: dict[str, None] = {}
+    if kinds - {"model"}:
+        asked |= dict.fromkeys(settings.annotation.criteria)
+    if "model" in kinds:
+        asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
+    return tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+
+
+def _read_metrics(folder: Path) -> MeasuredMetrics | None:
+    """Return the metrics that a report shows, with their intervals; None where nothing was measured."""
+    try:
+        wide = pd.read_csv(folder / "metrics.csv")
+        scores = pd.read_csv(folder / "scores.csv")
+        definitions = scores.groupby("metric")["signature"].unique()
+        known = scores.dropna(subset=["low", "high"]).set_index(["dataset", "strategy", "metric"])
+        limits = known[["low", "high"]].astype(float).to_numpy().tolist()
+        intervals = {
+            (str(dataset), str(strategy), str(metric)): (low, high)
+            for (dataset, strategy, metric), (low, high) in zip(known.index, limits, strict=True)
+        }
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError) as error:
+        raise StudyError(
+            f"cannot read the tables in {folder} ({error}); run guard-eval measure again"
+        ) from error
+    shown = [name for name in METRICS if name in wide.columns and wide[name].notna().any()]
+    return MeasuredMetrics(
+        table=wide[["dataset", "strategy", "texts", *shown]],
+        intervals=intervals,
+        notes=tuple(
+            f"{METRICS[name].title}: {METRICS[name].meaning} "
+            f"({'; '.join(map(str, definitions.get(name, ())))})"
+            for name in shown
+        ),
+    )
+
+
+def _example(pair: Pair) -> Example:
+    return Example(
+        pair_id=pair.id,
+        dataset=pair.dataset,
+        prompt=pair.prompt,
+        method_a=pair.method_a,
+        method_b=pair.method_b,
+        text_a=pair.text_a,
+        text_b=pair.text_b,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what an analysis rests on."""
+    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
+    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -1,0 +1,1 @@
+"""Decoding on one machine with transformers."""

@@ -1,0 +1,106 @@
+"""What goes into a decoding loop and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Prompts to be continued together.
+
+    Attributes:
+        prompts: The token ids of each, none empty.
+        keys: `noise.row_key` of each, `[B]`, on the model's device.
+        ends: Tokens that end a text, `[E]`, there too.
+        limit: How many new tokens at most.
+    """
+
+    prompts: Sequence[Sequence[int]]
+    keys: Tensor
+    ends: Tensor
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """What a loop made, in the order of the batch.
+
+    Attributes:
+        tokens: The new tokens of each prompt, up to its end token or the limit.
+        failed_at: The step 0, 1, … whose logits were no distribution, or None.
+        trace: For each prompt the values by which the strategy adapted, one per token, by name.
+    """
+
+    tokens: list[list[int]]
+    failed_at: list[int | None]
+    trace: list[dict[str, list[float]]] = field(default_factory=list)
+
+
+class Rows:
+    """Which rows of a batch still run, and what each has written: kept on the device, looked at now and then.
+
+    Looking makes a GPU wait for the host, so there it is done every few steps only; what a row wrote after
+    its end is cut off when the batch is done.
+    """
+
+    STRIDE = 16
+
+    def __init__(self, batch: Batch) -> None:
+        device, rows = batch.keys.device, len(batch.prompts)
+        self.history = torch.zeros(rows, batch.limit, dtype=torch.long, device=device)
+        self._written = torch.zeros_like(self.history)
+        self._batch = batch
+        self._index = torch.arange(rows, device=device)
+        self._running = torch.ones(rows, dtype=torch.bool, device=device)
+        self._failed_at = torch.full((rows,), batch.limit, device=device)
+        self._cpu = device.type == "cpu"
+
+    def check(self, logits: Tensor, step: int) -> None:
+        """Stop the rows whose logits `[R, V]` hold a NaN or have no finite greatest."""
+        self.fail(~logits.amax(-1).isfinite(), step)
+
+    def fail(self, bad: Tensor, step: int) -> None:
+        """Stop the rows that are `bad`, `[R]`, at a step."""
+        bad = bad & self._running
+        failed = self._failed_at[self._index]
+        self._failed_at[self._index] = torch.where(bad, failed.clamp(max=step), failed)
+        self._running = self._running & ~bad
+
+    def write(self, tokens: Tensor, step: int) -> None:
+        """Append the tokens `[R]` of a step, and stop the rows that they end."""
+        self.history[:, step] = tokens
+        self._running = self._running & ~torch.isin(tokens, self._batch.ends)
+
+    def leave(self, step: int) -> Tensor | None:
+        """Return which rows `[R']` go on after a step, where some should leave the batch; None where not.
+
+        Empty: all have ended. A GPU's rows leave together, when they are at least half of what is left.
+        """
+        if not self._cpu and (step + 1) % self.STRIDE:
+            return None
+        going = self._running.nonzero()[:, 0]
+        if len(going) == len(self._running) or (not self._cpu and 2 * len(going) > len(self._running) > 1):
+            return None if len(going) else going
+        self._written[self._index] = self.history
+        self.history, self._running = self.history[going], self._running[going]
+        self._index = self._index[going]
+        return going
+
+    def finished(self) -> tuple[list[list[int]], list[int | None]]:
+        """Return each row's tokens up to its end, and where it failed."""
+        self._written[self._index] = self.history
+        ends = set(self._batch.ends.tolist())
+        tokens = [until_end(row, ends) for row in self._written.tolist()]
+        failed = [None if step == self._batch.limit else step for step in self._failed_at.tolist()]
+        return tokens, failed
+
+
+def until_end(row: list[int], ends: set[int]) -> list[int]:
+    """Return the tokens up to the first that ends a text, that one included."""
+    end = next((place for place, token in enumerate(row) if token in ends), len(row) - 1)
+    return row[: end + 1]

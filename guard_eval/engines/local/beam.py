@@ -1,0 +1,193 @@
+"""Beam search, by likelihood or by the contrast of an expert and an amateur.
+
+As transformers runs it by default: a hypothesis ends with an end token, or with the limit; its score is its
+sum over its length; a prompt is done when no running hypothesis can, at its present length, beat the worst of
+its ended ones. Of equal scores the earlier beam wins, then the smaller token id.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from guard_eval.decoding.candidates import top_candidates
+from guard_eval.decoding.expert_amateur import contrast
+from guard_eval.engines.local.batch import Batch, Generated, Rows, until_end
+from guard_eval.engines.local.session import Session, open_session
+from guard_eval.strategies import BeamSearch, ContrastiveDecoding
+
+
+class Scorer(Protocol):
+    """What hypotheses are scored by: a `Session` whose logits have become scores, `[R, V]`."""
+
+    def prefill(self) -> Tensor:
+        """See `Session`."""
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """See `Session`."""
+
+    def keep(self, rows: Tensor) -> None:
+        """See `Session`."""
+
+
+class _Likelihood:
+    """ln p of each token."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.keep = session.keep
+
+    def prefill(self) -> Tensor:
+        return self._session.prefill().log_softmax(-1)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        return self._session.step(tokens).log_softmax(-1)
+
+
+class _Contrast:
+    """ln p_expert − ln p_amateur of each plausible token."""
+
+    def __init__(self, expert: Session, amateur: Session, strategy: ContrastiveDecoding) -> None:
+        self._expert, self._amateur, self._strategy = expert, amateur, strategy
+
+    def prefill(self) -> Tensor:
+        return self._scores(self._expert.prefill(), self._amateur.prefill())
+
+    def step(self, tokens: Tensor) -> Tensor:
+        return self._scores(self._expert.step(tokens), self._amateur.step(tokens))
+
+    def keep(self, rows: Tensor) -> None:
+        self._expert.keep(rows)
+        self._amateur.keep(rows)
+
+    def _scores(self, expert: Tensor, amateur: Tensor) -> Tensor:
+        shared = min(expert.shape[1], amateur.shape[1])  # beyond it lies padding of the larger embedding
+        strategy = self._strategy
+        return contrast(
+            expert[:, :shared], amateur[:, :shared], alpha=strategy.alpha, amateur_tau=strategy.amateur_tau
+        )
+
+
+class _Beams:
+    """The hypotheses of P prompts, B running and up to B ended ones each."""
+
+    def __init__(self, batch: Batch, beams: int) -> None:
+        device, prompts = batch.keys.device, len(batch.prompts)
+        self.beams = beams
+        self._batch = batch
+        self._best: list[list[int]] = [[] for _ in batch.prompts]
+        self._index = torch.arange(prompts, device=device)
+        self._open = torch.ones(prompts, dtype=torch.bool, device=device)
+        self.failed_at = torch.full((prompts,), batch.limit, device=device)
+        self._scores = torch.full((prompts, beams), -torch.inf, dtype=torch.float64, device=device)
+        self._scores[:, 0] = 0  # all hypotheses are the prompt at first, and one of them is enough
+        self._tokens = torch.zeros(prompts, beams, batch.limit, dtype=torch.long, device=device)
+        self._ended_scores = torch.full_like(self._scores, -torch.inf)
+        self._ended = torch.zeros_like(self._tokens)
+
+    def advance(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Extend the hypotheses; return which row `[P · B]` each new one comes from, and its last token.
+
+        Args:
+            scores: Of each next token for each running hypothesis, `[P · B, V]`.
+            step: 0, 1, ….
+        """
+        self._check(scores, step)
+        wide = min(max(2, len(self._batch.ends) + 1) * self.beams, scores.shape[1])
+        values, ids = (t.view(-1, self.beams, wide) for t in top_candidates(scores.float(), wide))
+        sums, order = (
+            (self._scores[:, :, None] + values).flatten(1).sort(dim=-1, descending=True, stable=True)
+        )
+        sums, order = sums[:, :wide], order[:, :wide]
+        parents, tokens = order // wide, ids.flatten(1).gather(1, order)
+        written = self._tokens.gather(1, parents[:, :, None].expand(-1, -1, self._batch.limit)).clone()
+        written[:, :, step] = tokens
+        ended = torch.isin(tokens, self._batch.ends) | (step + 1 == self._batch.limit)
+        self._collect(sums, written, ended, step)
+        running, place = sums.masked_fill(ended, -torch.inf).sort(dim=-1, descending=True, stable=True)
+        place = place[:, : self.beams]
+        self._scores = running[:, : self.beams]
+        self._tokens = written.gather(1, place[:, :, None].expand(-1, -1, self._batch.limit))
+        first = torch.arange(len(place), device=place.device)[:, None] * self.beams
+        return (first + parents.gather(1, place)).flatten(), tokens.gather(1, place).flatten()
+
+    def _collect(self, sums: Tensor, written: Tensor, ended: Tensor, step: int) -> None:
+        """Take what has ended among the best B into the ended hypotheses, and close prompts that are done."""
+        rank = torch.arange(sums.shape[1], device=sums.device)
+        counted = ended & (rank < self.beams) & self._open[:, None]
+        scores = torch.cat([self._ended_scores, (sums / (step + 1)).masked_fill(~counted, -torch.inf)], dim=1)
+        scores, order = scores.sort(dim=-1, descending=True, stable=True)
+        order = order[:, : self.beams, None].expand(-1, -1, self._batch.limit)
+        self._ended_scores = scores[:, : self.beams]
+        self._ended = torch.cat([self._ended, written], dim=1).gather(1, order)
+        best_running = sums.masked_fill(ended, -torch.inf).amax(-1) / (step + 1)
+        self._open = self._open & (best_running > self._ended_scores[:, -1])
+
+    def _check(self, scores: Tensor, step: int) -> None:
+        """Close the prompts of which a running hypothesis has a NaN or +inf, or none has a next token."""
+        best = scores.amax(-1).view(-1, self.beams)
+        runs = self._scores > -torch.inf
+        broken = (runs & (best.isnan() | (best == torch.inf))).any(-1)
+        bad = (broken | ~(runs & best.isfinite()).any(-1)) & self._open
+        failed = self.failed_at[self._index]
+        self.failed_at[self._index] = torch.where(bad, failed.clamp(max=step), failed)
+        self._open = self._open & ~bad
+
+    def leave(self, step: int) -> Tensor | None:
+        """Return which prompts `[P']` go on after a step, where some are done; None where not."""
+        if self._open.device.type != "cpu" and (step + 1) % Rows.STRIDE:
+            return None
+        going = self._open.nonzero()[:, 0]
+        if len(going) == len(self._open):
+            return None
+        self.take_down()
+        self._open, self._index = self._open[going], self._index[going]
+        self._scores, self._tokens = self._scores[going], self._tokens[going]
+        self._ended_scores, self._ended = self._ended_scores[going], self._ended[going]
+        return going
+
+    def take_down(self) -> list[list[int]]:
+        """Return each prompt's best ended hypothesis so far, up to its end."""
+        ends = set(self._batch.ends.tolist())
+        for prompt, tokens in zip(self._index.tolist(), self._ended[:, 0].tolist(), strict=True):
+            self._best[prompt] = until_end(tokens, ends)
+        return self._best
+
+
+@torch.inference_mode()
+def decode_beams(
+    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    batch: Batch,
+    strategy: BeamSearch | ContrastiveDecoding,
+    amateur: Any = None,  # noqa: ANN401
+) -> Generated:
+    """Continue a batch with the best hypothesis found for each prompt."""
+    scorer, beams = _scorer(model, batch, strategy, amateur), _Beams(batch, strategy.beams)
+    scores = scorer.prefill()
+    start = torch.arange(len(batch.prompts), device=scores.device).repeat_interleave(strategy.beams)
+    scorer.keep(start)
+    scores = scores[start]
+    for step in range(batch.limit):
+        rows, tokens = beams.advance(scores, step)
+        going = beams.leave(step)
+        if going is not None:
+            if not len(going):
+                break
+            rows, tokens = (t.view(-1, strategy.beams)[going].flatten() for t in (rows, tokens))
+        if step + 1 == batch.limit:
+            break
+        scorer.keep(rows)
+        scores = scorer.step(tokens)
+    failed = [None if step == batch.limit else step for step in beams.failed_at.tolist()]
+    return Generated(tokens=beams.take_down(), failed_at=failed)
+
+
+def _scorer(model: Any, batch: Batch, strategy: BeamSearch | ContrastiveDecoding, amateur: Any) -> Scorer:  # noqa: ANN401
+    expert = open_session(model, batch.prompts, batch.limit, copies=strategy.beams)
+    if isinstance(strategy, BeamSearch):
+        return _Likelihood(expert)
+    assert amateur is not None
+    seen = [prompt[-1:] for prompt in batch.prompts] if strategy.amateur_prompt == "last" else batch.prompts
+    return _Contrast(expert, open_session(amateur, seen, batch.limit, copies=strategy.beams), strategy)

@@ -1,0 +1,235 @@
+"""Generation on one machine, with transformers: prompts in, batches of continuations out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import torch
+
+from guard_eval.decoding.noise import row_key
+from guard_eval.engines.checks import check_amateur, check_context, check_settings, check_vocabulary
+from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local.batch import Batch, Generated
+from guard_eval.engines.local.batching import BatchSizes, in_batches
+from guard_eval.engines.local.decode import check, decode
+from guard_eval.engines.local.texts import EncodedPrompt, continuation_text, encode, eos_ids
+from guard_eval.errors import StudyError
+from guard_eval.records import Continuation, Prompt, Recipe, Trace
+from guard_eval.strategies import (
+    AdaptiveContrastiveSearch,
+    BeamSearch,
+    ContrastiveDecoding,
+    ContrastiveSearch,
+    Greedy,
+    Strategy,
+    signature,
+)
+
+_SEVERAL_A_ROW = (BeamSearch, ContrastiveDecoding, ContrastiveSearch, AdaptiveContrastiveSearch)
+"""Strategies of which one row takes the memory of several; the others take as much as each other."""
+
+
+def recipe(
+    loaded: LoadedModel,
+    strategy: Strategy,
+    *,
+    seed: int,
+    max_new_tokens: int,
+    max_prompt_tokens: int,
+    amateur: LoadedModel | None = None,
+    chat: bool = False,
+) -> Recipe:
+    """Return how `generate` makes continuations: its `continuation_id` tells which are there already."""
+    second = amateur if isinstance(strategy, ContrastiveDecoding) else None
+    return Recipe(
+        model=loaded.name,
+        revision=loaded.revision,
+        strategy=signature(strategy),
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        max_prompt_tokens=max_prompt_tokens,
+        dtype=loaded.dtype,
+        amateur=second.name if second else None,
+        amateur_revision=second.revision if second else None,
+        chat=chat,
+    )
+
+
+def generate(
+    loaded: LoadedModel,
+    prompts: Sequence[Prompt],
+    strategy: Strategy,
+    *,
+    seed: int,
+    max_new_tokens: int,
+    max_prompt_tokens: int,
+    batch_size: int | BatchSizes,
+    amateur: LoadedModel | None = None,
+    chat: bool = False,
+    compiled: bool = False,
+    on_trace: Callable[[list[Trace]], None] | None = None,
+) -> Iterator[list[Continuation]]:
+    """Return an iterator over batches of continuations, one for each prompt, the longest prompts first.
+
+    Args:
+        loaded: The model.
+        prompts: What to continue.
+        strategy: How.
+        seed: The study's; what is drawn depends on it, the prompt's id and the strategy alone.
+        max_new_tokens: The length limit, in tokens.
+        max_prompt_tokens: How many of a prompt's last tokens the model is given; see `texts.encode`.
+        batch_size: Rows at once; fewer where memory runs out. `BatchSizes` learns from one call to the next.
+        amateur: Contrastive decoding's second model.
+        chat: Give the prompts through the model's chat template.
+        compiled: Run GUARD's step through `torch.compile`.
+        on_trace: Given the traces of each batch before the batch is handed out; only GUARD has any.
+
+    Raises:
+        StudyError: A prompt is empty, prompts and limit exceed the model's context, or the strategy needs
+            what the model has not (all before the first batch); the model gives no probabilities, or memory
+            runs out with a single row (during the iteration: what was handed out stays good).
+    """
+    sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
+    least = 1 if isinstance(batch_size, BatchSizes) else batch_size
+    check_settings(max_new_tokens=max_new_tokens, max_prompt_tokens=max_prompt_tokens, batch_size=least)
+    made_by = recipe(
+        loaded,
+        strategy,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        max_prompt_tokens=max_prompt_tokens,
+        amateur=amateur,
+        chat=chat,
+    )
+    job = _Job(loaded, amateur, strategy, made_by, traced=on_trace is not None, compiled=compiled)
+    encoded = encode(loaded, prompts, max_prompt_tokens, chat=chat)
+    job.check(encoded)
+    ordered = sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id))
+    return _batches(job, ordered, sizes, on_trace)
+
+
+def warm_up(loaded: LoadedModel) -> None:
+    """Run two steps and forget them: the first ones load code and memory, which is nobody's tokens/s."""
+    prompt = Prompt(id="warm-up", dataset="", text="Once")
+    with suppress(StudyError):  # what is wrong with the model is told of a prompt that the user knows
+        for _ in generate(
+            loaded, [prompt], Greedy(), seed=0, max_new_tokens=2, max_prompt_tokens=2, batch_size=1
+        ):
+            pass
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One strategy's texts: what does not change from batch to batch."""
+
+    loaded: LoadedModel
+    amateur: LoadedModel | None
+    strategy: Strategy
+    made_by: Recipe
+    traced: bool
+    compiled: bool
+
+    def check(self, encoded: Sequence[EncodedPrompt]) -> None:
+        check_amateur(self.strategy, self.amateur)
+        if not encoded:
+            return
+        check_context(self.loaded, encoded, self.made_by.max_new_tokens)
+        if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is not None:
+            last = self.strategy.amateur_prompt == "last"
+            seen = [replace(row, ids=row.ids[-1:]) for row in encoded] if last else encoded
+            check_context(self.amateur, seen, self.made_by.max_new_tokens)
+        check_vocabulary(self.loaded, self.strategy)
+        check(self.loaded.model, self.strategy, self.amateur.model if self.amateur else None)
+
+    def run(self, rows: Sequence[EncodedPrompt]) -> tuple[Generated, float]:
+        """Return what the model makes of `rows`, and the seconds it took for each."""
+        start = time.perf_counter()
+        generated = _decode(self, rows)
+        return generated, (time.perf_counter() - start) / len(rows)
+
+
+def _batches(
+    job: _Job,
+    ordered: Sequence[EncodedPrompt],
+    sizes: BatchSizes,
+    on_trace: Callable[[list[Trace]], None] | None,
+) -> Iterator[list[Continuation]]:
+    limit = job.made_by.max_new_tokens
+    kind = signature(job.strategy) if isinstance(job.strategy, _SEVERAL_A_ROW) else "one token a row"
+    batches = in_batches(ordered, job.run, sizes, kind=kind, length=lambda row: len(row.ids) + limit)
+    try:
+        for rows, (generated, seconds) in batches:
+            good = [place for place, step in enumerate(generated.failed_at) if step is None]
+            made = {
+                place: _continuation(job, rows[place], generated.tokens[place], seconds, len(rows))
+                for place in good
+            }
+            traces = [
+                _trace(made[place], generated.trace[place])
+                for place in good
+                if generated.trace and generated.trace[place]
+            ]
+            if on_trace is not None and traces:
+                on_trace(traces)
+            if made:
+                yield list(made.values())
+            _refuse_failures(job, rows, generated.failed_at)
+    except torch.OutOfMemoryError as error:
+        raise StudyError(
+            f"memory ran out on {job.loaded.device} with a single prompt; "
+            "lower generation.max_prompt_tokens, or name a smaller model"
+        ) from error
+
+
+def _decode(job: _Job, rows: Sequence[EncodedPrompt]) -> Generated:
+    model, device = job.loaded.model, job.loaded.model.device
+    keys = [row_key(job.made_by.seed, row.prompt.id, job.made_by.strategy) for row in rows]
+    batch = Batch(
+        prompts=[row.ids for row in rows],
+        keys=torch.tensor(keys, device=device),
+        ends=torch.tensor(eos_ids(job.loaded), dtype=torch.long, device=device),
+        limit=job.made_by.max_new_tokens,
+    )
+    contrasts = isinstance(job.strategy, ContrastiveDecoding)
+    return decode(
+        model,
+        batch,
+        job.strategy,
+        amateur=job.amateur.model if job.amateur and contrasts else None,
+        trace=job.traced,
+        compiled=job.compiled,
+    )
+
+
+def _refuse_failures(job: _Job, rows: Sequence[EncodedPrompt], failed_at: Sequence[int | None]) -> None:
+    for row, step in zip(rows, failed_at, strict=True):
+        if step is not None:
+            raise StudyError(
+                f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for the "
+                f"prompt {row.prompt.id!r} at step {step + 1}; try model.dtype = float32, or remove it"
+            )
+
+
+def _continuation(job: _Job, row: EncodedPrompt, new: list[int], seconds: float, batch: int) -> Continuation:
+    loaded = job.loaded
+    return Continuation(
+        id=job.made_by.continuation_id(row.prompt),
+        prompt_id=row.prompt.id,
+        dataset=row.prompt.dataset,
+        recipe=job.made_by,
+        text=continuation_text(loaded.tokenizer, row.ids, new),
+        prompt_tokens=len(row.ids),
+        new_tokens=len(new),
+        finish="eos" if new[-1] in eos_ids(loaded) else "length",
+        seconds=seconds,
+        batch=batch,
+        device=loaded.device,
+        versions=loaded.versions,
+    )
+
+
+def _trace(continuation: Continuation, values: dict[str, list[float]]) -> Trace:
+    return Trace(id=continuation.id, prompt_id=continuation.prompt_id, values=values)

@@ -1,0 +1,103 @@
+"""What workers send back, table by table, and what is done when they cannot go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from threading import enumerate as enumerate_threads
+from typing import Any
+
+from guard_eval.engines.ray.cluster import Pool, has_room
+from guard_eval.errors import StudyError
+
+PATIENCE = 60.0
+"""Seconds without a result for which a lost machine is waited for before the others go on without it."""
+REFUSED = "refused"
+"""The column of what a worker has to say that a user can mend."""
+_TICK = 1.0
+_LEAVE = 10.0
+_END = object()
+
+
+class ShrunkError(StudyError):
+    """The cluster has no room for all workers any more, and what some of them were given waits."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Ray cluster lost machines; run the command again to go on with those that are left"
+        )
+
+
+def tables(ray: Any, pool: Pool, data: Any) -> Iterator[Any]:  # noqa: ANN401 (Ray's and Arrow's types)
+    """Yield the tables of a data set as workers finish them.
+
+    A worker of a lost machine is started elsewhere by Ray, if there is room. If not, its share of the work
+    would wait for ever once all other work is done; so somebody has to look, while somebody else waits.
+
+    Raises:
+        ShrunkError: So it is.
+        StudyError: Workers cannot go on; what was yielded stays good.
+    """
+    queue: Queue[Any] = Queue(maxsize=2)
+    stop = Event()
+    reader = Thread(target=_read, args=(data, queue, stop), daemon=True, name="ray results")
+    reader.start()
+    last = time.monotonic()
+    try:
+        while True:
+            try:
+                item = queue.get(timeout=_TICK)
+            except Empty:
+                if time.monotonic() - last > PATIENCE and not has_room(ray, pool):
+                    raise ShrunkError from None
+                continue
+            if item is _END:
+                return
+            if isinstance(item, BaseException):
+                raise _said(item) from item
+            yield item
+            last = time.monotonic()
+    finally:
+        stop.set()
+        if reader.is_alive():
+            _stop_executors()
+            reader.join(_LEAVE)
+
+
+def _read(data: Any, queue: Queue[Any], stop: Event) -> None:  # noqa: ANN401
+    """Put what comes into `queue`, until it ends or nobody wants it any more."""
+    last: Any = _END
+    try:
+        for table in data.iter_batches(batch_size=None, batch_format="pyarrow"):
+            if not _put(queue, table, stop):
+                return
+    except BaseException as error:  # noqa: BLE001 (raised again where the results are wanted)
+        last = error
+    _put(queue, last, stop)
+
+
+def _stop_executors() -> None:
+    """Let Ray Data leave off in order; its thread would fall over a connection that is gone."""
+    for thread in enumerate_threads():
+        shut_down = getattr(thread, "shutdown", None)
+        if thread.name.startswith("StreamingExecutor") and callable(shut_down):
+            shut_down(force=True)
+
+
+def _put(queue: Queue[Any], item: Any, stop: Event) -> bool:  # noqa: ANN401
+    while not stop.is_set():
+        try:
+            queue.put(item, timeout=_TICK)
+        except Full:
+            continue
+        return True
+    return False
+
+
+def _said(error: BaseException) -> StudyError:
+    reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
+    return StudyError(
+        f"the workers could not go on: {reason.strip()}; what they made is kept: run the same command again"
+    )

@@ -1,0 +1,36 @@
+"""Names that look the same: what a reader cannot tell apart must be counted neither apart nor as one."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr, range(0xFE00, 0xFE10)))
+"""What Unicode draws as nothing beside controls and formats."""
+
+
+def look(text: str, *, case: bool = False) -> str:
+    r"""Return what a reader sees of a name: two names with one look are taken for the same.
+
+    Case (unless `case` is given), white space, Unicode form and what cannot be seen make no difference.
+
+    >>> look(" Bob\u200b "), look("\uff22\uff4f\uff42"), look("Bob  B", case=True)
+    ('bob', 'bob', 'Bob B')
+    """
+    if not plain(text):
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(one for one in text if one.isspace() or not _unseen(one))
+    return " ".join((text if case else unicodedata.normalize("NFKC", text.casefold())).split())
+
+
+def plain(text: str) -> bool:
+    """Return whether every character is of ASCII and can be seen."""
+    return text.isascii() and text.isprintable()
+
+
+def hides(text: str) -> bool:
+    """Return whether a name has characters that leave no mark, such as a zero-width space."""
+    return not plain(text) and any(map(_unseen, text))
+
+
+def _unseen(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS

@@ -1,0 +1,126 @@
+"""The frame every figure of a report shares: SVG (for pages, light and dark), PDF (for LaTeX) and PNG.
+
+The same figure has the same bytes every time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from guard_eval.reporting.escaping import Escaped, one_line
+from guard_eval.reporting.figure_style import as_pdf, as_png, as_svg, described, style
+
+INK = "#010203"
+"""Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
+WIDTH, ROW = 6.6, 0.29
+"""Inches: a figure's width, and the height of one of its rows."""
+LONGEST = 34
+"""Characters of a label; a longer name is cut."""
+LINES = "stroke-linejoin: round; stroke-linecap: butt"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drawing:
+    """A figure with its text alternative.
+
+    Attributes:
+        name: Its file's name without ending, unique in a report.
+        title: What it shows, in a line.
+        description: The same in words, for who cannot see it.
+        svg: For a page: inline, `currentColor`, role="img".
+        pdf: For LaTeX.
+        png: For slides, on white.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: Escaped
+    pdf: bytes
+    png: bytes
+
+
+def in_rows(
+    draw: Callable[[Axes], None],
+    labels: Sequence[str],
+    *,
+    name: str,
+    heading: str,
+    description: str,
+    strong: Collection[int] = (),
+    legend: bool = False,
+    simulated: bool = False,
+) -> Drawing:
+    """Return a figure whose rows are labelled on the left, the first on top.
+
+    Args:
+        draw: Draws onto axes whose rows lie at 0, 1, …
+        labels: A label for each row.
+        name: The figure's name, unique in a report.
+        heading: Its title in a line.
+        description: Its text alternative.
+        strong: The rows whose labels are bold.
+        legend: Whether a legend above needs room.
+        simulated: Whether to stamp it.
+    """
+    with style(ink=INK, frame=INK, ground="none", salt=name):
+        figure = Figure(figsize=(WIDTH, ROW * len(labels) + (1.0 if legend else 0.9)), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        axes.set_yticks(range(len(labels)), [short(label) for label in labels])
+        for place, tick in enumerate(axes.get_yticklabels()):
+            tick.set_fontweight("bold" if place in strong else "normal")
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        return finished(
+            figure, axes, name=name, heading=heading, description=description, simulated=simulated
+        )
+
+
+def finished(
+    figure: Figure, axes: Axes, *, name: str, heading: str, description: str, simulated: bool = False
+) -> Drawing:
+    """Return a figure drawn within `style` (ink `INK`, no ground, salt its name) in every format."""
+    if simulated:
+        mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
+        mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
+    svg, pdf, png = as_svg(figure), as_pdf(figure), as_png(figure, ground="white")
+    image = _inline(svg, name=name, heading=heading, description=description)
+    return Drawing(name=name, title=heading, description=description, svg=image, pdf=pdf, png=png)
+
+
+def short(text: str) -> str:
+    """Return `text` in one line, cut where it is longer than a label may be."""
+    line = one_line(text)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
+    """Turn matplotlib's file into an element of a page: themed, labelled, its ids its own."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = body.replace(INK, "currentColor")
+    body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
+    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
+    body = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', body)
+    # matplotlib styles `*`, which inline would be the whole page.
+    body = re.sub(r"<style.*?</style>", "", body, count=1, flags=re.DOTALL)
+    opening = body[: body.index(">") + 1]
+    size = re.search(r'viewBox="[^"]+"', opening)
+    assert size is not None
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    whole = f'<svg {spaces} {size[0]} style="{LINES}">{body[len(opening) :].strip()}'
+    return Escaped(described(whole, heading, description, name=name))
+
+
+def standalone(drawing: Drawing) -> str:
+    """Return the SVG as a file of its own, whose ink follows the viewer's theme."""
+    style = "<style>svg{color:#1c1e21}@media (prefers-color-scheme:dark){svg{color:#e6e6e3}}</style>"
+    head, rest = drawing.svg.split(">", 1)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{rest}\n'

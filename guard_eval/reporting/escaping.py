@@ -1,0 +1,195 @@
+"""Other people's text as text: what a page, a table, TeX or a spreadsheet would take for markup is escaped.
+
+Names, notes and continuations are data. Each format has one function here that makes them so.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+Cell = str | int | float | bool | None
+
+NOTHING = "–"
+"""What stands where there is no value."""
+
+
+class Escaped(str):
+    """Markup that is already escaped for its format."""
+
+    __slots__ = ()
+
+
+def clean(text: str) -> str:
+    """Return `text` with what no file format can hold as U+FFFD, and line breaks as line feeds.
+
+    These are control characters, lone surrogates, and code points that are no characters.
+    """
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if _held_by_none(character) else character
+        for character in text.replace("\r\n", "\n").replace("\r", "\n")
+    )
+
+
+def _held_by_none(character: str) -> bool:
+    control = character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}
+    return control or ord(character) & 0xFFFE == 0xFFFE
+
+
+def one_line(text: str) -> str:
+    """Return `text`, clean, with every run of white space as one space."""
+    return " ".join(clean(text).split())
+
+
+def escape_html(value: object) -> str:
+    """Escape `value` for HTML text and quoted attributes; `Escaped` passes."""
+    return value if isinstance(value, Escaped) else html.escape(clean(_text(value)), quote=True)
+
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]<>|~$@#&]|:(?=\S)|(?i:(?<=www))\.|^[-+=](?!\d)")
+"""What CommonMark or GitHub may take for markup, a link, a mention or a formula, anywhere in a line."""
+
+_MARKDOWN_NUMBER = re.compile(r"^(\d+)([.)])(?=\s|$)")
+"""What begins a numbered list."""
+
+
+def escape_markdown(value: object) -> str:
+    """Escape `value` for a line of Markdown or a table cell; line breaks become spaces; `Escaped` passes."""
+    if isinstance(value, Escaped):
+        return value
+    return _MARKDOWN_NUMBER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", one_line(_text(value))))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: rf"\{character}" for character in "{}$&%#_"},
+    **{character: f"{{{character}}}" for character in "[]*"},  # after \\ or \item they would be its argument
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",  # \textquotedbl is not in every font encoding
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "-": "-{}",  # two of them would become a dash
+    "κ": r"$\kappa$",
+    "α": r"$\alpha$",
+    "ε": r"$\varepsilon$",
+    "λ": r"$\lambda$",
+    "ρ": r"$\rho$",
+    "τ": r"$\tau$",
+    "ω": r"$\omega$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≠": r"$\neq$",
+    "≡": r"$\equiv$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "·": r"$\cdot$",
+    "→": r"$\rightarrow$",
+    "←": r"$\leftarrow$",
+    "½": r"$\frac{1}{2}$",
+    "⁻": r"\textsuperscript{$-$}",
+    "–": "--",
+    "—": "---",
+    "‘": "`",
+    "’": "'",
+    "“": "``",
+    "”": "''",
+    "…": r"\dots{}",
+    "\u00a0": "~",
+    "\u202f": r"\,",
+    "\n": " ",
+    "\t": " ",
+}
+_ACCENTS = {
+    "\u0300": r"\`",
+    "\u0301": r"\'",
+    "\u0302": r"\^",
+    "\u0303": r"\~",
+    "\u0304": r"\=",
+    "\u0306": r"\u",
+    "\u0307": r"\.",
+    "\u0308": r"\"",
+    "\u030a": r"\r",
+    "\u030b": r"\H",
+    "\u030c": r"\v",
+    "\u0327": r"\c",
+}
+"""Those that LaTeX has in every font encoding."""
+_DOTLESS = {"i": r"\i", "j": r"\j"}
+_LETTERS = {
+    "ß": r"\ss{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "ı": r"\i{}",
+    "°": r"\textdegree{}",
+    "²": r"\textsuperscript{2}",
+    "³": r"\textsuperscript{3}",
+    "€": "EUR",
+}
+
+
+def escape_latex(value: object) -> str:
+    """Escape `value` for text under pdfTeX; letters it lacks become code points; `Escaped` passes."""
+    if isinstance(value, Escaped):
+        return value
+    return "".join(_latex_character(character) for character in clean(_text(value)))
+
+
+def _latex_character(character: str) -> str:
+    if character in _LATEX:
+        return _LATEX[character]
+    if " " <= character <= "~":
+        return character
+    bare = unicodedata.normalize("NFD", character)
+    if character.isalpha() and len(bare) == 2 and bare[0].isascii() and bare[1] in _ACCENTS:
+        return rf"{_ACCENTS[bare[1]]}{{{_DOTLESS.get(bare[0], bare[0])}}}"
+    return _LETTERS.get(character, rf"{{[U+{ord(character):04X}]}}")
+
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What a spreadsheet takes for the beginning of a formula."""
+
+
+def escape_csv(value: Cell) -> str:
+    """Return a cell that a spreadsheet reads as text: an apostrophe stands before a formula.
+
+    What is no finite number is an empty cell.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(float(value)) if math.isfinite(value) else ""
+    # A bare carriage return would end the row: the csv module quotes only the line ending it writes itself.
+    text = value.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def csv_text(rows: Iterable[Sequence[Cell]]) -> str:
+    """Return rows as CSV (RFC 4180 quoting, LF) that a spreadsheet takes for data throughout."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([escape_csv(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def _text(value: object) -> str:
+    return NOTHING if value is None else str(value)

@@ -1,0 +1,91 @@
+"""Pages and documents from templates: what is printed is escaped for the format, whatever it is."""
+
+from __future__ import annotations
+
+import base64
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
+from guard_eval.reporting.tables import Table, to_html, to_latex, to_markdown
+
+_OWN = Path(__file__).parent / "templates"
+_FORMATS = {
+    ".html": (escape_html, to_html),
+    ".md": (escape_markdown, to_markdown),
+    ".tex": (escape_latex, to_latex),
+}
+"""By ending: what every printed value passes through, and how a table is printed."""
+
+
+def render(template: Path, **values: object) -> str:
+    """Return what `template` makes of `values`, escaped for its format unless it is `Escaped`.
+
+    Args:
+        template: A file such as `page.html.j2`; it may extend or include those of this package.
+        values: What the template prints, by name.
+    """
+    return (
+        _environment(template.parent, Path(template.stem).suffix).get_template(template.name).render(values)
+    )
+
+
+@cache
+def _environment(folder: Path, ending: str) -> jinja2.Environment:
+    escape, table = _FORMATS[ending]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([folder, _OWN]),
+        autoescape=False,  # noqa: S701  `finalize` escapes, for the formats Jinja does not know too
+        finalize=escape,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    if ending == ".tex":  # braces are LaTeX's own
+        environment.block_start_string, environment.block_end_string = "<%", "%>"
+        environment.variable_start_string, environment.variable_end_string = "<<", ">>"
+        environment.comment_start_string, environment.comment_end_string = "<#", "#>"
+    environment.filters["table"] = table
+    environment.tests["table"] = lambda part: isinstance(part, Table)
+    environment.filters["fence"] = _fence
+    environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
+    environment.filters["verbatim"] = _verbatim
+    environment.filters["breakable"] = _breakable
+    environment.filters["embedded"] = _embedded
+    return environment
+
+
+def _fence(text: str) -> Escaped:
+    """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
+    body = clean(text).rstrip("\n")
+    fence = "```"
+    while fence in body:
+        fence += "`"
+    return Escaped(f"{fence}text\n{body}\n{fence}")
+
+
+def _verbatim(text: str) -> Escaped:
+    """Return `text` for LaTeX line by line, escaped: a verbatim block could be closed from inside."""
+    lines = [escape_latex(line.replace("\t", "    ")).replace("  ", "~~") for line in clean(text).split("\n")]
+    return Escaped(
+        "\\par\n".join(rf"\noindent\texttt{{{line}}}" if line.strip() else r"\noindent~" for line in lines)
+    )
+
+
+def _breakable(text: str) -> Escaped:
+    """Return a long word for LaTeX that may end a line after every eighth character."""
+    parts = (text[start : start + 8] for start in range(0, len(text), 8))
+    return Escaped(r"\allowbreak{}".join(escape_latex(part) for part in parts))
+
+
+def _embedded(svg: Path) -> Escaped:
+    """Return an SVG file as the address of an image, in which no script runs."""
+    try:
+        data = base64.b64encode(svg.read_bytes()).decode("ascii")
+    except OSError as error:
+        raise StudyError(f"cannot read the figure {svg}: {error.strerror}; draw it again") from error
+    return Escaped(f"data:image/svg+xml;base64,{data}")

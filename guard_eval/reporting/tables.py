@@ -1,0 +1,160 @@
+"""A table of cells as HTML, Markdown, LaTeX or CSV; each escapes what its reader takes for markup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guard_eval.reporting.escaping import (
+    NOTHING,
+    Cell,
+    Escaped,
+    csv_text,
+    escape_html,
+    escape_latex,
+    escape_markdown,
+)
+
+LONG_CELL = 26
+"""Characters above which a cell of words may break into lines."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table to print: headings, rows of cells, a caption above and a note below.
+
+    Attributes:
+        columns: Headings.
+        rows: A cell for each heading; an `Escaped` cell is markup of the format it is printed in.
+        caption: Above the table.
+        note: Below the table.
+        text_columns: How many columns on the left hold words; figures stand flush right.
+        words: Further columns that hold words, by place.
+        groups: Headings above the columns that follow the first, each with how many it covers; HTML alone.
+        strong: Rows to set in bold, by place.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str
+    note: str = ""
+    text_columns: int = 1
+    words: frozenset[int] = frozenset()
+    groups: tuple[tuple[str, int], ...] = ()
+    strong: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"a row of {len(row)} cells in a table of {len(self.columns)} columns: {row}"
+                )
+
+    def holds_words(self, place: int) -> bool:
+        """Return whether a column holds words, not figures."""
+        return place < self.text_columns or place in self.words
+
+
+ROW, STRONG_ROW = "<tr>", '<tr class="strong">'
+
+
+def to_html(table: Table, *, heading: bool = False) -> Escaped:
+    """Return the table in a container that scrolls sideways where the screen is narrow.
+
+    Args:
+        table: The table.
+        heading: Whether its caption is the heading of a section.
+    """
+    head = "".join(
+        f'<th scope="col"{_figure(i, table)}>{escape_html(name)}</th>' for i, name in enumerate(table.columns)
+    )
+    body = "\n".join(
+        f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table)}</tr>"
+        for number, row in enumerate(table.rows)
+    )
+    groups = "".join(
+        f'<th class="group" scope="colgroup" colspan="{width}">{escape_html(name)}</th>'
+        for name, width in table.groups
+    )
+    above = f"<tr><td></td>{groups}</tr>" if groups else ""
+    note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
+    label = escape_html(table.caption)
+    caption = f'<h2 dir="auto">{label}</h2>' if heading else f'<p class="caption" dir="auto">{label}</p>'
+    return Escaped(
+        f"{caption}\n"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table aria-label="{label}">'
+        f"<thead>{above}<tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}"
+    )
+
+
+def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
+    cells = [f'<th scope="row" dir="auto"{_long(row[0])}>{escape_html(row[0])}</th>']
+    for place, cell in enumerate(row[1:], start=1):
+        words = f' dir="auto"{_long(cell)}'
+        cells.append(
+            f"<td{words if table.holds_words(place) else _figure(place, table)}>{escape_html(cell)}</td>"
+        )
+    return "".join(cells)
+
+
+def _figure(place: int, table: Table) -> str:
+    return "" if table.holds_words(place) else ' class="figure"'
+
+
+def _long(cell: Cell) -> str:
+    return ' class="long"' if len(NOTHING if cell is None else str(cell)) > LONG_CELL else ""
+
+
+def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
+    """Return the table as GitHub's Markdown, its caption before it in bold, or as a heading."""
+    rule = ["---" if table.holds_words(i) else "---:" for i in range(len(table.columns))]
+    lines = [[escape_markdown(name) for name in table.columns], rule]
+    lines += [[escape_markdown(cell) for cell in row] for row in table.rows]
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    note = f"\n\n{escape_markdown(table.note)}" if table.note else ""
+    caption = escape_markdown(table.caption)
+    return Escaped(f"{f'## {caption}' if heading else f'**{caption}**'}\n\n{body}{note}")
+
+
+def to_latex(table: Table) -> Escaped:
+    """Return the table as a LaTeX float with booktabs rules, shrunk where wider than the page."""
+    spec = "".join(_latex_column(place, table) for place in range(len(table.columns)))
+    lines = [_latex_row(table.columns, strong=False)]
+    lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
+    note = rf"\par\smallskip\footnotesize\raggedright {escape_latex(table.note)}" if table.note else ""
+    return Escaped(
+        "\n".join(
+            [
+                r"\begin{table}[htbp]",
+                r"\centering\small",
+                rf"\caption{{{escape_latex(table.caption)}}}",
+                r"\fitwidth{%",
+                rf"\begin{{tabular}}{{{spec}}}",
+                r"\toprule",
+                lines[0],
+                r"\midrule",
+                *lines[1:],
+                r"\bottomrule",
+                r"\end{tabular}}",
+                *([note] if note else []),
+                r"\end{table}",
+            ]
+        )
+    )
+
+
+def _latex_column(place: int, table: Table) -> str:
+    """Return a column's kind: figures flush right, words flush left and broken into lines where long."""
+    if not table.holds_words(place):
+        return "r"
+    long = any(len(NOTHING if row[place] is None else str(row[place])) > LONG_CELL for row in table.rows)
+    return r">{\raggedright\arraybackslash}p{11em}" if long else "l"
+
+
+def _latex_row(row: tuple[Cell, ...], *, strong: bool) -> str:
+    cells = [escape_latex(cell) for cell in row]
+    return " & ".join(rf"\textbf{{{cell}}}" if strong else cell for cell in cells) + r" \\"
+
+
+def to_csv(table: Table) -> str:
+    """Return the table as CSV that a spreadsheet takes for data throughout."""
+    return csv_text((table.columns, *table.rows))

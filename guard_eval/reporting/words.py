@@ -1,0 +1,147 @@
+"""How figures and names are worded, the same in every table and sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from guard_eval.reporting.escaping import NOTHING
+
+RATERS = {"person": "people", "model": "model judges", "simulated": "SIMULATED raters"}
+ALL = "all datasets"
+NO_P = "none"
+"""Stands where a p-value would, of a test that cannot give a small one."""
+
+KIND_PLACE = {kind: place for place, kind in enumerate(RATERS)}
+"""In which order kinds of raters are told of, everywhere: people first."""
+
+
+class HasLimits(Protocol):
+    """Anything with two limits, either of which may be missing; an interval of `analysis.stats`."""
+
+    @property
+    def low(self) -> float | None:
+        """Return the lower limit."""
+
+    @property
+    def high(self) -> float | None:
+        """Return the upper limit."""
+
+
+class HasPValue(Protocol):
+    """Anything with a p-value that may be missing or withheld; a test of `analysis.stats`."""
+
+    @property
+    def p_value(self) -> float | None:
+        """Return the p-value."""
+
+    @property
+    def withheld(self) -> bool:
+        """Return whether no outcome could have made the p-value small."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the warnings, the reason for a withheld p-value last."""
+
+
+def percent(share: float | None, decimals: int = 1) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(0.5791) == "57.9\u00a0%"
+    True
+    """
+    return NOTHING if share is None else f"{100 * share:.{decimals}f}\u00a0%"
+
+
+def limits(interval: HasLimits) -> str:
+    """Return the limits of an interval of shares in percent, without the sign.
+
+    >>> from types import SimpleNamespace
+    >>> limits(SimpleNamespace(low=0.2366, high=0.7634))
+    '23.7 to 76.3'
+    """
+    if interval.low is None or interval.high is None:
+        return NOTHING
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
+
+
+def number(value: float, decimals: int = 2) -> str:
+    """Return a number with a minus sign proper.
+
+    >>> number(-0.034), number(-0.001), number(0.75, 1)
+    ('−0.03', '0.00', '0.8')
+    """
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value with two significant digits, and never as 0; `no test` where there is none.
+
+    >>> p_value(0.0181888), p_value(2.874966592398616e-06), p_value(0.96), p_value(1.0), p_value(None)
+    ('.018', '2.9e-6', '.96', '1', 'no test')
+    >>> p_value(0.0)
+    '<2.3e-308'
+    """
+    if value is None:
+        return "no test"
+    if value <= sys.float_info.min:
+        return "<2.3e-308"
+    if value < 0.001:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    if value > 0.99:
+        return "1" if value > 1 - 1e-9 else ">.99"
+    digits = 2 if value >= 0.0995 else 3 if value >= 0.00995 else 4
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def p_of(test: HasPValue) -> str:
+    """Return the p-value of a test; `none` where no outcome could have made it small."""
+    return NO_P if test.withheld else p_value(test.p_value)
+
+
+def why_none(tests: Iterable[HasPValue], more: Iterable[str] = ()) -> str:
+    """Return why tests have no p-value, to follow the note of a table; empty where all have one."""
+    reasons = {test.warnings[-1] for test in tests if test.withheld} | {reason for reason in more if reason}
+    return "".join(f" {reason[0].upper()}{reason[1:]}." for reason in sorted(reasons))
+
+
+def equals(value: float | None) -> str:
+    """Return the p-value worded for a sentence.
+
+    >>> equals(0.018) == "p\u00a0=\u00a0.018", equals(0.999) == "p\u00a0>\u00a0.99"
+    (True, True)
+    """
+    text = p_value(value)
+    if value is None:
+        return text
+    return f"p\u00a0{text[0]}\u00a0{text[1:]}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
+
+
+def plural(count: int, word: str) -> str:
+    """Return `count` and `word`, with an s where there is not exactly one.
+
+    >>> plural(1, "rater") == "1\u00a0rater", plural(4, "rater") == "4\u00a0raters"
+    (True, True)
+    """
+    return f"{count}\u00a0{word}{'' if count == 1 else 's'}"
+
+
+def and_list(parts: Sequence[str]) -> str:
+    """Join `parts` as a sentence does.
+
+    >>> and_list(["a", "b", "c"]), and_list(["a"])
+    ('a, b and c', 'a')
+    """
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def title(name: str) -> str:
+    """Return a criterion's name as read.
+
+    >>> title("story_development")
+    'story development'
+    """
+    return name.replace("_", " ")

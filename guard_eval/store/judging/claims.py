@@ -1,0 +1,265 @@
+"""Which pairs a run of a judge takes: those that an ended run left, then those that were never shown.
+
+A model sees every slot of a pair: slot 2k + i is its k-th sample in the i-th order. Claims belong to the run,
+so that two processes may let the same model rate at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, exists, false, func, insert, or_, select, update
+
+from guard_eval.records import BlindPair, Plan, Rater, content_id
+from guard_eval.store import showing
+from guard_eval.store.handout.orders import Orders
+from guard_eval.store.handout.queue import check
+from guard_eval.store.judging import runs
+from guard_eval.store.judging.schema import request
+from guard_eval.store.judging.values import JudgeRun, Showing
+from guard_eval.store.raters import pool_of, standing
+from guard_eval.store.schema import pair, presentation
+
+NOT_HANDED_OUT = 0
+"""The presentation's number where there is no presentation; no verdict can come back under it."""
+
+_PART = 500
+"""How many pairs are looked at with one statement."""
+
+_HOLDS = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
+
+_IN_BATCH = exists(
+    select(request.c.key).where(
+        request.c.presentation_id == presentation.c.id,
+        request.c.state == "open",
+        request.c.batch_id.is_not(None),
+    )
+)
+
+_LEFT = (
+    select(presentation.c.id, presentation.c.pair_id, presentation.c.slot)
+    .where(
+        presentation.c.rater_id == bindparam("asked_rater"),
+        presentation.c.rated_at.is_(None),
+        _HOLDS,
+        or_(
+            presentation.c.run_id.is_(None), presentation.c.run_id.not_in(bindparam("going", expanding=True))
+        ),
+        ~_IN_BATCH,
+    )
+    .order_by(presentation.c.id)
+)
+
+_SHOWN = select(
+    presentation.c.pair_id, presentation.c.slot, presentation.c.attempt, _HOLDS.label("holds")
+).where(
+    presentation.c.pool == bindparam("asked_pool"),
+    presentation.c.pair_id.in_(bindparam("asked_pairs", expanding=True)),
+)
+
+_RATED = select(presentation.c.pair_id, presentation.c.slot).where(
+    presentation.c.pool == bindparam("asked_pool"),
+    presentation.c.rated_at.is_not(None),
+    presentation.c.superseded == false(),
+)
+
+_ELSEWHERE = select(func.count()).where(
+    presentation.c.rater_id == bindparam("asked_rater"),
+    presentation.c.rated_at.is_(None),
+    _HOLDS,
+)
+
+
+class ClaimRequest(NamedTuple):
+    """One run asking, once."""
+
+    connection: Connection
+    orders: Orders
+    run: JudgeRun
+    plan: Plan
+    now: datetime
+
+
+class ClaimedSlot(NamedTuple):
+    """A presentation just claimed."""
+
+    id: int
+    slot: int
+
+
+class Progress(NamedTuple):
+    """How far a model is over all runs: showings rated, those left, and of these those in a batch."""
+
+    rated: int
+    left: int
+    in_batch: int
+
+
+class Claims:
+    """What is remembered between claims: how far each run has gone through the pairs."""
+
+    def __init__(self) -> None:
+        self._reached: dict[int, tuple[list[str], int]] = {}
+
+    def claim(
+        self, connection: Connection, orders: Orders, this: JudgeRun, plan: Plan, *, now: datetime, limit: int
+    ) -> list[Showing]:
+        """Return up to `limit` showings that are this run's from now on, and were not before.
+
+        Must run alone in the rater's pool. A rater that is revoked or excluded gets none.
+
+        Raises:
+            StudyError: The plan makes no sense, or the database does not know the rater.
+        """
+        check(plan)
+        if limit < 1 or any(standing(connection, this.rater)):
+            return []
+        runs.renew(connection, this, now)
+        orders.refresh(connection)
+        asking = ClaimRequest(connection, orders, this, plan, now)
+        taken = _take_left(asking, limit)
+        if len(taken) < limit:
+            taken += self._take_new(asking, limit - len(taken))
+        return _showings(connection, taken)
+
+    def _take_new(self, asking: ClaimRequest, limit: int) -> list[ClaimedSlot]:
+        connection, orders, this, plan, _ = asking
+        pair_ids = orders.of(plan.seed, this.rater.name)
+        known, start = self._reached.get(this.id, (pair_ids, 0))
+        if known is not pair_ids:  # pairs were added
+            start = 0
+        rows: list[dict[str, object]] = []
+        taken = []
+        while start < len(pair_ids) and len(rows) < limit:
+            part = pair_ids[start : start + min(limit, _PART)]
+            for pair_id, slot, attempt in _free(asking, part):
+                if len(rows) < limit:
+                    rows.append(_row(asking, pair_id, slot, attempt))
+                    taken.append(slot)
+            if len(rows) < limit:  # otherwise the last pairs may have slots left
+                start += len(part)
+        self._reached[this.id] = (pair_ids, start)
+        if not rows:
+            return []
+        statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
+        return list(map(ClaimedSlot, connection.execute(statement, rows).scalars(), taken))
+
+
+def elsewhere(connection: Connection, this: JudgeRun, now: datetime) -> tuple[int, bool]:
+    """Return how many unrated showings other runs hold, and whether one of them is known to be going."""
+    others = runs.live(connection, this.rater, now)
+    others.pop(this.id, None)
+    held = _ELSEWHERE.where(presentation.c.run_id.in_(list(others)))
+    count = connection.execute(held, {"asked_rater": this.rater.id}).scalar_one()
+    return count, any(others.values())
+
+
+def progress(connection: Connection, orders: Orders, rater: Rater, plan: Plan) -> Progress:
+    """Return how far a model is, over all runs and for all that `plan` shows it."""
+    check(plan)
+    orders.refresh(connection)
+    asked = {"asked_pool": pool_of(rater)}
+    rated = sum(_wanted(orders, plan, row.pair_id, row.slot) for row in connection.execute(_RATED, asked))
+    total = sum(len(slots(orders, plan, pair_id)) for pair_id in orders.places)
+    batched = _ELSEWHERE.where(_IN_BATCH)
+    in_batch = connection.execute(batched, {"asked_rater": rater.id}).scalar_one()
+    return Progress(rated=rated, left=total - rated, in_batch=in_batch)
+
+
+def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> list[Showing]:
+    """Return every showing of `plan` that the model of that name has not rated, in the order to come."""
+    check(plan)
+    orders.refresh(connection)
+    asked = {"asked_pool": pool_of(Rater(id=0, name=name, kind="model"))}
+    done = {(row.pair_id, row.slot) for row in connection.execute(_RATED, asked)}
+    texts = {row.id: row for row in connection.execute(select(pair))}
+    shown = []
+    for pair_id in orders.of(plan.seed, name):
+        row = texts[pair_id]
+        for slot in slots(orders, plan, pair_id):
+            if (pair_id, slot) not in done:
+                sides = (row.text_a, row.text_b)
+                a, b = sides if orders.first(pair_id, slot) == "a" else sides[::-1]
+                blind = BlindPair.of(NOT_HANDED_OUT, row.prompt, a, b)
+                shown.append(Showing(blind=blind, sample=slot // 2))
+    return shown
+
+
+def shown(connection: Connection, numbers: Sequence[int]) -> list[Showing]:
+    """Return what a model was shown under these numbers, in their order."""
+    found: dict[int, int] = {}
+    for part in showing.batches(numbers):
+        statement = select(presentation.c.id, presentation.c.slot).where(presentation.c.id.in_(part))
+        found.update((row.id, row.slot) for row in connection.execute(statement))
+    return _showings(connection, [ClaimedSlot(number, found[number]) for number in numbers])
+
+
+def slots(orders: Orders, plan: Plan, pair_id: str) -> range:
+    """Return the slots of a pair that a model is shown: all, or of one order every other one.
+
+    Which order is drawn by the seed for every two neighbouring pairs, the second of which has the other: so
+    either method stands first equally often, whatever the draw.
+    """
+    if not plan.one_order:
+        return range(plan.slots)
+    block = orders.places[pair_id].position // 2
+    return range(int(content_id(plan.seed, "order", block), 16) % 2, plan.slots, 2)
+
+
+def _wanted(orders: Orders, plan: Plan, pair_id: str, slot: int) -> bool:
+    return pair_id in orders.places and slot in slots(orders, plan, pair_id)
+
+
+def _take_left(asking: ClaimRequest, limit: int) -> list[ClaimedSlot]:
+    """Take what an ended run left; what it found unjudgeable is tried once more by this one."""
+    connection, orders, this, plan, now = asking
+    going = [*runs.live(connection, this.rater, now), this.id]
+    left = connection.execute(_LEFT, {"asked_rater": this.rater.id, "going": going})
+    taken = [ClaimedSlot(row.id, row.slot) for row in left if _wanted(orders, plan, row.pair_id, row.slot)][
+        :limit
+    ]
+    for part in showing.batches([each.id for each in taken]):
+        mine = update(presentation).where(presentation.c.id.in_(part))
+        connection.execute(mine.values(run_id=this.id, leased_until=now + this.lease))
+    return taken
+
+
+def _free(asking: ClaimRequest, pair_ids: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the slots of these pairs that nobody holds, with how often each was given before."""
+    attempts: dict[tuple[str, int], int] = {}
+    held: set[tuple[str, int]] = set()
+    asked = {"asked_pool": pool_of(asking.run.rater), "asked_pairs": list(pair_ids)}
+    for row in asking.connection.execute(_SHOWN, asked):
+        place = row.pair_id, row.slot
+        attempts[place] = max(attempts.get(place, 0), row.attempt + 1)
+        if row.holds:
+            held.add(place)
+    for pair_id in pair_ids:
+        for slot in slots(asking.orders, asking.plan, pair_id):
+            if (pair_id, slot) not in held:
+                yield pair_id, slot, attempts.get((pair_id, slot), 0)
+
+
+def _row(asking: ClaimRequest, pair_id: str, slot: int, attempt: int) -> dict[str, object]:
+    return {
+        "pair_id": pair_id,
+        "rater_id": asking.run.rater.id,
+        "pool": pool_of(asking.run.rater),
+        "slot": slot,
+        "attempt": attempt,
+        "first": asking.orders.first(pair_id, slot),
+        "handed_out": asking.now,
+        "leased_until": asking.now + asking.run.lease,
+        "superseded": False,
+        "withdrawn": False,
+        "role": "study",
+        "run_id": asking.run.id,
+    }
+
+
+def _showings(connection: Connection, taken: Sequence[ClaimedSlot]) -> list[Showing]:
+    numbers = [each.id for each in taken]
+    blinds = showing.blind(connection, numbers)
+    return [Showing(blind=blind, sample=each.slot // 2) for blind, each in zip(blinds, taken, strict=True)]

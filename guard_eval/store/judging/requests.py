@@ -1,0 +1,229 @@
+"""Money set aside before a request is sent, and what became of it: so that a budget holds.
+
+What may be sent is decided in one transaction at a time: a request whose answer is there already is not sent
+again, one that somebody else is sending is waited for, and one that could cost more than is left is not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from math import ceil
+
+from sqlalchemy import Connection, Float, bindparam, cast, func, insert, select, update
+
+from guard_eval.store.judging import journal, runs
+from guard_eval.store.judging.schema import request
+from guard_eval.store.judging.values import Answer, JudgeRun, NotReserved, Reservation, Settlement, Wanted
+from guard_eval.store.schema import presentation
+from guard_eval.store.showing import batches
+
+LOCK = "requests"
+"""Whoever reserves or settles does so alone."""
+
+_BILLION = 10**9
+
+_KNOWN = select(
+    request.c.key, request.c.attempt, request.c.state, request.c.run_id, request.c.batch_id
+).where(request.c.key.in_(bindparam("asked", expanding=True)))
+
+_MINE = select(presentation.c.id).where(
+    presentation.c.id.in_(bindparam("asked", expanding=True)),
+    presentation.c.run_id == bindparam("asked_run"),
+    presentation.c.rated_at.is_(None),
+)
+
+_BOOKED = select(func.coalesce(func.sum(request.c.booked), 0))
+
+# of each judge whose responses cost more than was set aside: how much more at worst
+_OVERRUN = (
+    select(
+        request.c.rater_id, func.max(cast(request.c.booked, Float(53)) / request.c.reserved).label("times")
+    )
+    .where(request.c.state == "answered", request.c.reserved > 0, request.c.booked > request.c.reserved)
+    .group_by(request.c.rater_id)
+)
+
+_HELD = select(request.c.reserved, request.c.booked).where(
+    request.c.rater_id == bindparam("asked_rater"),
+    request.c.state.in_(("open", "lost")),
+    request.c.reserved > 0,
+)
+
+_SETTLE = (
+    update(request)
+    .where(request.c.key == bindparam("its_key"), request.c.attempt == bindparam("its_attempt"))
+    .values(
+        state=bindparam("now_state"),
+        settled_at=bindparam("now_settled"),
+        booked=func.coalesce(bindparam("now_booked", type_=request.c.booked.type), request.c.booked),
+    )
+)
+
+Outcome = Reservation | Answer | NotReserved
+
+
+def nano(usd: float) -> int:
+    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
+
+    >>> nano(0.00052), nano(1e-10)
+    (520000, 1)
+    """
+    exact = round(usd * _BILLION, 3)
+    return int(exact) + (exact > int(exact))
+
+
+def reserve(
+    connection: Connection,
+    this: JudgeRun,
+    wanted: Sequence[Wanted],
+    *,
+    now: datetime,
+    limit_usd: float | None = None,
+    batch_id: int | None = None,
+) -> list[Outcome]:
+    """Return for each request the right to send it, its answer if there is one, or why it may not be sent.
+
+    Must run alone among those who reserve or settle. The budget is that of the whole study. Where a judge's
+    response has cost more than was set aside for it, every request of that judge counts for as many times its
+    own sum as the worst one did, whether it is to be sent, under way or lost.
+
+    Raises:
+        ValueError: There is a budget, and the cost of a request is unknown.
+    """
+    keys = [each.key for each in wanted]
+    answers = journal.complete(connection, keys)
+    attempts, taken = _known(connection, this, keys, now)
+    mine = _mine(connection, this, wanted)
+    times, left = (1.0, None) if limit_usd is None else _left(connection, this, limit_usd)
+    outcomes: list[Outcome] = []
+    rows = []
+    for each in wanted:
+        if each.key in answers:
+            outcomes.append(answers[each.key])
+            if each.presentation not in (None, answers[each.key].presentation):
+                rows.append(_shared(this, each, now, attempt=attempts[each.key]))
+                attempts[each.key] += 1
+        elif each.key in taken:
+            outcomes.append("elsewhere")
+        elif each.presentation is not None and each.presentation not in mine:
+            outcomes.append("not_claimed")
+        else:
+            cost = None if each.usd is None else nano(each.usd)
+            if left is not None:
+                if cost is None:
+                    raise ValueError(f"a budget of {limit_usd} US dollars, and a request of unknown cost")
+                if (bound := ceil(cost * times)) > left:
+                    outcomes.append("budget")
+                    continue
+                left -= bound
+            attempt = attempts.get(each.key, 0)
+            taken.add(each.key)
+            rows.append(_row(this, each, now, attempt=attempt, cost=cost, batch_id=batch_id))
+            outcomes.append(Reservation(key=each.key, attempt=attempt, usd=each.usd))
+    if rows:
+        connection.execute(insert(request), rows)
+    return outcomes
+
+
+def settle(connection: Connection, settled: Sequence[Settlement], now: datetime) -> None:
+    """Note what became of requests without an answer: what was not billed frees its money."""
+    if settled:
+        connection.execute(
+            _SETTLE,
+            [
+                {
+                    "its_key": each.key,
+                    "its_attempt": each.attempt,
+                    "now_state": each.state,
+                    "now_settled": now,
+                    "now_booked": 0 if each.state == "released" else None,
+                }
+                for each in settled
+            ],
+        )
+
+
+def answered(connection: Connection, answers: Iterable[Answer], now: datetime) -> None:
+    """Note the requests of these answers as answered, and what they cost; unknown cost stays as reserved."""
+    rows = [
+        {
+            "its_key": each.key,
+            "its_attempt": each.attempt,
+            "now_state": "answered",
+            "now_settled": now,
+            "now_booked": None if each.usd is None else nano(each.usd),
+        }
+        for each in answers
+    ]
+    if rows:
+        connection.execute(_SETTLE, rows)
+
+
+def booked(connection: Connection) -> int:
+    """Return what the study's judges have spent and hold, in billionths of a US dollar."""
+    return int(connection.execute(_BOOKED).scalar_one())
+
+
+def _left(connection: Connection, this: JudgeRun, limit_usd: float) -> tuple[float, int]:
+    """Return how many times its own sum a request counts, and what is left, in billionths of a US dollar."""
+    worst = {row.rater_id: float(row.times) for row in connection.execute(_OVERRUN)}
+    short = sum(
+        max(0, ceil(row.reserved * times) - row.booked)
+        for rater, times in worst.items()
+        for row in connection.execute(_HELD, {"asked_rater": rater})
+    )
+    return worst.get(this.rater.id, 1.0), int(limit_usd * _BILLION + 1e-3) - booked(connection) - short
+
+
+def _known(
+    connection: Connection, this: JudgeRun, keys: Sequence[str], now: datetime
+) -> tuple[dict[str, int], set[str]]:
+    """Return the next attempt of each key, and the keys that are being sent."""
+    attempts: dict[str, int] = {}
+    under_way: list[tuple[str, int | None]] = []
+    taken: set[str] = set()
+    for part in batches(keys):
+        for row in connection.execute(_KNOWN, {"asked": part}):
+            attempts[row.key] = max(attempts.get(row.key, 0), row.attempt + 1)
+            if row.state == "open" and row.batch_id is not None:
+                taken.add(row.key)
+            elif row.state == "open":
+                under_way.append((row.key, row.run_id))
+    if under_way:
+        going = runs.live(connection, this.rater, now)
+        taken.update(key for key, number in under_way if number in going or number == this.id)
+    return attempts, taken
+
+
+def _mine(connection: Connection, this: JudgeRun, wanted: Sequence[Wanted]) -> set[int]:
+    mine: set[int] = set()
+    for part in batches([each.presentation for each in wanted if each.presentation is not None]):
+        mine.update(connection.execute(_MINE, {"asked": part, "asked_run": this.id}).scalars())
+    return mine
+
+
+def _shared(this: JudgeRun, each: Wanted, now: datetime, *, attempt: int) -> dict[str, object]:
+    """Return the row that says: for this presentation too the answer is that of the same request."""
+    row = _row(this, each, now, attempt=attempt, cost=0, batch_id=None)
+    return row | {"state": "released", "settled_at": now}
+
+
+def _row(
+    this: JudgeRun, each: Wanted, now: datetime, *, attempt: int, cost: int | None, batch_id: int | None
+) -> dict[str, object]:
+    return {
+        "key": each.key,
+        "attempt": attempt,
+        "rater_id": this.rater.id,
+        "presentation_id": each.presentation,
+        "run_id": this.id if batch_id is None else None,
+        "batch_id": batch_id,
+        "style": each.style,
+        "shape": each.shape,
+        "state": "open",
+        "reserved": cost,
+        "booked": cost,
+        "sent_at": now,
+        "settled_at": None,
+    }

@@ -1,0 +1,103 @@
+"""The tables of the judge: what was asked and set aside for it, what came back, and what could not be judged.
+
+`answer` is append-only. A row of `request` is written before the request is sent and settled once; its key
+and attempt are those of the answer it brought. Money is counted in billionths of a US dollar, so that a sum
+is exact.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+)
+
+from guard_eval.store.schema import ExactText, Moment, metadata
+
+batch = Table(
+    "batch",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("run_id", Integer, ForeignKey("run.id"), doc="who looks after it"),
+    Column("provider_id", ExactText, doc="the provider's name for it, stored before it is polled"),
+    Column("input_file", ExactText),
+    Column("output_file", ExactText),
+    Column("error_file", ExactText),
+    Column("status", ExactText, nullable=False, doc="new, the provider's word, or done"),
+    Column("made_at", Moment, nullable=False),
+)
+
+request = Table(
+    "request",
+    metadata,
+    Column(
+        "key",
+        ExactText,
+        primary_key=True,
+        doc="SHA-256 of what identifies the request: judge.prompt.request_key",
+    ),
+    Column("attempt", Integer, primary_key=True, autoincrement=False, doc="0, 1, … for one key"),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
+    Column("run_id", Integer, ForeignKey("run.id"), doc="which run sends it"),
+    Column("batch_id", Integer, ForeignKey("batch.id"), index=True),
+    Column("style", String(16), nullable=False, doc="chat, responses, batch or replay"),
+    Column("shape", ExactText, doc="dialect, output mode, the limit's name, and what was left out"),
+    Column("state", String(16), nullable=False),
+    Column("reserved", BigInteger, doc="the most it can cost, in billionths of a US dollar"),
+    Column("booked", BigInteger, doc="what counts: the reserve, then the cost, or 0 if not billed"),
+    Column("sent_at", Moment, nullable=False),
+    Column("settled_at", Moment),
+    CheckConstraint("attempt >= 0", name="attempt"),
+    CheckConstraint("state IN ('open', 'answered', 'released', 'lost')", name="state"),
+    CheckConstraint("style IN ('chat', 'responses', 'batch', 'replay')", name="style"),
+)
+
+Index("ix_request_booked", request.c.booked)
+
+answer = Table(
+    "answer",
+    metadata,
+    Column(
+        "key",
+        ExactText,
+        primary_key=True,
+        doc="SHA-256 of what identifies the request: judge.prompt.request_key",
+    ),
+    Column("attempt", Integer, primary_key=True, autoincrement=False, doc="0, 1, … for one key"),
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
+    Column("status", Integer, nullable=False, doc="HTTP status"),
+    Column("body", LargeBinary, nullable=False, doc="the response as it came"),
+    Column("request_id", ExactText),
+    Column("model", ExactText, doc="the snapshot the server says it used"),
+    Column("fingerprint", ExactText, doc="the server's name for its configuration"),
+    Column("input_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("usd", Float(53)),
+    Column("backend", String(16), nullable=False, doc="chat, responses, batch or replay"),
+    Column("shape", ExactText, doc="dialect, output mode, the limit's name, and what was left out"),
+    Column("seconds", Float(53), nullable=False),
+    Column("at", Moment, nullable=False),
+    CheckConstraint("attempt >= 0", name="attempt"),
+)
+
+failure = Table(
+    "failure",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("presentation_id", Integer, ForeignKey("presentation.id"), nullable=False, index=True),
+    Column("kind", ExactText, nullable=False),
+    Column("detail", ExactText, nullable=False),
+    Column("at", Moment, nullable=False),
+)

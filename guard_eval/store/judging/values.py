@@ -1,0 +1,223 @@
+"""What a judge's run puts into the store and takes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from guard_eval.records import BlindPair, Choice, Rater
+
+Style = Literal["chat", "responses", "batch", "replay"]
+"""How a judge is asked: online in one of two dialects, in a batch, or from a recording."""
+
+RequestState = Literal["open", "answered", "released", "lost"]
+"""What became of a request: not known yet; answered; surely not billed; lost, and perhaps billed."""
+
+NotReserved = Literal["budget", "elsewhere", "not_claimed"]
+"""Why a request may not be sent: it could cost more than is left; somebody else is sending the very same one;
+or its presentation is rated by now, or another run's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeRun:
+    """A process that lets one model rate. What it claims is its own while its lease holds; see `renew`."""
+
+    id: int
+    rater: Rater
+    lease: timedelta
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Showing:
+    """A pair as a judge is to see it.
+
+    Attributes:
+        blind: The two texts in their order, and the presentation's number.
+        sample: 0 for the first time the pair is asked in this order, 1 for the next, …
+        purpose: What it is shown for: a verdict of the study, or the judge's calibration.
+    """
+
+    blind: BlindPair
+    sample: int
+    purpose: Literal["study", "calibration"] = "study"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """A request that is to be sent.
+
+    Attributes:
+        key: The request's name: a hash of everything the study decides about it.
+        presentation: What is judged; None for what is no part of the study, such as a calibration.
+        usd: The most it can cost, in US dollars; None where the price is unknown.
+        style: How it is sent.
+        shape: In which shape it is put on the wire.
+    """
+
+    key: str
+    presentation: int | None
+    usd: float | None
+    style: Style = "chat"
+    shape: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation:
+    """The right to send one request once; its money is set aside until the request is settled."""
+
+    key: str
+    attempt: int
+    usd: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settlement:
+    """What became of a request that brought no answer: `released`, surely not billed, or `lost`."""
+
+    key: str
+    attempt: int
+    state: Literal["released", "lost"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A judge's answer as the server sent it.
+
+    Attributes:
+        key: The request's name: a hash of everything the study decides about it.
+        presentation: What was judged; None for what is no part of the study.
+        status: The HTTP status.
+        body: The response's raw bytes.
+        request_id: The server's name for the request, where it gave one.
+        model: The snapshot the server says it used, where it says so.
+        input_tokens: Tokens of the request as the server counted them, where it did.
+        output_tokens: Tokens of the answer, likewise.
+        seconds: From request to answer.
+        at: When the answer came; any time zone, given back in UTC.
+        fingerprint: The server's name for its configuration, where it gave one.
+        cached_tokens: Those of `input_tokens` that were billed as cached.
+        reasoning_tokens: Those of `output_tokens` that nobody sees.
+        usd: What it cost, in US dollars; None where tokens or price are unknown.
+        backend: How it was asked for.
+        shape: In which shape was asked: dialect, output mode, name of the token limit, what was left out.
+        attempt: The reservation's; None takes the newest open one of the key, or makes one.
+    """
+
+    key: str
+    presentation: int | None
+    status: int
+    body: bytes
+    request_id: str | None
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float
+    at: datetime
+    fingerprint: str | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    usd: float | None = None
+    backend: Style = "chat"
+    shape: str | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgment:
+    """A verdict read from an answer: one choice per criterion, by the letters shown."""
+
+    presentation: int
+    choices: Mapping[str, Choice]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unjudged:
+    """Why a presentation could not be judged."""
+
+    presentation: int
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A presentation that could not be judged: counted, never a verdict."""
+
+    presentation: int
+    rater: str
+    kind: str
+    detail: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spend:
+    """What one judge has taken so far, over all runs.
+
+    Attributes:
+        judge: The rater's name.
+        requests: Requests sent, those that were surely not billed left out.
+        answers: Those that were answered in full.
+        lost: Those whose answer never came, which a server may have billed.
+        open: Those under way, or in a batch.
+        unmetered: Answers without token counts.
+        input_tokens: Tokens of the requests; `cached_tokens` are among them.
+        cached_tokens: Tokens billed as cached.
+        output_tokens: Tokens of the answers; `reasoning_tokens` are among them.
+        reasoning_tokens: Tokens of reasoning.
+        usd: What the answers cost, at least: answers of unknown cost count for what was set aside.
+        held_usd: What is set aside for what is lost or open.
+        unpriced: Requests whose price is unknown; they are in neither sum.
+    """
+
+    judge: str
+    requests: int
+    answers: int
+    lost: int
+    open: int
+    unmetered: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usd: float
+    held_usd: float
+    unpriced: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """A batch at a provider, as far as it has come; what is None has not happened yet.
+
+    Attributes:
+        id: Its number in this study.
+        rater: The judge's name.
+        provider_id: The provider's name for it.
+        input_file: The provider's name for the file of requests.
+        output_file: The provider's name for the file of answers.
+        error_file: The provider's name for the file of errors.
+        status: `new`, then whatever the provider says; `done` when everything in it is settled.
+        made_at: When it was put together.
+    """
+
+    id: int
+    rater: str
+    provider_id: str | None
+    input_file: str | None
+    output_file: str | None
+    error_file: str | None
+    status: str
+    made_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchRequest:
+    """One request of a batch; its key is its custom id there."""
+
+    key: str
+    attempt: int
+    presentation: int | None
+    state: RequestState
+    shape: str | None = None

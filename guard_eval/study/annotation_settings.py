@@ -1,0 +1,127 @@
+"""The `[annotation]` table of study.toml and the tables in it: what people are asked, and how they come."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from guard_eval.rubric import HUMAN_CRITERIA, criteria
+
+
+class SettingsTable(BaseModel):
+    """A table of study.toml: unknown keys and values of another type are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+def _known_criterion(name: str) -> str:
+    return criteria((name,))[0].name
+
+
+def _web_address(url: str) -> str:
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("a web address begins with https://")
+    return url
+
+
+def _file_name(name: str) -> str:
+    if not name.endswith(".toml"):
+        raise ValueError("wording is a TOML file in the study's folder; name it something.toml")
+    return name
+
+
+CriterionName = Annotated[str, AfterValidator(_known_criterion)]
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+WordingFile = Annotated[str, AfterValidator(_file_name)]
+Code = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+Language = Literal["en", "de"]
+"""Languages in which the app's wording is shipped."""
+
+PROLIFIC_COMPLETE = "https://app.prolific.com/submissions/complete?cc="
+"""Where Prolific takes a participant's completion code."""
+
+
+class Pages(SettingsTable):
+    """Which pages a rater sees before the first pair, besides the instructions.
+
+    All are off unless they are named: a study that has begun must not ask its raters something new because
+    the program is newer. `guard-eval new` writes them into a new study.
+
+    Attributes:
+        consent: Whether to ask for consent first.
+        background: Whether to ask for the language background, as raters report it themselves.
+        practice: Whether to show practice pairs, with a word on each answer.
+        check: Whether to ask what was understood; who fails twice rates nothing.
+    """
+
+    consent: bool = False
+    background: bool = False
+    practice: bool = False
+    check: bool = False
+
+
+class Recruitment(SettingsTable):
+    """How raters come who were not invited by name, and what they take away.
+
+    Attributes:
+        prolific: Whether whoever comes with Prolific's parameters in the address may rate.
+        prolific_study: Prolific's id of the study; others are turned away.
+        oidc: Whether whoever signs in with the provider of Streamlit's secrets.toml may rate.
+        completion_code: Shown with the thanks, when nothing is left to rate.
+        completion_url: Where to go with it; for Prolific its own page, unless given.
+        failed_code: Shown in its place to whoever failed the comprehension check.
+    """
+
+    prolific: bool = False
+    prolific_study: Code | None = None
+    oidc: bool = False
+    completion_code: Code | None = None
+    completion_url: WebAddress | None = None
+    failed_code: Code | None = None
+
+    @model_validator(mode="after")
+    def _prolific_is_on(self) -> Self:
+        if self.prolific_study is not None and not self.prolific:
+            raise ValueError("prolific_study is given, but prolific = true is not; add it")
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether raters can come without an invite."""
+        return self.prolific or self.oidc
+
+    def address(self, code: str) -> str | None:
+        """Return where to go with `code`: Prolific's page with the code, or the study's own address."""
+        if self.completion_url is not None:
+            return self.completion_url
+        return PROLIFIC_COMPLETE + code if self.prolific else None
+
+
+class Annotation(SettingsTable):
+    """What people are asked, in which words, and how pairs are shared out among them.
+
+    Attributes:
+        criteria: On what two texts are compared.
+        raters_per_pair: How many people rate each pair.
+        lease_minutes: A pair that is not rated by then may go to somebody else.
+        pairs_per_rater: How many pairs one rater rates at most; None for as many as there are.
+        gold_every: One gold pair is mixed into so many others; None for none.
+        repeats: How many of a rater's own pairs are shown again later, with the sides swapped.
+        language: In which of the shipped languages the app speaks.
+        wording: A file in the study's folder whose words replace those of the language.
+        pages: What is shown before the first pair.
+        recruitment: How raters come who were not invited by name.
+    """
+
+    criteria: list[CriterionName] = Field(default=list(HUMAN_CRITERIA), min_length=1)
+    raters_per_pair: int = Field(default=4, ge=1)
+    lease_minutes: float = Field(default=30, gt=0)
+    pairs_per_rater: int | None = Field(default=None, ge=1)
+    gold_every: int | None = Field(default=None, ge=1)
+    repeats: int = Field(default=0, ge=0)
+    language: Language = "en"
+    wording: WordingFile | None = None
+    pages: Pages = Pages()
+    recruitment: Recruitment = Recruitment()

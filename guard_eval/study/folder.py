@@ -1,0 +1,122 @@
+"""A study's folder: study.toml → a validated `Study`, its hash, and where its parts lie.
+
+It is written before the data exist. Its hash is stored with the first verdict, and the report says where the
+analysis departs from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Plan
+from guard_eval.study.settings import Settings, explain
+
+BUNDLED = "bundled"
+"""The name of the small model that comes with the package."""
+
+_NO_INFLUENCE: Any = {"database": True, "judge": {"__all__": {"api_key_env", "timeout"}}}
+"""Settings that can change no result: a study may move, and a key be renamed, while it runs."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's folder and its validated settings."""
+
+    folder: Path
+    settings: Settings
+
+    @classmethod
+    def open(cls, folder: Path) -> Study:
+        """Read `folder`/study.toml.
+
+        Raises:
+            StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
+        """
+        path = folder / "study.toml"
+        if not folder.is_dir():
+            raise StudyError(
+                f"there is no folder {str(folder)!r}; make a study with: guard-eval new {folder}"
+            )
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise StudyError(
+                f"{str(folder)!r} is not a study: it has no study.toml; make one with: guard-eval new NAME"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StudyError(f"cannot read {path}: {error}") from error
+        try:
+            return cls(folder, Settings.model_validate(tomllib.loads(text)))
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
+        except ValidationError as error:
+            raise StudyError(explain(path, error)) from error
+
+    @cached_property
+    def hash(self) -> str:
+        """Return the SHA-256 of the settings that can change a result, whatever their order and comments."""
+        settings = self.settings.model_dump(mode="json", exclude=_NO_INFLUENCE)
+        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @property
+    def prompts_path(self) -> Path:
+        """Return where the prompts lie."""
+        return self.folder / Path(self.settings.prompts.file).expanduser()
+
+    @property
+    def continuations(self) -> Path:
+        """Return the folder of continuation files, one per strategy."""
+        return self.folder / "continuations"
+
+    @property
+    def metrics(self) -> Path:
+        """Return the folder of the metrics: tables, figures, and what models said of each text."""
+        return self.folder / "metrics"
+
+    @property
+    def report(self) -> Path:
+        """Return the folder of the report."""
+        return self.folder / "report"
+
+    @property
+    def plan(self) -> Plan:
+        """Return how pairs are handed to people, and to simulated raters in their place."""
+        asked = self.settings.annotation
+        return Plan(
+            seed=self.settings.seed,
+            slots=asked.raters_per_pair,
+            lease=timedelta(minutes=asked.lease_minutes),
+            quota=asked.pairs_per_rater,
+            gold_every=asked.gold_every,
+            repeats=asked.repeats,
+        )
+
+    @property
+    def database(self) -> str:
+        """Return the database's URL: the study's own file unless study.toml names a server."""
+        return self.settings.database or f"sqlite:///{(self.folder / 'study.db').resolve()}"
+
+    def locate_model(self, name: str) -> str:
+        """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
+        return locate_model(name, self.folder)
+
+
+def locate_model(name: str, folder: Path) -> str:
+    """Return what to load for a model's name: a path, seen from `folder`, or a Hugging Face id."""
+    if name == BUNDLED:
+        return str(Path(__file__).parents[1] / "demo" / "model")
+    path = folder / Path(name).expanduser()
+    if path.is_dir() or name.startswith((".", "/", "~")):
+        return str(path.resolve())
+    return name

@@ -1,0 +1,146 @@
+"""The `[[judge]]` tables of study.toml: which models rate, how they are asked, and what their tokens cost."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from guard_eval.rubric import CRITERIA
+from guard_eval.study.annotation_settings import CriterionName, SettingsTable
+
+ANSWER_TOKENS = 512
+"""Enough for a verdict in any form."""
+
+REASONED_ANSWER_TOKENS = 8192
+"""Reasoning counts among an answer's tokens; who allows too little pays for reasoning without a verdict."""
+
+TIMEOUT = 600.0
+"""Seconds until a request without response is given up: a busy server of one's own takes minutes."""
+
+REASONED_TIMEOUT = 1800.0
+"""The same where the model reasons first."""
+
+_REASONING = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss)")
+_LONGEST_NAME = 100
+
+
+def reasons(model: str) -> bool:
+    """Return whether a model is known to reason before it answers, by its name.
+
+    >>> reasons("gpt-5-mini"), reasons("openai/o3"), reasons("gpt-4o"), reasons("olmo-2")
+    (True, True, False, False)
+    """
+    return _REASONING.match(model) is not None
+
+
+def _name(name: str) -> str:
+    if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise ValueError(f"a judge's name has 1 to {_LONGEST_NAME} printable characters")
+    return name
+
+
+def answer_tokens(model: str) -> int:
+    """Return how many tokens an answer of `model` may have, unless study.toml says so."""
+    return REASONED_ANSWER_TOKENS if reasons(model) else ANSWER_TOKENS
+
+
+def _answer_tokens(settings: dict[str, Any]) -> int:
+    return answer_tokens(settings.get("model", ""))
+
+
+def _timeout(settings: dict[str, Any]) -> float:
+    return (
+        REASONED_TIMEOUT
+        if reasons(settings.get("model", "")) or settings.get("reasoning_effort")
+        else TIMEOUT
+    )
+
+
+class Judge(SettingsTable):
+    """A language model as a rater, at any server that speaks one of OpenAI's interfaces.
+
+    Attributes:
+        name: What it is called as a rater; the model's name by default, for a second table of that model
+            with `#2` after it.
+        model: The model, as its server calls it; pin a snapshot where there are any.
+        base_url: The server; OPENAI_BASE_URL's, or else OpenAI's, by default.
+        api_key_env: The environment variable that holds the key of a server that is not OpenAI's; without it,
+            such a server is sent no key.
+        criteria: On what two texts are compared.
+        orders: Whether each pair is judged both ways round, or in one order drawn by the study's seed.
+        samples: How often each order is asked; each sample is a row of its own.
+        style: `chat` completions, `responses`, `batch` (cheaper, and up to a day), or what the server takes.
+        output: How the form of the answer is asked for; `auto` begins with a strict schema.
+        max_output_tokens: The longest answer, reasoning included.
+        reasoning_effort: For models that reason; the server's own default unless given.
+        temperature: 0 unless given, and left out for reasoning models and for several samples.
+        concurrency: How many requests are under way at most; fewer where the server cannot bear it.
+        timeout: Seconds until a request without response is given up; more for models that reason.
+        usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
+        usd_per_million_cached_tokens: The price of those of them that the server has in its cache.
+        usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
+        batch_factor: What a batch costs, as a part of that.
+    """
+
+    name: Annotated[str, AfterValidator(_name)] | None = None
+    model: str = Field(min_length=1)
+    base_url: str | None = None
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
+    criteria: list[CriterionName] = Field(default=list(CRITERIA), min_length=1)
+    orders: Literal["both", "one"] = "both"
+    samples: int = Field(default=1, ge=1, le=100)
+    style: Literal["auto", "chat", "responses", "batch"] = "auto"
+    output: Literal["auto", "json_schema", "json_object", "text"] = "auto"
+    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    concurrency: int = Field(default=64, ge=1, le=512)
+    timeout: float = Field(default_factory=_timeout, gt=0, le=86_400, allow_inf_nan=False)
+    usd_per_million_input_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    usd_per_million_cached_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    usd_per_million_output_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch_factor: float | None = Field(default=None, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError(
+                f"samples = {self.samples} with temperature = 0 pays for the same answer again; remove one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _criteria_once(self) -> Self:
+        repeated = sorted({name for name in self.criteria if self.criteria.count(name) > 1})
+        if repeated:
+            raise ValueError(f"criteria names {', '.join(repeated)} twice; name each criterion once")
+        return self
+
+
+def named(judges: Sequence[Judge]) -> list[Judge]:
+    """Return the judges with a name for each that is not the first of its model.
+
+    Raises:
+        ValueError: Two are the same, or are called the same.
+    """
+    found: list[Judge] = []
+    of_model: Counter[str] = Counter()
+    for judge in judges:
+        if any(judge == other for other in judges if other is not judge):
+            raise ValueError(
+                f"[[judge]] names {judge.model} twice, with the same settings; remove one, or ask one judge "
+                "several times: samples = 2"
+            )
+        of_model[judge.model] += 1
+        again = judge.name is None and of_model[judge.model] > 1
+        found.append(
+            judge.model_copy(update={"name": f"{judge.model}#{of_model[judge.model]}"}) if again else judge
+        )
+    names = Counter(judge.name or judge.model for judge in found)
+    if (repeated := next((name for name, count in names.items() if count > 1), None)) is not None:
+        raise ValueError(f"two judges are called {repeated}; each is one rater: give them different names")
+    return found

@@ -1,0 +1,294 @@
+"""The tables of study.toml: what may stand there, checked all at once, and errors that name the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
+
+from guard_eval.database_url import holds_password
+from guard_eval.strategies import ContrastiveDecoding, parse, signature
+from guard_eval.study.annotation_settings import Annotation, SettingsTable
+from guard_eval.study.judge_settings import Judge, named
+
+__all__ = [
+    "Analysis",
+    "Annotation",
+    "Generation",
+    "Judge",
+    "MetricSettings",
+    "Model",
+    "Pairs",
+    "Prompts",
+    "Settings",
+    "explain",
+    "needs_amateur",
+]
+
+
+def _canonical(text: str) -> str:
+    return signature(parse(text))
+
+
+def _no_password(text: str) -> str:
+    if holds_password(text):
+        raise ValueError(
+            "a password does not belong in a file; leave it out and set PGPASSWORD in the environment"
+        )
+    return text
+
+
+def _rows(value: object) -> object:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise ValueError('input should be greater than or equal to 1, or "auto"')
+
+
+def _placement(value: object) -> object:
+    table = isinstance(value, dict) and all(isinstance(part, int | str) for part in value.values())
+    if value is None or table or (isinstance(value, str) and value):
+        return value
+    raise ValueError('input should be a word such as "auto" or "balanced", or a table of modules and devices')
+
+
+StrategyName = Annotated[str, AfterValidator(_canonical)]
+BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
+DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placement)]
+
+
+class Prompts(SettingsTable):
+    """What is to be continued."""
+
+    file: str = "prompts.jsonl"
+    limit: int | None = Field(default=None, ge=1)
+
+
+class Model(SettingsTable):
+    """Which language model continues it; `name` is a Hugging Face id, a folder, or `bundled`.
+
+    `amateur` is the smaller model of contrastive decoding. `device_map` spreads a model over several devices,
+    as transformers understands it.
+    """
+
+    name: str = Field(min_length=1)
+    revision: str = "main"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+    device_map: DeviceMap = None
+    amateur: str | None = Field(default=None, min_length=1)
+    amateur_revision: str = "main"
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.device_map is not None and self.device != "auto":
+            raise ValueError(
+                f"device = {self.device!r} and device_map = {self.device_map!r} both say where the model "
+                "lies; remove one"
+            )
+        return self
+
+
+class Generation(SettingsTable):
+    """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
+
+    strategies: list[StrategyName] = Field(min_length=1)
+    max_new_tokens: int = Field(default=256, ge=1)
+    max_prompt_tokens: int = Field(default=256, ge=1)
+    batch_size: BatchSize = "auto"
+    chat: bool = False
+    compile: bool = False
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        repeated = sorted({name for name in self.strategies if self.strategies.count(name) > 1})
+        if repeated:
+            raise ValueError(f"named twice: {', '.join(repeated)}; name each strategy once")
+        return self
+
+
+MetricName = Literal[
+    "diversity",
+    "mauve",
+    "coherence",
+    "bertscore",
+    "perplexity",
+    "repetition",
+    "distinct",
+    "self_bleu",
+    "length",
+    "speed",
+]
+
+
+class MetricSettings(SettingsTable):
+    """How continuations are scored; the defaults are those of the published scripts.
+
+    Attributes:
+        compute: Which metrics.
+        diversity: `simctg`, which every paper of this line publishes, or `textbook`, Appendix D as written.
+        coherence_model: Whose log-likelihoods coherence and perplexity are.
+        mauve_model: Whose last hidden state stands for a text.
+        mauve_tokens: Texts and references are cut to so many tokens; shorter ones do not count.
+        mauve_buckets: Into how many buckets hidden states are put; `auto` is a tenth of the texts.
+        mauve_scaling: The constant c.
+        mauve_seeds: How many runs of k-means the score is the mean of.
+        bertscore_model: The encoder.
+        bertscore_layer: Which of its layers; None where the bert-score package knows the best.
+        baseline: The strategy that all others are compared with; None for no comparison.
+        replicates: Bootstrap resamples of the prompts.
+        permutations: Exchanges of the paired randomisation test.
+        level: Confidence level of the intervals.
+    """
+
+    compute: list[MetricName] = Field(default=list(get_args(MetricName)), min_length=1)
+    diversity: Literal["simctg", "textbook"] = "simctg"
+    coherence_model: str = Field(default="facebook/opt-2.7b", min_length=1)
+    mauve_model: str = Field(default="gpt2", min_length=1)
+    mauve_tokens: int = Field(default=128, ge=1)
+    mauve_buckets: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
+    mauve_scaling: float = Field(default=5.0, gt=0)
+    mauve_seeds: int = Field(default=5, ge=1, le=100)
+    bertscore_model: str = Field(default="roberta-large", min_length=1)
+    bertscore_layer: int | None = Field(default=None, ge=1)
+    baseline: StrategyName | None = None
+    replicates: int = Field(default=2000, ge=100, le=100_000)
+    permutations: int = Field(default=9999, ge=99, le=1_000_000)
+    level: float = Field(default=0.95, gt=0, lt=1)
+
+
+class Pairs(SettingsTable):
+    """Which strategies are compared, on how many prompts of each dataset."""
+
+    compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
+    per_dataset: int = Field(default=50, ge=1)
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        seen: set[frozenset[str]] = set()
+        for first, second in self.compare:
+            if first == second:
+                raise ValueError(f"{first} is compared with itself; name two strategies")
+            if {first, second} in seen:
+                raise ValueError(f"{first} and {second} are compared twice; remove one of the two entries")
+            seen.add(frozenset((first, second)))
+        return self
+
+
+class Analysis(SettingsTable):
+    """How the verdicts will be tested, declared before there are any.
+
+    Attributes:
+        alpha: The error rate.
+        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
+            (Benjamini–Hochberg) the expected share of errors among the findings.
+        sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
+    """
+
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    correction: Literal["holm", "bh"] = "holm"
+    sequential: bool = False
+
+    @model_validator(mode="after")
+    def _one_guarantee(self) -> Self:
+        if self.sequential and self.correction != "holm":
+            raise ValueError(
+                f"sequential = true holds with correction = 'holm' only, not {self.correction!r}; remove one"
+            )
+        return self
+
+
+class Settings(SettingsTable):
+    """All of study.toml."""
+
+    name: str = Field(min_length=1)
+    question: str = "Which decoding strategy writes better continuations?"
+    seed: int
+    database: Annotated[str, AfterValidator(_no_password)] | None = None
+    prompts: Prompts = Prompts()
+    model: Model
+    generation: Generation
+    metrics: MetricSettings = MetricSettings()
+    pairs: Pairs
+    annotation: Annotation = Annotation()
+    judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
+    analysis: Analysis = Analysis()
+
+    def amateur_of(self, strategy: str) -> str | None:
+        """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
+        return self.model.amateur if needs_amateur(strategy) else None
+
+    @model_validator(mode="after")
+    def _amateur_is_named(self) -> Self:
+        for name in self.generation.strategies:
+            if needs_amateur(name) and self.model.amateur is None:
+                raise ValueError(
+                    f"generation.strategies names {name}, which needs a second, smaller model; "
+                    "name it as model.amateur, or remove the strategy"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _compared_are_generated(self) -> Self:
+        named = [("pairs.compare", name) for pair in self.pairs.compare for name in pair]
+        if self.metrics.baseline is not None:
+            named.append(("metrics.baseline", self.metrics.baseline))
+        for key, name in named:
+            if name not in self.generation.strategies:
+                raise ValueError(
+                    f"{key} names {name}, which generation.strategies does not; add it there, or "
+                    f"compare one of: {', '.join(self.generation.strategies)}"
+                )
+        return self
+
+
+def needs_amateur(strategy: str) -> bool:
+    """Return whether a strategy, by its signature, contrasts the model with a smaller one."""
+    return isinstance(parse(strategy), ContrastiveDecoding)
+
+
+def explain(path: Path, error: ValidationError) -> str:
+    """Return what is wrong with the settings in `path`, all of it, in one message."""
+    problems = error.errors(include_url=False)
+    lines = [f"{path} has {len(problems)} problem{'s' if len(problems) > 1 else ''}:"]
+    lines += [f"  {_where(problem['loc'])}: {_remedy(problem)}" for problem in problems]
+    return "\n".join(lines)
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    name = ""
+    for part in location:
+        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if name else part
+    return name or "the file"
+
+
+def _remedy(problem: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
+    if problem["type"] == "missing":
+        return "is missing; add it"
+    if problem["type"] == "extra_forbidden":
+        *tables, key = (part for part in problem["loc"] if isinstance(part, str))
+        near = difflib.get_close_matches(key, _keys(tables), n=1)
+        return "is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    value = problem["input"]
+    # what is wrong with a database's URL may be its password
+    hidden = isinstance(value, dict) or problem["loc"][:1] == ("database",)
+    return message if hidden else f"{value!r}: {message}"
+
+
+def _keys(tables: list[str]) -> list[str]:
+    table: type[BaseModel] = Settings
+    for name in tables:
+        kind = table.model_fields[name].annotation
+        inner = get_args(kind)
+        table = inner[0] if inner else kind  # type: ignore[assignment]
+    return list(table.model_fields)

@@ -1,0 +1,501 @@
+"""Continuations on disk: one JSONL file per strategy and shard, appended and synced batch by batch.
+
+A line is a `Continuation` with its recipe laid flat, so that `datasets`, pandas and people read it as it is.
+A process that dies leaves at most one torn last line; reading skips it and the next append cuts it off. Each
+shard has a file of its own, so no two processes ever append to the same one. An engine with many workers
+leaves Parquet files beside it (`continuation_parquet.py`). Readers take them all together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Continuation, Prompt, Recipe, Trace
+from guard_eval.study.folder import Study, locate_model
+from guard_eval.study.settings import Settings
+from guard_eval.texts.continuation_parquet import next_part, read_parquet
+from guard_eval.texts.continuation_rows import continuation_of, row_of
+from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.shards import Shard
+
+_ID = re.compile("[0-9a-f]{16}")
+
+
+def continuation_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008 (frozen)
+    """Return the file into which a shard's continuations by a strategy go; its name is the signature."""
+    return folder / f"{strategy}{shard.suffix}.jsonl"
+
+
+def trace_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008
+    """Return the file of the traces that belong to `continuation_file`."""
+    return folder / f"{strategy}{shard.suffix}.trace.jsonl"
+
+
+def trace_files(folder: Path, strategy: str) -> list[Path]:
+    """Return the files of traces of a strategy's texts, of all shards."""
+    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?\.trace\.jsonl")
+    found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
+def continuation_files(folder: Path, strategy: str) -> list[Path]:
+    """Return the files that hold continuations by a strategy: JSONL first, then by name."""
+    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?(\.jsonl|\.part-\d+\.parquet)")
+    found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda path: (path.suffix, len(path.name), path.name))
+
+
+def part_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008
+    """Return the path of the next Parquet file of a shard's continuations by a strategy."""
+    return next_part(folder, f"{strategy}{shard.suffix}")
+
+
+def read_continuations(path: Path) -> list[Continuation]:
+    """Return the continuations of `path` in the order they were made; none if there is no such file.
+
+    Raises:
+        StudyError: A whole line cannot be read; it is named by its number.
+    """
+    return list(iter_continuations(path))
+
+
+def iter_continuations(path: Path) -> Iterator[Continuation]:
+    """Yield the continuations of `path`, as `read_continuations`, with a few in memory at a time."""
+    if path.suffix == ".parquet":
+        yield from read_parquet(path)
+        return
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):  # else its writer died, or is still at it
+                    yield _parse(path, number, line)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StudyError(f"cannot read {path}: {error.strerror}") from error
+
+
+def line_of(continuation: Continuation) -> bytes:
+    """Return the line that stands for a continuation."""
+    return _line(row_of(continuation))
+
+
+def append_continuations(path: Path, batch: Iterable[Continuation]) -> None:
+    """Append a batch and sync it to disk; when this returns the batch outlives a crash.
+
+    Raises:
+        StudyError: The file cannot be written (disk full, no permission); what stood in it stays valid, and
+            so do the lines that still found room.
+    """
+    _append(path, b"".join(map(line_of, batch)))
+
+
+def append_traces(path: Path, batch: Iterable[Trace]) -> None:
+    """Append traces, as `append_continuations` does: one object a line, its values as lists by their names.
+
+    Written before their continuations, so that none of these lacks its trace; after a crash in between a
+    trace is there twice, the same both times.
+    """
+    rows = ({"id": trace.id, "prompt_id": trace.prompt_id, **trace.values} for trace in batch)
+    _append(path, b"".join(map(_line, rows)))
+
+
+def read_traces(paths: Iterable[Path]) -> list[Trace]:
+    """Return the traces that `append_traces` wrote, in order, each text's once.
+
+    A torn last line is skipped. A text that was traced twice counts where it came first, as it was last.
+
+    Raises:
+        StudyError: A file cannot be read, or a whole line is no trace; it is named by its number.
+    """
+    traces: dict[str, Trace] = {}
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise StudyError(
+                f"cannot read {path}: {error.strerror}; guard-eval generate --trace writes traces"
+            ) from error
+        for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+            trace = _parsed_trace(path, number, line)
+            traces[trace.id] = trace
+    return list(traces.values())
+
+
+def _parsed_trace(path: Path, number: int, line: bytes) -> Trace:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if isinstance(row, dict):
+        names = {name: row.pop(name, None) for name in ("id", "prompt_id")}
+        if all(isinstance(name, str) for name in names.values()) and all(map(_is_series, row.values())):
+            return Trace(**names, values=row)
+    raise StudyError(
+        f"{path}, line {number}: not a trace, which has an id, a prompt_id and lists of numbers by name; "
+        f"was it written by guard-eval generate --trace? Remove the line to go on without it"
+    )
+
+
+def _is_series(values: object) -> bool:
+    """Say whether these are finite numbers; Python's JSON knows others, and takes true for 1."""
+    return isinstance(values, list) and all(
+        type(value) in {int, float} and abs(value) <= sys.float_info.max for value in values
+    )
+
+
+def _append(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as file:  # a buffer would try again to write what found no room
+            file.truncate(_whole_lines(path))
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
+            finally:
+                file.truncate(_whole_lines(path))
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; mend that and run the command again"
+        ) from error
+
+
+def _whole_lines(path: Path) -> int:
+    """Return how many bytes of `path` are whole lines."""
+    size = path.stat().st_size
+    step = 65536
+    with path.open("rb") as file:
+        for start in range(max(0, size - step), -step, -step):
+            file.seek(max(0, start))
+            end = file.read(step).rfind(b"\n")
+            if end >= 0:
+                return max(0, start) + end + 1
+    return 0
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # lone surrogates cannot be written as UTF-8; JSON's \\u escapes carry them
+        return json.dumps(row).encode() + b"\n"
+
+
+def _parse(path: Path, number: int, line: bytes) -> Continuation:
+    where = f"{path}, line {number}"
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise StudyError(
+            f"{where}: not a continuation ({error}); remove the line, and guard-eval generate makes it again"
+        ) from error
+    return continuation_of(row, where)
+
+
+Wanted = Mapping[str, object]
+"""What a recipe must hold, by its fields; those that are not named may hold anything."""
+
+
+def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, object]:
+    """Return what `settings` ask of a strategy's recipe.
+
+    Args:
+        strategy: Its signature.
+        settings: The study's.
+        known: Of `revision`, `dtype` and `amateur_revision` what is known beyond the settings.
+    """
+    asked: dict[str, object] = {
+        "model": settings.model.name,
+        "strategy": strategy,
+        "seed": settings.seed,
+        "max_new_tokens": settings.generation.max_new_tokens,
+        "max_prompt_tokens": settings.generation.max_prompt_tokens,
+        "amateur": settings.amateur_of(strategy),
+        "chat": settings.generation.chat,
+    }
+    if settings.model.dtype != "auto":
+        asked["dtype"] = settings.model.dtype
+    if asked["amateur"] is None:
+        known.pop("amateur_revision", None)
+    asked |= {name: value for name, value in known.items() if value is not None}
+    for name, revision in (("model", "revision"), ("amateur", "amateur_revision")):
+        if str(asked.get(revision)).startswith("sha256:"):
+            del asked[name]  # the content decides, wherever it lies
+    return asked
+
+
+def departures(recipe: Recipe, asked: Wanted) -> dict[str, str]:
+    """Return by field where a recipe is another one than `asked`, in words; nothing where it is not."""
+    found = {}
+    for name, value in asked.items():
+        have = getattr(recipe, name)
+        # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
+        plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
+        if plain != value:
+            found[name] = f"{name} {have!r}, here {value!r}"
+    return found
+
+
+_KIND = {"revision", "dtype", "amateur_revision", "engine"}
+"""Fields in which the texts of one strategy and one study must agree, whatever its settings leave open."""
+
+
+def current_continuations(
+    folder: Path, strategy: str, prompts: Iterable[Prompt], settings: Settings
+) -> dict[str, Continuation]:
+    """Return the continuation of each prompt that `settings` ask for, by prompt id, as far as it is made.
+
+    A file may also hold what earlier settings or other weights made: all texts that are returned are by one
+    recipe. Of several that the settings allow it is that of the model's folder as it is now, if it is at
+    hand, else the last made of those that continue the most prompts.
+
+    Args:
+        folder: The study's continuations.
+        strategy: A signature.
+        prompts: Those asked for.
+        settings: The study's.
+
+    Raises:
+        StudyError: Some of the prompts have texts by this recipe, and others by another model, revision,
+            arithmetic or engine alone.
+    """
+    by_id = {prompt.id: prompt for prompt in prompts}
+    study = folder.parent
+    asked = wanted(strategy, settings, **_revisions(settings, study, read=False))
+    fits: dict[Recipe, bool] = {}
+    fitting: dict[Recipe, dict[str, Continuation]] = {}
+    others: dict[Recipe, set[str]] = {}
+    for path in continuation_files(folder, strategy):
+        for one in iter_continuations(path):
+            recipe, prompt = one.recipe, by_id.get(one.prompt_id)
+            if not prompt or recipe.continuation_id(prompt) != one.id:
+                continue
+            if recipe not in fits:
+                wrong = departures(recipe, asked).keys() - _moved(recipe, asked)
+                if not wrong <= _KIND:
+                    continue
+                fits[recipe] = not wrong
+            if fits[recipe]:
+                texts = fitting.pop(recipe, {})
+                texts[prompt.id] = one
+                fitting[recipe] = texts  # at the end: the last made
+            else:
+                others.setdefault(recipe, set()).add(prompt.id)
+    if len({recipe.revision for recipe in fitting}) > 1 or any(departures(one, asked) for one in fitting):
+        exact = wanted(strategy, settings, **_revisions(settings, study, read=True))
+        named = [one for one in fitting if not departures(one, asked)]
+        now = [one for one in fitting if not departures(one, exact)] or named
+        others |= {one: set(fitting[one]) for one in named if one not in now}
+        kept: dict[Recipe, dict[str, Continuation]] = {}
+        for recipe in (one for one in fitting if one in now):  # a folder that was moved has two names
+            here = replace(recipe, model=settings.model.name, amateur=settings.amateur_of(strategy))
+            kept[here] = kept.pop(here, {}) | fitting[recipe]
+        fitting = kept
+    chosen = max(reversed(fitting), key=lambda recipe: len(fitting[recipe]), default=None)
+    if chosen is None and others:
+        have = "; ".join(
+            f"{len(texts)} {kind(one)} ({', '.join(departures(one, asked).values())})"
+            for one, texts in others.items()
+        )
+        raise StudyError(
+            f"{strategy}: its texts are of another kind than study.toml asks for: {have}. Make them again "
+            f"with: guard-eval generate {study}; or set model.dtype and model.revision to what made these"
+        )
+    refuse_mixture(strategy, study, {**others, **{one: set(texts) for one, texts in fitting.items()}}, chosen)
+    return fitting[chosen] if chosen else {}
+
+
+def refuse_mixture(
+    strategy: str, study: Path, kinds: Mapping[Recipe, set[str]], chosen: Recipe | None = None
+) -> None:
+    """Make sure that the texts of one kind continue all prompts that texts of any kind do.
+
+    Args:
+        strategy: Its signature.
+        study: The study's folder.
+        kinds: Ids of the prompts that each recipe continues.
+        chosen: The recipe that must; the one of the most prompts if left out.
+
+    Raises:
+        StudyError: They do not; kinds, counts and remedy are named.
+    """
+    chosen = chosen or max(kinds, key=lambda recipe: len(kinds[recipe]), default=None)
+    if chosen is None:
+        return
+    left = {recipe: len(texts - kinds[chosen]) for recipe, texts in kinds.items()}
+    if any(left.values()):
+        more = "; ".join(f"{number} prompts have only {kind(one)}" for one, number in left.items() if number)
+        raise StudyError(
+            f"{strategy}: texts of several kinds must not be mixed: {len(kinds[chosen])} prompts have "
+            f"{kind(chosen)}; {more}. Make what is missing with: guard-eval generate {study}; or set "
+            "model.dtype and model.revision in study.toml to what made the others"
+        )
+
+
+def _moved(recipe: Recipe, asked: Wanted) -> set[str]:
+    """Return the names of models that do not count, for folders are known by their content."""
+    pairs = (("model", recipe.revision), ("amateur", recipe.amateur_revision))
+    return {name for name, revision in pairs if asked.get(name) and str(revision).startswith("sha256:")}
+
+
+def _revisions(settings: Settings, study: Path, *, read: bool) -> dict[str, str | None]:
+    """Return the revisions of the models as far as this machine can tell."""
+    model = settings.model
+    names = {"revision": (model.name, model.revision)}
+    if model.amateur is not None:
+        names["amateur_revision"] = (model.amateur, model.amateur_revision)
+    return {
+        field: known_revision(locate_model(name, study), revision, read=read)
+        for field, (name, revision) in names.items()
+    }
+
+
+def kind(recipe: Recipe) -> str:
+    """Return what tells texts of one strategy and one study apart."""
+    amateur = f", amateur {recipe.amateur_revision}" if recipe.amateur else ""
+    engine = f", by {recipe.engine}" if recipe.engine else ""
+    return f"({recipe.dtype}, {recipe.model} {recipe.revision}{amateur}{engine})"
+
+
+def current_texts(
+    study: Study, strategies: Iterable[str], prompts: Sequence[Prompt]
+) -> dict[str, dict[str, Continuation]]:
+    """Return `current_continuations` of each strategy, all of them by one model in one arithmetic.
+
+    Engines may differ between strategies, for not every engine runs every strategy.
+
+    Raises:
+        StudyError: As `current_continuations`, or the strategies differ in model, revision or arithmetic.
+    """
+    found = {
+        strategy: current_continuations(study.continuations, strategy, prompts, study.settings)
+        for strategy in strategies
+    }
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for strategy, texts in found.items():
+        for one in itertools.islice(texts.values(), 1):
+            kinds.setdefault((one.recipe.revision, one.recipe.dtype), []).append(strategy)
+    if len(kinds) > 1:
+        named = "; ".join(
+            f"{', '.join(names)} in {dtype} by {revision}" for (revision, dtype), names in kinds.items()
+        )
+        raise StudyError(
+            f"the strategies' texts must not be compared, for not the decoding alone differs: {named}. Make "
+            f"them alike with: guard-eval generate {study.folder}"
+        )
+    return found
+
+
+class MadeAlready:
+    """Which prompts a strategy has continued just as they would be continued now: `prompt in made`.
+
+    It holds eight bytes a text, however long the texts are.
+
+    Attributes:
+        seconds: How long those texts took, together.
+        devices: Where they were made.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        strategy: str,
+        asked: Wanted,
+        prompts: Iterable[Prompt],
+        *,
+        engine: str | None = None,
+    ) -> None:
+        """Read what there is, text by text.
+
+        Args:
+            folder: The study's continuations.
+            strategy: A signature.
+            asked: `wanted`, with all that is known of the model.
+            prompts: Those asked for. What another engine made, or a recipe that `asked` leaves open, counts
+                where it has continued all of them: texts of several kinds are not mixed.
+            engine: The `Recipe.engine` that would make what is missing.
+        """
+        self._ids = _Ids()
+        spent: dict[Recipe, tuple[int, float, set[str]]] = {}
+        for path in continuation_files(folder, strategy):
+            for one in iter_continuations(path):
+                if _ID.fullmatch(one.id):
+                    self._ids.add(one.id)
+                    count, seconds, devices = spent.get(one.recipe, (0, 0.0, set()))
+                    spent[one.recipe] = (count + 1, seconds + one.seconds, devices | {one.device})
+        self._asked = asked
+        fitting = [recipe for recipe in reversed(spent) if not departures(recipe, asked)]
+        own = [recipe for recipe in fitting if recipe.engine == engine]
+        if len(fitting) > len(own) or len(own) > 1:
+            whole = self._whole(fitting, prompts)
+            own = [recipe for recipe in fitting if recipe in whole] or own
+        self.recipe = own[0] if own else None
+        self._others = [recipe for recipe in spent if recipe != self.recipe]
+        self._count, self.seconds, made_on = (
+            spent.get(self.recipe, (0, 0.0, set())) if self.recipe else (0, 0.0, set())
+        )
+        self.devices = frozenset(made_on)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, prompt: Prompt) -> bool:
+        return self.recipe is not None and self.recipe.continuation_id(prompt) in self._ids
+
+    def _whole(self, recipes: Sequence[Recipe], prompts: Iterable[Prompt]) -> set[Recipe]:
+        """Return those of `recipes` by which all prompts are continued."""
+        left = set(recipes)
+        for prompt in prompts:
+            left = {recipe for recipe in left if recipe.continuation_id(prompt) in self._ids}
+            if not left:
+                break
+        return left
+
+    def otherwise(self, missing: Iterable[Prompt]) -> list[str]:
+        """Return in words what was made of the `missing` prompts, and why it does not count."""
+        if not self._others:
+            return []
+        counts = Counter(
+            recipe
+            for prompt in missing
+            for recipe in self._others
+            if recipe.continuation_id(prompt) in self._ids
+        )
+        return [
+            f"{number} were made otherwise ("
+            + ("; ".join(departures(recipe, self._asked).values()) or f"by {recipe.engine or 'transformers'}")
+            + ")"
+            for recipe, number in counts.items()
+        ]
+
+
+class _Ids:
+    """A set of ids of 16 hexadecimal digits, eight bytes each once it is read."""
+
+    def __init__(self) -> None:
+        self._new = array("Q")
+        self._sorted = np.empty(0, np.uint64)
+
+    def add(self, name: str) -> None:
+        self._new.append(int(name, 16))
+
+    def __contains__(self, name: str) -> bool:
+        if self._new:
+            self._sorted = np.union1d(self._sorted, np.frombuffer(self._new, dtype=np.uint64))
+            self._new = array("Q")
+        place = int(np.searchsorted(self._sorted, np.uint64(int(name, 16))))
+        return place < len(self._sorted) and int(self._sorted[place]) == int(name, 16)

@@ -1,0 +1,77 @@
+"""What a model is known by: a Hub commit, or a hash of its folder's files. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+_WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+_OLD_WEIGHTS = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
+_SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*",
+    "additional_chat_templates/*",
+    "*.model",
+)
+_COMMIT_DIGITS = 40
+
+
+def folder_revision(folder: Path) -> str:
+    """Return `sha256:` and 16 digits that stand for the names and contents of the files a model is made of.
+
+    Weights, configuration, tokenizer and chat templates count; what else lies in the folder does not. Every
+    byte is read, for weights replaced in place keep their names and sizes; files are read side by side.
+    """
+    weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
+    files = sorted({p for pattern in (*weights, *_SETTINGS) for p in folder.glob(pattern) if p.is_file()})
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        contents = list(pool.map(_content, files))
+    digest = hashlib.sha256()
+    for path, content in zip(files, contents, strict=True):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return f"sha256:{digest.hexdigest()[:16]}"
+
+
+def _content(path: Path) -> str:
+    stat = path.stat()
+    return _hashed(path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+
+
+@cache  # one command asks several times; a file that changes meanwhile has another time of change
+def _hashed(path: Path, *_state: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def known_revision(location: str, revision: str, *, read: bool = True) -> str | None:
+    """Return a model's revision as far as this machine can tell without the network; else None.
+
+    Args:
+        location: A folder's path or a Hub id.
+        revision: A Hub branch, tag or commit; a folder has none.
+        read: Read a folder's files; else a folder's revision is None.
+    """
+    if location.startswith(("/", ".", "~")) or Path(location).is_dir():
+        folder = Path(location).expanduser()
+        return folder_revision(folder) if read and folder.is_dir() else None
+    if len(revision) == _COMMIT_DIGITS and set(revision) <= set("0123456789abcdef"):
+        return revision
+    try:
+        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra brings it)
+        from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+    except ImportError:
+        return None
+    try:
+        path = try_to_load_from_cache(location, "config.json", revision=revision)
+    except HFValidationError:
+        return None
+    return Path(path).parent.name if isinstance(path, str) else None

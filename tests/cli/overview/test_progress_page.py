@@ -1,0 +1,82 @@
+"""The owner's view as text, page and JSON: complete, and what others wrote stays text."""
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from ratings_by_hand import note, pair, person, raw, said
+
+from guard_eval.cli.overview import view
+from guard_eval.cli.overview.page import as_html, as_json
+from guard_eval.cli.overview.tables import criteria_table, headline, looks, raters_table, warnings
+
+HOSTILE = "<script>alert(1)</script><img src=https://example.org/x> \u202eabc\x00 \ud83d {{ 7*7 }}"
+
+
+class Tags(HTMLParser):
+    """Collects the elements and attributes of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.attributes = set(), set()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def hostile():
+    rows = [
+        row for number in range(11) for row in said(number, f"p{number}", HOSTILE, fluency="A", seconds=3.0)
+    ]
+    notes = [note(HOSTILE, "comment", HOSTILE, 1)]
+    pairs = [replace(pair(number), prompt_id=HOSTILE, dataset=HOSTILE) for number in range(12)]
+    return view(raw(rows, pairs=pairs, raters=[person(HOSTILE, rated=11)], notes=notes), slots=1)
+
+
+def test_what_raters_write_is_text_on_the_page():
+    page = as_html(hostile(), title=HOSTILE, at="now")
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "{{ 7*7 }}" in page
+    assert "\x00" not in page
+    page.encode()
+    found = Tags()
+    found.feed(page)
+    # Nothing runs and nothing is fetched, and rows are made by us alone.
+    assert not found.names & {"script", "img", "iframe", "link", "a", "form"}
+    assert not found.attributes & {"src", "href", "style", "onerror", "onclick"}
+    assert "default-src 'none'" in page
+    assert 'http-equiv="refresh"' not in page
+    assert '<meta http-equiv="refresh" content="7">' in as_html(hostile(), title="t", at="now", refresh=7)
+
+
+def test_json_holds_every_number():
+    told = json.loads(as_json(hostile(), title="t", at="now"))
+    assert (told["study"], told["counted"], told["wanted"]) == ("t", 11, 12)
+    assert told["raters"][0]["flags"] == ["fast", "same answer", "one side"] or told["raters"][0]["run"]
+    assert told["remarks"][0]["text"] == HOSTILE
+    assert told["criteria"][0]["agreement"]["reason"] == "no item was rated twice"
+
+
+def test_the_headline_says_what_is_left():
+    text = headline(hostile())
+    assert text == (
+        "11 of 12 ratings (92 %): 12 pairs, 1 person each. 1 to go: about 3 s of rating in all, at 3 s "
+        "a pair."
+    )
+    assert headline(view(raw([], pairs=[], raters=[]), slots=4)) == "0 of 0 ratings: 0 pairs, 4 people each."
+
+
+def test_tables_name_what_is_worth_a_look():
+    seen = hostile()
+    (line,) = looks(seen)
+    assert "one side" in line
+    assert len(raters_table(seen).columns) == len(raters_table(seen).rows[0])
+    assert len(raters_table(seen, narrow=True).columns) == len(raters_table(seen, narrow=True).rows[0])
+    for narrow in (False, True):
+        assert len(criteria_table(seen, narrow=narrow).columns) == len(
+            criteria_table(seen, narrow=narrow).rows[0]
+        )
+    assert warnings(seen) == ()
+    assert "study.toml" in warnings(replace(seen, changed_settings=True))[0]

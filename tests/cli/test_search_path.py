@@ -1,0 +1,82 @@
+"""No module is taken from the folder in which a command is run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import environment
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+TRACE = "from os import path\nopen(path.join(path.dirname(__file__), 'taken'), 'w')\nraise SystemExit\n"
+VERDICTS = str(ROOT / "docs" / "quickstart" / "verdicts.csv")
+MODULE = [sys.executable, "-m", "guard_eval"]
+SCRIPT = [sys.executable, "-c", "import sys; sys.path.pop(0); from guard_eval.__main__ import main; main()"]
+"""What the installed script does, whose own folder, not the current one, comes first."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Make a folder whose modules leave a trace."""
+    for name in ("judge", "random", "pathlib", "dataclasses", "typer"):
+        (tmp_path / f"{name}.py").write_text(TRACE)
+    for name in ("analysis", "annotation_app", "numpy", "torch", "sqlalchemy"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(TRACE)
+    return tmp_path
+
+
+def remove_what_starting_takes(folder):
+    """Delete the modules that Python and an editable install import before any code of ours runs."""
+    for name in ("random", "pathlib", "dataclasses"):
+        (folder / f"{name}.py").unlink()
+
+
+def outcome(command, folder, **more):
+    done = subprocess.run(
+        [*command, "report", VERDICTS, "--output", "report"],
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, [path.name for path in folder.rglob("taken")], done.stderr
+
+
+@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
+def test_nothing_is_taken_from_the_current_folder(command, folder):
+    assert outcome(command, folder, PYTHONPATH=str(ROOT)) == (0, [], "")
+
+
+@pytest.mark.parametrize("listed", ["", ".", "{folder}"])
+@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
+def test_not_even_where_the_search_path_lists_it(command, listed, folder):
+    """An empty entry, as a stray colon leaves it, is the current folder."""
+    remove_what_starting_takes(folder)
+    path = os.pathsep.join((listed.format(folder=folder), str(ROOT)))
+    assert outcome(command, folder, PYTHONPATH=path) == (0, [], "")
+
+
+def test_processes_that_are_started_take_nothing_either(folder):
+    code = (
+        "from guard_eval.search_path import leave_out_current_folder\n"
+        "leave_out_current_folder()\n"
+        "import subprocess, sys\n"
+        "sys.exit(subprocess.run([sys.executable, '-c', 'import random, torch']).returncode)"
+    )
+    path = os.pathsep.join(("", str(ROOT)))
+    remove_what_starting_takes(folder)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=folder, env=environment(PYTHONPATH=path), check=False
+    )
+    assert done.returncode == 0
+    assert not list(folder.rglob("taken"))
+
+
+def test_a_package_in_the_current_folder_is_found_where_it_is_this_one():
+    done = subprocess.run([*MODULE, "--version"], cwd=ROOT, env=environment(PYTHONPATH=""), check=False)
+    assert done.returncode == 0

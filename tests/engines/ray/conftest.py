@@ -1,0 +1,41 @@
+"""What the tests of Ray have in common."""
+
+import importlib.util
+from dataclasses import dataclass
+
+import pytest
+from ray_cluster import scores_of, texts_of, write_study
+
+from guard_eval.study.folder import Study
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ray_is_there():
+    for package in ("ray", "pyarrow"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed; run: pip install 'guard-eval[ray]'")
+
+
+@pytest.fixture
+def study(tmp_path):
+    return write_study(tmp_path / "many")
+
+
+@dataclass
+class OneMachine:
+    """A study that one process has made and measured."""
+
+    study: Study
+    texts: list
+    scores: tuple
+
+
+@pytest.fixture(scope="session")
+def one_machine(tmp_path_factory):
+    """The same study by the engine of one machine: its texts, sorted, and its metrics."""
+    from guard_eval.cli import generate
+    from guard_eval.cli.measuring.job import Chosen
+
+    study = write_study(tmp_path_factory.mktemp("one") / "many")
+    generate.run(study)
+    return OneMachine(study, texts_of(study), scores_of(study, Chosen()))

@@ -1,0 +1,183 @@
+"""Logits and hidden states that are no numbers: named with prompt and step, never written on in silence."""
+
+import pytest
+import torch
+from tiny_models import tiny
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from guard_eval.decoding import GuardLogitsProcessor
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
+from guard_eval.engines.local.rows import supports
+from guard_eval.errors import StudyError
+from guard_eval.strategies import Guard, parse
+
+PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]
+BAD = 1
+STEPS = 10
+STRATEGIES = [
+    "greedy", "beam(beams=3)", "temperature", "top_k", "top_p", "typical", "min_p", "adaptive",
+    "acs", "guard", "contrastive(k=4)", "contrastive_decoding(beams=3)",
+    "guard(formulation=released, select=sample)",
+]  # fmt: skip
+VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf, None)}
+
+
+class Breaking:
+    """A model's head that gives the texts in some places wrong logits from a step on."""
+
+    def __init__(self, model, value, column, after):
+        self.value, self.column, self.after, self.calls = value, column, after, 0
+        self.place = lambda rows: slice(len(rows))
+        self.handle = model.get_output_embeddings().register_forward_hook(self)
+
+    def __call__(self, _module, _inputs, logits):
+        self.calls += 1
+        if self.calls <= self.after:
+            return logits
+        logits = logits.clone()
+        rows = logits.view(-1, logits.shape[-1])
+        rows[self.place(rows)] = self.broken(rows[self.place(rows)])
+        return logits
+
+    def broken(self, row):
+        if self.column is None:
+            return torch.full_like(row, self.value)
+        row = row.clone()
+        row[..., self.column] = self.value
+        return row
+
+
+def run(model, prompts, strategy, amateur=None):
+    batch = Batch(
+        prompts=prompts,
+        keys=torch.arange(len(prompts)),
+        ends=torch.tensor([], dtype=torch.long),
+        limit=STEPS,
+    )
+    return decode(model, batch, parse(strategy), amateur=amateur)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("after", [0, 4])
+def test_a_step_without_numbers_is_named(strategy, value, after):
+    """One text alone, from the first step or a later one."""
+    model, amateur = tiny("llama"), tiny("gpt2")
+    assert supports(model)
+    assert supports(amateur)
+    Breaking(model, *VALUES[value], after)
+    found = run(model, PROMPTS[:1], strategy, amateur)
+    assert found.failed_at == [after]
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "top_p", "acs", "guard", "beam(beams=1)", "adaptive"])
+@pytest.mark.parametrize("value", VALUES)
+def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
+    whole = run(tiny("llama"), PROMPTS, strategy)
+    model = tiny("llama")
+    assert supports(model)
+    if strategy == "acs":
+        with torch.no_grad():
+            model.get_input_embeddings().weight[PROMPTS[BAD][0]] = torch.nan
+    else:
+        breaking = Breaking(model, *VALUES[value], 2)
+        breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
+    found = run(model, PROMPTS, strategy)
+    assert found.failed_at == [None, 0 if strategy == "acs" else 2, None]
+    for row in (0, 2):
+        assert found.tokens[row] == whole.tokens[row]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_an_amateur_without_numbers_is_named(value):
+    expert, amateur = tiny("llama"), tiny("gpt2")
+    assert supports(amateur)
+    Breaking(amateur, *VALUES[value], 3)
+    assert run(expert, PROMPTS[:1], "contrastive_decoding(beams=3)", amateur).failed_at == [3]
+
+
+def test_a_broken_beam_that_is_not_the_first_is_named():
+    """Token 9 has no embedding: the hypothesis that writes it is broken, whichever place it holds."""
+    clean = tiny("llama")
+    first = run(clean, PROMPTS[:1], "greedy").tokens[0][0]
+    with torch.inference_mode():
+        second = int(clean(torch.tensor(PROMPTS[:1])).logits[0, -1].topk(2).indices[1])
+    assert first != second
+    model = tiny("llama")
+    assert supports(model)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[second] = torch.nan
+    assert run(model, PROMPTS[:1], "beam(beams=2)").failed_at == [1]
+
+
+@pytest.mark.parametrize("strategy", ["contrastive(k=4)", "acs"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_candidate_without_a_hidden_state_is_named(strategy, packed, monkeypatch):
+    """Its logits are never asked for unless it is chosen, and a NaN compares with nothing."""
+    if not packed:
+        monkeypatch.setattr("guard_eval.engines.local.session.rows.supports", lambda _: False)
+    model = tiny("llama")
+    with torch.inference_mode():
+        likely = model(torch.tensor(PROMPTS[:1])).logits[0, -1].topk(4).indices
+    assert supports(model)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[likely[-1]] = torch.nan
+    assert run(model, PROMPTS[:1], strategy).failed_at == [0]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_weights_without_numbers_are_no_traceback(kind):
+    model = tiny(kind)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.fill_(torch.nan)
+    assert run(model, PROMPTS, "guard").failed_at == [0, 0, 0]
+
+
+class Poison(LogitsProcessor):
+    """Break a row's scores at a step, as a model in half precision does."""
+
+    def __init__(self, row, step, value):
+        self.row, self.step, self.value, self.calls = row, step, value, 0
+
+    def __call__(self, input_ids, scores):
+        self.calls += 1
+        if self.calls - 1 == self.step:
+            scores = scores.clone()
+            scores[self.row, : 1 if self.value > 0 or self.value != self.value else None] = self.value
+        return scores
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("step", [0, 3])
+@pytest.mark.parametrize("select", ["argmax", "sample"])
+def test_the_processor_names_row_and_step(value, step, select):
+    model = tiny("llama")
+    processors = LogitsProcessorList([Poison(1, step, value), GuardLogitsProcessor(Guard(select=select))])
+    ids = torch.tensor([PROMPTS[0], PROMPTS[2][:4]])
+    with pytest.raises(StudyError, match=rf"row 2 of the batch has no probabilities .* at step {step + 1};"):
+        model.generate(
+            ids,
+            logits_processor=processors,
+            max_new_tokens=STEPS,
+            do_sample=select == "sample",
+            pad_token_id=9,
+        )
+
+
+def test_the_processor_lets_rows_be_that_have_ended():
+    model = tiny("llama")
+    ids = torch.tensor([PROMPTS[0], PROMPTS[2][:4]])
+    plain = model.generate(
+        ids, logits_processor=LogitsProcessorList([GuardLogitsProcessor(Guard())]), max_new_tokens=STEPS
+    )
+    end = int(plain[1, 5])
+    processors = [Poison(1, 5, torch.nan), GuardLogitsProcessor(Guard(), pad_token_id=end)]
+    ended = model.generate(
+        ids,
+        logits_processor=LogitsProcessorList(processors),
+        max_new_tokens=STEPS,
+        eos_token_id=end,
+        pad_token_id=end,
+    )
+    assert ended[1, 6:].eq(end).all()

@@ -1,0 +1,116 @@
+"""`guard-eval generate` goes on only with what it would make itself; the rest is made again, and said."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from guard_eval.cli import generate, pair
+from guard_eval.errors import StudyError
+from guard_eval.study.folder import BUNDLED, Study, locate_model
+from guard_eval.texts.continuations import continuation_file, current_texts, read_continuations
+from guard_eval.texts.prompts import read_prompts
+
+STUDY = """
+name = "s"
+seed = 1
+[model]
+name = "model"
+{model}
+[generation]
+strategies = ["greedy", "guard"]
+max_new_tokens = 4
+[pairs]
+compare = [["greedy", "guard"]]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(locate_model(BUNDLED, Path()), tmp_path / "model")
+    lines = [f'{{"prompt": "Once there was a cat who had {n} friends"}}\n' for n in range(4)]
+    (tmp_path / "prompts.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+def study(folder, model=""):
+    (folder / "study.toml").write_text(STUDY.format(model=model))
+    return Study.open(folder)
+
+
+def made(folder):
+    return [one.recipe for one in read_continuations(continuation_file(folder / "continuations", "greedy"))]
+
+
+def other_tokenizer(model):
+    (model / "chat_template.jinja").write_text("{{ messages }}")
+
+
+def other_end(model):
+    path = model / "generation_config.json"
+    path.write_text(path.read_text().replace("{", '{"top_k": 3,', 1) if path.exists() else "{}")
+
+
+def other_weights(model):
+    """Exchange a byte in place: the same name, the same size."""
+    path = next(model.glob("*.safetensors"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def half(folder, asked):
+    """Leave what a run that was killed at half would have left."""
+    for strategy in asked.settings.generation.strategies:
+        path = continuation_file(folder / "continuations", strategy)
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("change", ["dtype", other_weights, other_tokenizer, other_end])
+def test_what_was_made_with_something_else_is_made_again(folder, change, finished, capsys):
+    first = study(folder)
+    generate.run(first)
+    if not finished:
+        half(folder, first)
+    before = made(folder)
+    if change == "dtype":
+        changed = study(folder, 'dtype = "bfloat16"')
+    else:
+        change(folder / "model")
+        changed = first
+    if change == "dtype" or not finished:
+        with pytest.raises(StudyError, match=r"kind|has no continuation"):
+            pair.run(changed)
+    generate.run(changed, dry_run=True)
+    assert f"would make {2 * len(set(range(4)))} continuations" in capsys.readouterr().out
+    generate.run(changed)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"greedy: {len(before)} were made otherwise (" in said
+    assert ("'float32', here 'bfloat16'" if change == "dtype" else "revision 'sha256:") in said
+    after = made(folder)
+    assert after[: len(before)] == before
+    (new,) = set(after[len(before) :])
+    assert len(after) == len(before) + 4
+    prompts = read_prompts(folder / "prompts.jsonl")
+    texts = current_texts(changed, ["greedy", "guard"], prompts)
+    assert {one.recipe for one in texts["greedy"].values()} == {new}
+    assert all(len(found) == 4 for found in texts.values())
+    pair.run(changed)
+    generate.run(changed)
+    assert made(folder) == after
+
+
+def test_a_finished_study_without_its_model_stays_finished(folder, capsys):
+    first = study(folder)
+    generate.run(first)
+    shutil.move(folder / "model", folder / "away")
+    generate.run(first)
+    assert "not compared with model, which is not on this machine" in capsys.readouterr().out
+    assert len(made(folder)) == 4
+
+
+def test_an_adapter_is_refused(folder):
+    (folder / "model" / "adapter_config.json").write_text('{"base_model_name_or_path": "gpt2"}')
+    with pytest.raises(StudyError, match="holds an adapter"):
+        generate.run(study(folder))

@@ -1,0 +1,177 @@
+"""`guard-eval judge` stopped by a service manager: the same end as by Ctrl-C, and nothing paid is lost."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from command_line import command, environment
+
+from guard_eval.store import Store
+
+pytestmark = pytest.mark.slow
+
+STUDY = """
+name = "s"
+seed = 11
+[model]
+name = "bundled"
+[generation]
+strategies = ["guard", "top_k(k=50)"]
+[pairs]
+compare = [["guard", "top_k(k=50)"]]
+[[judge]]
+model = "gpt-4o-2024-11-20"
+criteria = ["fluency"]
+concurrency = 16
+"""
+PAIRS = 30
+
+
+@pytest.fixture
+def study(tmp_path, pair):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "study.toml").write_text(STUDY)
+    with Store.open(f"sqlite:///{tmp_path / 's' / 'study.db'}", create=True) as store:
+        store.add_pairs([pair(number) for number in range(PAIRS)])
+    return tmp_path / "s"
+
+
+@pytest.fixture
+def opened(study):
+    with Store.open(f"sqlite:///{study / 'study.db'}") as store:
+        yield store
+
+
+class Held:
+    """A server that answers nobody before it is let."""
+
+    def __init__(self, server, fake):
+        self.free = threading.Event()
+        self._arrived = threading.Semaphore(0)
+        server.act = lambda ask: self._answer(ask, fake)
+
+    def _answer(self, ask, fake):
+        self._arrived.release()
+        self.free.wait(60)
+        return fake.verdict(ask)
+
+    def wait_for(self, count):
+        for _ in range(count):
+            assert self._arrived.acquire(timeout=60), "the run did not get that far"
+
+
+@pytest.fixture
+def held(server, fake):
+    made = Held(server, fake)
+    yield made
+    made.free.set()
+
+
+@pytest.fixture
+def start(study, server, fake):
+    """Start the command in a process of its own."""
+    started = []
+
+    def go(*options, before=None):
+        process = subprocess.Popen(
+            command("judge", study, "--yes", *options),
+            env=environment(OPENAI_API_KEY=fake.KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=before,  # noqa: PLW1509 (one call that needs no lock)
+        )
+        started.append(process)
+        return process
+
+    yield go
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def read_until(process, words):
+    """Read what the command prints until these words; it may then wait for its server as long as it likes."""
+    for line in process.stdout:
+        if words in line:
+            return
+    pytest.fail(f"it never printed {words!r}: {process.stderr.read()}")
+
+
+def no_ctrl_c():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "before"),
+    [
+        (signal.SIGINT, 130, None),
+        (signal.SIGTERM, 143, None),
+        (signal.SIGHUP, 129, None),
+        (signal.SIGTERM, 143, no_ctrl_c),  # in the background of a script
+    ],
+)
+def test_what_is_under_way_is_received_and_kept(*, start, held, server, opened, number, code, before):
+    process = start(before=before)
+    held.wait_for(16)
+    process.send_signal(number)
+    read_until(process, "16 answers are under way and are waited for")
+    held.free.set()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert err == "stopped; nothing made so far is lost: run the same command again to go on\n"
+    assert "the same command goes on from here" in out
+    assert sum(server.paid.values()) == len(opened.answered()) == 16
+    assert len({row.presentation for row in opened.tidy()}) == 16
+    (spend,) = opened.spend()
+    assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (16, 0, 0, 0)
+    again = start()
+    assert again.communicate(timeout=60)[1] == ""
+    assert set(server.paid.values()) == {1}
+    assert len({row.presentation for row in opened.tidy()}) == 2 * PAIRS
+
+
+def test_a_calibration_is_kept_too(start, held, server, opened):
+    process = start("--calibrate")
+    held.wait_for(16)
+    process.send_signal(signal.SIGTERM)
+    held.free.set()
+    assert "stopped; nothing made so far is lost" in process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    assert sum(server.paid.values()) == len(opened.answered()) >= 16
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(start, held, opened):
+    process = start()
+    held.wait_for(16)
+    process.send_signal(signal.SIGTERM)
+    read_until(process, "answers are under way")
+    for _ in range(20):  # one that comes while the command prints the line above does not count
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=3)
+            break
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "Traceback" not in err
+    (spend,) = opened.spend()
+    # Those that had money set aside and waited for their turn count too: nobody was left to release them.
+    assert (spend.requests, spend.answers) == (spend.lost, 0)
+    assert spend.lost >= 16
+    assert spend.held_usd > 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP")
+def test_nohup_stays_nohup(start, held, opened):
+    process = start(before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    held.wait_for(16)
+    process.send_signal(signal.SIGHUP)
+    held.free.set()
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+    assert len(opened.answered()) == 2 * PAIRS

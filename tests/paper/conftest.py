@@ -1,0 +1,131 @@
+"""The claims of the paper, one test each, and the table of them that `make replicate` prints.
+
+A test of a claim takes the fixture `claim`, its docstring is what the paper says and where, and it asserts
+what was found: also where that is that the claim does not hold. `docs/errata.md` has an entry for each.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be decided"
+SECTIONS = {"What holds": HOLDS, "What cannot be decided from what is published": OPEN}
+"""Sections of docs/errata.md; all others are of claims that do not hold."""
+
+
+class Claim:
+    """Records what was found of a claim, which must be what docs/errata.md says.
+
+    Attributes:
+        row: The claim's name; once recorded also outcome, claim, source, what was found, and details.
+    """
+
+    def __init__(self, name: str, words: str, entries: list[tuple[str, str]]) -> None:
+        self.row, self._words, self._entries = [name], words, entries
+
+    def holds(self, found: str, *details: str, source: str) -> None:
+        """Record that the claim holds."""
+        self._record(HOLDS, source, found, *details)
+
+    def fails(self, found: str, *details: str, source: str, quoted: str = "") -> None:
+        """Record that the claim does not hold; `quoted` has figures of other claims that its entry names."""
+        self._record(FAILS, source, found, *details, quoted=quoted)
+
+    def is_open(self, found: str, *details: str, source: str) -> None:
+        """Record that what is published cannot decide."""
+        self._record(OPEN, source, found, *details)
+
+    def _record(self, outcome: str, *texts: str, quoted: str = "") -> None:
+        self.row += [outcome, self._words, *texts]
+        assert [recorded for recorded, _ in self._entries] == [outcome], (
+            "docs/errata.md has one entry, of this outcome"
+        )
+        unfounded = decimals(self._entries[0][1]) - decimals(" ".join([*self.row, quoted]))
+        assert not unfounded, "docs/errata.md has decimal numbers that the test does not find"
+
+
+def decimals(text: str) -> set[str]:
+    """Return the decimal numbers of a text, but those in code and links."""
+    text = re.sub(r"`[^`]*`|\([^)]*\.(?:md|svg)\)", "", text)
+    return set(re.findall(r"\d+\.\d+(?:e-\d+)?", text))
+
+
+@pytest.fixture(scope="session")
+def errata() -> list[tuple[str, str]]:
+    """Return each entry and row of a table in docs/errata.md: its outcome and its text."""
+    outcome, found = FAILS, []
+    text = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    for block in re.split(r"^(?=## |### |\|)", text, flags=re.MULTILINE):
+        if block.startswith("## "):
+            outcome = SECTIONS.get(block.splitlines()[0][3:], FAILS)
+        found.append((outcome, block))
+    return found
+
+
+@pytest.fixture
+def claim(request: pytest.FixtureRequest, errata: list[tuple[str, str]]) -> Claim:
+    """Return what records the finding of this test's claim."""
+    test = f"`{request.path.relative_to(ROOT).as_posix()}::{request.node.name}`"
+    words = " ".join(request.function.__doc__.split())
+    recorder = Claim(name_of(request.node), words, [entry for entry in errata if test in entry[1]])
+    request.node.user_properties.append(("claim", recorder.row))
+    return recorder
+
+
+def name_of(test: pytest.Item) -> str:
+    """Return what the table calls a test."""
+    return test.name.removeprefix("test_").replace("_", "-")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--claims", action="store_true", help="print the paper's claims and what was found")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:  # so that -k finds what the table calls it
+        if item.path.parent == Path(__file__).parent:
+            item.extra_keyword_matches.add(name_of(item))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the table: each claim, its outcome, what was found, and from what; and how many came out how."""
+    if not config.getoption("--claims", default=False):
+        return
+    reports = [
+        report
+        for outcome in ("passed", "failed", "skipped")
+        for report in terminalreporter.getreports(outcome)
+        if report.when == "call" and "claim" in dict(report.user_properties)
+    ]
+    outcomes: Counter[str] = Counter()
+    changed = []
+    for report in sorted(reports, key=lambda report: report.start):
+        name, *row = dict(report.user_properties)["claim"]
+        outcome, claim, source, found, *details = row or ["failed", "", "", ""]
+        lines = [("paper", claim), ("found", found), *(("", detail) for detail in details), ("from", source)]
+        if report.skipped:
+            outcome, lines = "skipped", [("why", report.longrepr[2].removeprefix("Skipped: "))]
+        elif report.failed:
+            changed.append(name)
+        outcomes[outcome] += 1
+        note = "  — NOT what docs/errata.md records" if report.failed else ""
+        terminalreporter.write_line(f"{name}: {outcome}{note}")
+        for head, text in lines:
+            first, rest = f"  {head:<6}", " " * 8
+            for line in textwrap.wrap(
+                text, 100, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+            ):
+                terminalreporter.write_line(line)
+        terminalreporter.write_line("")
+    verbs = {HOLDS: "hold", FAILS: "do not hold", OPEN: OPEN, "skipped": "skipped", "failed": "failed"}
+    counts = ", ".join(f"{outcomes[outcome]} {verb}" for outcome, verb in verbs.items() if outcomes[outcome])
+    result = "All that ran found what docs/errata.md records."
+    if changed:
+        result = f"Not as recorded in docs/errata.md: {', '.join(changed)}."
+    terminalreporter.write_line(f"{len(reports)} claim(s): {counts}. {result}")

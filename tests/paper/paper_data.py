@@ -1,0 +1,128 @@
+"""What claims are computed from: the paper's tables, counts of verdicts, and texts that are not shipped."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+from collections import Counter
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import pytest
+
+from analysis.stats.significance import binomial
+from guard_eval.cli.replication.figures import Figure, published
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+DATA = ROOT.parent / "shared" / "data"
+"""Published texts, beside the repository: their licences do not let them be copied into it."""
+
+MAIN = "tab:ablation_resultglacs"
+DATASETS = ("Wikitext", "Wikinews", "BookCorpus")
+GUARD, ACS = "guard", "acs(q=1)"
+CRITERIA = (
+    "fluency", "coherence", "factuality", "informativeness", "interestingness", "story_development",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Verdicts on GUARD against ACS: wins for GUARD, ties, and losses."""
+
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def n(self) -> int:
+        """Return the number of verdicts."""
+        return self.wins + self.ties + self.losses
+
+    @property
+    def share(self) -> float:
+        """Return GUARD's tie-split win share in percent (`app:E`)."""
+        return 100 * (self.wins + self.ties / 2) / self.n
+
+    @property
+    def lead(self) -> float:
+        """Return wins less losses in percent of all verdicts."""
+        return 100 * (self.wins - self.losses) / self.n
+
+    @property
+    def p_value(self) -> float:
+        """Return the exact binomial test's p-value, ties left out."""
+        p_value = binomial(self.wins, self.losses).p_value
+        assert p_value is not None
+        return p_value
+
+
+def figures(label: str, **keys: str) -> tuple[Figure, ...]:
+    """Return the figures of a table whose fields are `keys`, in print order."""
+    return tuple(f for f in published(label) if all(getattr(f, key) == keys[key] for key in keys))
+
+
+def figure(label: str, **keys: str) -> Figure:
+    """Return the one figure of a table whose fields are `keys`."""
+    (found,) = figures(label, **keys)
+    return found
+
+
+def from_human(each: Figure) -> float:
+    """Return how far a figure lies from people's in the main table; of MAUVE, from 100."""
+    human = figure(MAIN, dataset=each.dataset, metric=each.metric, strategy="human")
+    return round(abs(each.number - human.number), 6)
+
+
+@functools.cache
+def human_counts(criterion: str, dataset: str = "All") -> Counts:
+    """Return the human study's counts on a criterion, of one dataset or all."""
+    rows = [
+        (int(row["guard_wins"]), int(row["ties"]), int(row["acs_wins"]))
+        for row in _golden("guard_human_counts_from_paper.csv")
+        if row["criterion"] == criterion and dataset.lower().startswith(("all", row["dataset"]))
+    ]
+    wins, ties, losses = map(sum, zip(*rows, strict=True))
+    return Counts(wins=wins, ties=ties, losses=losses)
+
+
+@functools.cache
+def verdict_patterns() -> tuple[tuple[str, tuple[int, ...], int], ...]:
+    """Return how many of the 150 pairs got which six verdicts of GPT-4, as the authors published them.
+
+    Returns:
+        Dataset; +1 (GUARD), 0 (tie) or −1 (ACS) per criterion of `CRITERIA`; number of pairs.
+    """
+    return tuple(
+        (row["dataset"], tuple(int(row[name]) for name in CRITERIA), int(row["pairs"]))
+        for row in _golden("gpt4_verdicts.csv")
+    )
+
+
+def judge_counts(criterion: str, dataset: str = "All") -> Counts:
+    """Return the counts of GPT-4's verdicts on one criterion, or on all six together ("overall")."""
+    found: Counter[int] = Counter()
+    for name, verdicts, pairs in verdict_patterns():
+        if dataset in {"All", name}:
+            for its_criterion, verdict in zip(CRITERIA, verdicts, strict=True):
+                found[verdict] += pairs * (criterion in {"overall", its_criterion})
+    return Counts(wins=found[1], ties=found[0], losses=found[-1])
+
+
+def three_cells(counts: Counts) -> dict[tuple[str, str], int]:
+    """Return counts by what a table calls them: (strategy, "win" or "tie")."""
+    return dict(zip([(GUARD, "win"), (GUARD, "tie"), (ACS, "win")], astuple(counts), strict=True))
+
+
+def published_lines(path: str, what: str) -> list[dict[str, str]]:
+    """Return the lines of a JSONL file of published texts; skip the test where there is none."""
+    file = DATA / path
+    if not file.is_file():
+        pytest.skip(f"{file} is not here; it holds {what}, which may not be copied into this repository")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _golden(name: str) -> list[dict[str, str]]:
+    with (GOLDEN / name).open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))

@@ -1,0 +1,211 @@
+"""GPT-4's verdicts: the printed tables against the 150 × 6 published ones, and what they can rest on."""
+
+import csv
+from collections import Counter
+from itertools import product
+
+import pytest
+from grim import counts, fits, nearest
+from paper_data import (
+    ACS,
+    CRITERIA,
+    DATA,
+    DATASETS,
+    GUARD,
+    Counts,
+    figure,
+    human_counts,
+    judge_counts,
+    three_cells,
+    verdict_patterns,
+)
+from scipy import stats
+
+from guard_eval.cli.replication.figures import published
+
+pytestmark = pytest.mark.slow
+
+TABLE, BESIDE = "tab:llm_judgements", "tab:llm_with_human"
+SOURCE = "counts of GPT-4's published verdicts, 150 pairs and six criteria (gpt4_verdicts.csv)"
+PAIRS = 150
+SMALLER = (60, 120)  # numbers of verdicts that fit the columns for Top-k and Top-p
+OPPONENTS = tuple(dict.fromkeys(f.versus for f in published(TABLE) if f.strategy == GUARD))
+PLACES = (*DATASETS, "All")
+
+
+def test_the_patterns_are_the_published_verdicts():
+    file = DATA / "judgments" / "guard_llm_gpt4.csv"
+    if not file.is_file():
+        pytest.skip(f"{file} is not here: the verdicts do not lie in the repository, only their counts")
+    code = {"GUARD": 1, "tie": 0, "ACS": -1}
+    sheets = {}
+    with file.open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            dataset = {"wikitext": "Wikitext", "wikinews": "Wikinews", "book": "BookCorpus"}[row["dataset"]]
+            sheets.setdefault((dataset, row["pair_id"]), {})[row["criterion"]] = code[row["verdict"]]
+    counted = Counter((dataset, tuple(sheet[c] for c in CRITERIA)) for (dataset, _), sheet in sheets.items())
+    assert counted == {(dataset, verdicts): pairs for dataset, verdicts, pairs in verdict_patterns()}
+
+
+def row(versus, criterion):
+    """Return GUARD's wins, the other's wins and ties as printed."""
+    cells = ((GUARD, versus, "win"), (versus, GUARD, "win"), (GUARD, versus, "tie"))
+    return tuple(
+        figure(TABLE, strategy=strategy, versus=other, metric=f"judge.{criterion}.{what}").value
+        for strategy, other, what in cells
+    )
+
+
+def test_judge_counts(claim):
+    """win shares of GUARD and ACS by GPT-4, over all datasets and per dataset
+    (tab:llm_judgements, tab:llm_with_human)"""
+    right = []
+    for criterion in ("overall", *CRITERIA):
+        found = judge_counts(criterion)
+        cells = zip((found.wins, found.losses, found.ties), row(ACS, criterion), strict=True)
+        right += [count in counts(text, found.n) for count, text in cells]
+    for criterion, dataset in product(("coherence", "fluency"), PLACES):
+        found = judge_counts(criterion, dataset)
+        for (strategy, what), count in three_cells(found).items():
+            metric = f"judge.{criterion}.{what}"
+            text = figure(BESIDE, dataset=dataset, strategy=strategy, metric=metric).value
+            right.append(count in counts(text, found.n))
+    claim.holds(f"{sum(right)} of {len(right)} figures are what the published verdicts give", source=SOURCE)
+    assert right == [True] * 45
+    assert judge_counts("fluency") == Counts(wins=61, ties=36, losses=53)  # 40.7, 24.0, 35.3 % of 150
+
+
+def test_judge_overall(claim):
+    """a row “Overall” for each opponent (tab:llm_judgements)"""
+    off = []
+    for versus in OPPONENTS:
+        columns = zip(*(map(float, row(versus, criterion)) for criterion in CRITERIA), strict=True)
+        shown = map(float, row(versus, "overall"))
+        off += [abs(sum(column) / 6 - value) for column, value in zip(columns, shown, strict=True)]
+    claim.holds(
+        "it is the mean of the six criteria, factuality among them, to within "
+        f"{max(off):.2f} points for all three opponents",
+        "So it is no verdict on the texts as a whole, and against ACS its 900 cells are 150 pairs judged six "
+        "times.",
+        source=f"the rows of {TABLE}",
+    )
+    assert max(off) < 0.1
+
+
+def test_judge_direction(claim):
+    """GUARD's share is the larger one in five of six criteria against all three (not in factuality)
+    (sec:results)"""
+    ahead = {
+        versus: [c for c in CRITERIA if float(row(versus, c)[0]) > float(row(versus, c)[1])]
+        for versus in OPPONENTS
+    }
+    found = ", ".join(f"{len(criteria)} of 6 against {versus}" for versus, criteria in ahead.items())
+    claim.holds(found, source=f"the rows of {TABLE}")
+    assert all(set(criteria) == set(CRITERIA) - {"factuality"} for criteria in ahead.values())
+
+
+def top_p():
+    """Return what GUARD's 60 : 40 against Top-p comes to with each possible number of verdicts."""
+    return ", ".join(
+        f"n = {n} gives p = {Counts(wins=n * 60 // 100, ties=0, losses=n * 40 // 100).p_value:.2g}"
+        for n in (*SMALLER, PAIRS)
+    )
+
+
+def test_judge_evidence(claim):
+    """by GPT-4 GUARD “outperforms all three competitors in five out of six metrics”, ACS among them
+    (sec:results)"""
+    p_values = {criterion: judge_counts(criterion).p_value for criterion in CRITERIA}
+    least = min(p_values, key=p_values.get)
+    claim.fails(
+        "against ACS no criterion differs by more than chance would have it: p = "
+        + ", ".join(f"{criterion} {p_value:.2f}" for criterion, p_value in p_values.items()),
+        f"The smallest p is that of {least}, the criterion in which the text gives ACS “a slight edge”.",
+        f"Against Top-p (60 : 40) it depends on how many verdicts there were: {top_p()}. Against Top-k "
+        "(80 : 20) it does not.",
+        source=f"{SOURCE}; exact sign test over pairs, uncorrected",
+    )
+    assert least == "factuality"
+    assert all(p_value > 0.05 for p_value in p_values.values())
+    found = judge_counts("coherence")  # by another program: twice the smaller tail
+    tail = stats.binom.cdf(min(found.wins, found.losses), found.wins + found.losses, 0.5)
+    assert p_values["coherence"] == pytest.approx(2 * tail)
+
+
+def test_judge_criteria(claim):
+    """six core metrics are measured (sec:exp_setup)"""
+    sheets = [
+        (dict(zip(CRITERIA, verdicts, strict=True)), pairs) for _, verdicts, pairs in verdict_patterns()
+    ]
+    same = sum(n for sheet, n in sheets if len({sheet[c] for c in CRITERIA if c != "factuality"}) == 1)
+    against = sum(n for sheet, n in sheets if (sheet["factuality"], sheet["coherence"]) == (-1, 1))
+    claim.fails(
+        f"on {same} of {PAIRS} pairs the five besides factuality carry one and the same verdict: "
+        "they are close to one measurement reported five times",
+        f"Factuality goes the other way: of the {judge_counts('factuality').losses} pairs on which ACS wins "
+        f"it, GUARD wins coherence on {against}.",
+        source=SOURCE,
+    )
+    assert same == 140
+
+
+def test_judge_grim(claim):
+    """“for n = 150 continuations” (tab:llm_judgements)"""
+    impossible, common = [], {}
+    for versus in OPPONENTS:
+        rows = {criterion: row(versus, criterion) for criterion in CRITERIA}
+        impossible += [
+            f"{versus}, {criterion}: {cell} (nearest {nearest(cell, PAIRS)})"
+            for criterion, cells in rows.items()
+            for cell in cells
+            if not counts(cell, PAIRS)
+        ]
+        common[versus] = [n for n in range(1, PAIRS + 1) if all(fits(cells, n) for cells in rows.values())]
+    sizes = "; ".join(f"{versus}: {', '.join(map(str, fitting))}" for versus, fitting in common.items())
+    claim.fails(
+        f"impossible as shares of 150: {'; '.join(impossible)}",
+        f"Numbers up to 150 that fit all six rows: {sizes}.",
+        "The rows “Overall” fit six times 60 or 120 pooled. The authors' README speaks of 120 comparisons.",
+        "Ties are 24 % and more against ACS, and none in five criteria against Top-k and Top-p.",
+        source=f"GRIM (Brown and Heathers 2017) over the criteria's rows of {TABLE}",
+        quoted=top_p(),
+    )
+    assert list(common.values()) == [[150], [60, 120], [60, 120]]
+    for versus in OPPONENTS[1:]:
+        # 79/120 = 65.83 and 59/120 = 49.17 are no counts of 60; pooled over six criteria, n is 360.
+        assert [n for n in (60, 120, 150, 360, 720, 900) if fits(row(versus, "overall"), n)] == [
+            120,
+            360,
+            720,
+        ]
+
+
+def test_judge_beside_people(claim):
+    """“Agree?”: 6 ticks and 2 crosses (tab:llm_with_human)"""
+    agree, shown = {}, {}
+    for cell in product(("coherence", "fluency"), PLACES):
+        people, judge = human_counts(*cell), judge_counts(*cell)
+        agree[cell] = (people.lead > 0) == (judge.lead > 0) and judge.lead != 0
+        shown[cell] = figure(BESIDE, dataset=cell[1], metric=f"both.{cell[0]}.agree").value == "yes"
+    claim.holds(
+        "all 8 follow from the counts, if to agree is that both have the same one method ahead",
+        "“Strong agreement” rests on totals. Agreement pair by pair cannot be had: the ratings are not "
+        "published.",
+        source=SOURCE + " and the human study's counts",
+    )
+    assert agree == shown
+    assert Counter(agree.values()) == {True: 6, False: 2}
+
+
+def test_judge_coherence_lead(claim):
+    """“human evaluators indicate an even stronger preference for GUARD's coherence compared to LLM-judges”
+    (sec:results)"""
+    leads = {d: (human_counts("coherence", d).lead, judge_counts("coherence", d).lead) for d in PLACES}
+    others = [dataset for dataset, (people, judge) in leads.items() if people <= judge]
+    found = "; ".join(f"{dataset} {people:.1f} and {judge:.1f}" for dataset, (people, judge) in leads.items())
+    claim.holds(
+        f"leads of people and of GPT-4, in points: {found}",
+        f"Over all datasets it is so; it is not on {' and '.join(others)}.",
+        source=SOURCE + " and the human study's counts",
+    )
+    assert others == ["BookCorpus"]

@@ -1,0 +1,135 @@
+"""Escaping: nothing that somebody typed becomes markup, a formula or a command in any of the formats."""
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guard_eval.reporting.escaping import (
+    Escaped,
+    clean,
+    csv_text,
+    escape_csv,
+    escape_html,
+    escape_latex,
+    escape_markdown,
+    one_line,
+)
+
+
+class Texts(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.texts = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_clean_leaves_what_a_file_can_hold():
+    assert clean("a\x00\ud800\ufffe\r\n b\t<c>\r\x1b") == "a\ufffd\ufffd\ufffd\n b\t<c>\n\ufffd"
+    assert one_line("a\x00\ud800\ufffe\n b\t<c>") == "a\ufffd\ufffd\ufffd b <c>"
+
+
+@given(st.text())
+def test_html_gives_back_the_text_and_no_tag(text):
+    parser = Texts()
+    parser.feed(f"<p>{escape_html(text)}</p>")
+    parser.close()
+    assert parser.tags == ["p"]
+    if text.isascii() and text.isprintable():
+        assert "".join(parser.texts) == text
+
+
+MARKUP = st.text(st.sampled_from("#>+-=*_~`|[]()<>!&:;.$@\\\\1 9ax\n"))
+
+
+@given(st.text() | MARKUP)
+def test_markdown_is_text_to_commonmark(text):
+    markdown_it = pytest.importorskip("markdown_it")
+    tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(escape_markdown(text))
+    inline = [child for token in tokens if token.type == "inline" for child in token.children]
+    assert {token.type for token in tokens} <= {"paragraph_open", "inline", "paragraph_close"}
+    assert {child.type for child in inline} <= {"text", "text_special"}
+    if text.isascii() and text.isprintable():
+        assert "".join(child.content for child in inline) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("a|b", r"a\|b"),
+        ("# head", r"\# head"),
+        ("- item", r"\- item"),
+        ("1. item", r"1\. item"),
+        ("1.5", "1.5"),
+        ("+1.5", "+1.5"),
+        ("-0.25", "-0.25"),
+        ("R&D #1", r"R\&D \#1"),
+        ("WWW.x.y _www.x", r"WWW\.x.y \_www\.x"),
+        ("---", r"\---"),
+        ("guard-eval: 3", "guard-eval: 3"),
+        ("two\n\nlines", "two lines"),
+    ],
+)
+def test_markdown_escapes(text, escaped):
+    assert escape_markdown(text) == escaped
+
+
+@given(st.text())
+def test_latex_has_no_live_special_character(text):
+    escaped = escape_latex(text)
+    assert escaped.isascii()
+    assert "%" not in escaped.replace(r"\%", "")
+    assert "\n" not in escaped
+    depth = 0
+    for character in escaped.replace(r"\{", "").replace(r"\}", ""):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        assert depth >= 0
+    assert depth == 0
+
+
+def test_latex_by_hand():
+    assert escape_latex(r"50% & \x_{1}") == r"50\% \& \textbackslash{}x\_\{1\}"
+    assert escape_latex("é ñ ß κ 中") == r"\'{e} \~{n} \ss{} $\kappa$ {[U+4E2D]}"
+    assert escape_latex(Escaped(r"\emph{x}")) == r"\emph{x}"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"])
+def test_csv_formulas_are_defused(text):
+    assert escape_csv(text) == f"'{text}".replace("\r", "\n")
+
+
+def test_csv_numbers_stay_numbers():
+    assert [escape_csv(cell) for cell in (-1, -0.25, True, None, float("nan"), "a-b")] == [
+        "-1",
+        "-0.25",
+        "true",
+        "",
+        "",
+        "a-b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        (r"\input{x}", r"\textbackslash{}input\{x\}"),
+        ("a_b^c", r"a\_b\textasciicircum{}c"),
+        ("top--k", "top-{}-{}k"),
+        ("é 漢", r"\'{e} {[U+6F22]}"),
+        ("[0pt]*", "{[}0pt{]}{*}"),
+        ('say "ą"', r"say \char34{}{[U+0105]}\char34{}"),
+    ],
+)
+def test_latex_escapes(text, escaped):
+    assert escape_latex(text) == escaped
+
+
+def test_csv_rows():
+    text = csv_text([("a", "b"), ("=1", 0.1), ("x,y", float("inf")), (10**400, None)])
+    assert text == f'a,b\n\'=1,0.1\n"x,y",\n{10**400},\n'

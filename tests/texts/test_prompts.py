@@ -1,0 +1,96 @@
+"""Prompts from files: what is read, and what a bad line says."""
+
+import json
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.texts.prompts import read_dataset, read_prompts
+
+
+def write(tmp_path, *lines, name="tales.jsonl"):
+    path = tmp_path / name
+    path.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines))
+    return path
+
+
+def test_ids_and_datasets_have_defaults(tmp_path):
+    path = write(
+        tmp_path, '{"prompt": "A"}', "", '{"prompt": "B", "id": "x", "dataset": "d", "reference": "r"}'
+    )
+    first, second = read_prompts(path)
+    assert (first.id, first.dataset, first.text, first.reference) == ("tales-0001", "tales", "A", None)
+    assert (second.id, second.dataset, second.text, second.reference) == ("x", "d", "B", "r")
+
+
+def test_plain_text_has_a_prompt_a_line(tmp_path):
+    assert [p.text for p in read_prompts(write(tmp_path, "One\r", "Two", name="a.txt"))] == ["One", "Two"]
+
+
+def test_line_separators_inside_a_string_do_not_end_the_line(tmp_path):
+    assert (
+        read_prompts(write(tmp_path, json.dumps({"prompt": "a\u2028b"}, ensure_ascii=False)))[0].text
+        == "a\u2028b"
+    )
+
+
+def test_the_limit_counts_prompts(tmp_path):
+    assert len(read_prompts(write(tmp_path, *['{"prompt": "A"}'] * 5), limit=2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (['{"prompt": "A"}', '{"prompt": '], "line 2: not valid JSON"),
+        (["[1]"], "line 1: not a JSON object"),
+        (['{"text": "A"}'], "line 1: has no key 'prompt', only 'text'"),
+        (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
+        (
+            ['{"prompt": "A", "id": "x"}', '{"prompt": "B", "id": "x"}'],
+            "line 2: the id 'x' is that of line 1; change one",
+        ),
+        (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "line 2: not UTF-8"),
+        (["", ""], "holds no prompts"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, lines, says):
+    with pytest.raises(StudyError) as error:
+        read_prompts(write(tmp_path, *lines))
+    assert says in str(error.value)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(StudyError, match=r"there is no prompts file .*none.jsonl"):
+        read_prompts(tmp_path / "none.jsonl")
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """A folder as the Hub has them: one split, a heading, an empty line and two texts."""
+    pytest.importorskip("datasets", reason="the extra [datasets] is not installed")
+    folder = tmp_path / "tales"
+    folder.mkdir()
+    texts = [" = Heading = ", "", "one  two three\nfour five", "six seven eight nine"]
+    (folder / "test.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return str(folder)
+
+
+def test_a_datasets_texts_are_cut_into_prompt_and_reference(dataset):
+    first, second = read_dataset(dataset, words=3)
+    assert (first.id, first.dataset, first.text) == ("tales-2", "tales", "one  two three")
+    assert (first.reference, second.text, second.reference) == ("\nfour five", "six seven eight", " nine")
+    assert len(read_dataset(dataset, words=3, limit=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"split": "tst"}, "split 'tst'"),
+        ({"column": "body"}, "has no column 'body'; choose from: text"),
+        ({"words": 50}, "is longer than 50 words; ask for fewer"),
+    ],
+)
+def test_what_a_dataset_does_not_have_is_named(dataset, options, says):
+    with pytest.raises(StudyError) as error:
+        read_dataset(dataset, **options)
+    assert says in str(error.value)
