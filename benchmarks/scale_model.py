@@ -166,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
         "--input-tokens", type=float, default=1790, help="of a request; `guard-eval judge --dry-run` tells"
     )
     option("--output-tokens", type=float, default=52, help="of an answer on six criteria")
-    option("--input-usd", type=float, default=2.0, help="a million; gpt-4.1 in judge/prices.toml")
+    option("--input-usd", type=float, default=2.0, help="a million; gpt-4.1 in judge/pricing/prices.toml")
     option("--output-usd", type=float, default=8.0, help="likewise")
     option("--judge-rate", type=float, default=8.0, help="requests a second that the provider allows")
     option("--gpus", type=float, default=1)

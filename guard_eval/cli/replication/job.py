@@ -94,15 +94,15 @@ def _say_planned(one: Planned) -> None:
 
 
 def _preview_judge(study: Study) -> None:
-    from guard_eval.cli.judging.job import Job
+    from guard_eval.cli.judging.running import JudgeRunner
     from guard_eval.store import Store
 
     if not (study.folder / "study.db").exists() and study.settings.database is None:
         say("the judge's requests are known when there are pairs")
         return
     with Store.open(study.database, study_hash=study.hash) as store:
-        job = Job(study, store, budget=None, calibrate=False, replay=None)
-        job.judge(study.settings.judge, dry_run=True, yes=False)
+        runner = JudgeRunner(study, store, budget=None, calibrate=False, replay=None)
+        runner.judge(study.settings.judge, dry_run=True, yes=False)
 
 
 def _metrics(entry: Entry, place: Path, studies: Sequence[tuple[str, Study]]) -> None:

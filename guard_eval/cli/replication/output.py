@@ -94,7 +94,7 @@ def judge_cost(entry: Entry, needed: Needs) -> float | None:
     if not needed.requests:
         return None
     from guard_eval.cli.replication.study_files import settings_of
-    from judge.prices import price
+    from judge.pricing.prices import price
 
     known = price(settings_of(entry).judge[0])
     return None if known is None else needed.usd(input_usd=known.input, output_usd=known.output)

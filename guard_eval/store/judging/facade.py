@@ -1,7 +1,7 @@
 """The part of the store that is for judges: runs and claims, requests and money, the journal, batches.
 
-Whatever a run tells the store at about the same time goes into one transaction, `record`: waiting for the
-disk is what costs.
+Whatever a run writes at about the same time goes into one transaction, `record`: waiting for the disk is what
+costs.
 """
 
 from __future__ import annotations
@@ -9,30 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from guard_eval.records import Plan, Rater
+from sqlalchemy import insert, or_, select, update
+
+from guard_eval.errors import StudyError
+from guard_eval.records import JudgeSpending, ModelSeen, Plan, Rater
 from guard_eval.store.connection import Database
-from guard_eval.store.judging import batch_rows, claims, journal, requests, runs, verdicts
-from guard_eval.store.judging.journal import Snapshot
+from guard_eval.store.judging import claims, journal, requests, runs, verdicts
 from guard_eval.store.judging.requests import LOCK, Outcome
+from guard_eval.store.judging.schema import batch, request
 from guard_eval.store.judging.values import (
     Answer,
-    Batch,
     BatchRequest,
     Failure,
+    JudgeBatch,
+    JudgeProgress,
     JudgeRun,
     Judgment,
+    PlannedRequest,
     Settlement,
     Showing,
-    Spend,
     Unjudged,
-    Wanted,
 )
 from guard_eval.store.opening import OpenDatabase
 from guard_eval.store.raters import pool_of
-from guard_eval.store.schema import rater as raters
 
 _PART = 200
 """How many presentations' answers are in memory at once."""
+
+_DONE = "done"
+"""The status of a batch in which everything is settled."""
+
+_BATCH = tuple(column for column in batch.c if column.name not in ("rater_id", "run_id"))
+_CHANGEABLE = {"provider_id", "input_file", "output_file", "error_file", "status"}
 
 
 class Judging(OpenDatabase):
@@ -57,14 +65,15 @@ class Judging(OpenDatabase):
             runs.renew(connection, run, self._clock())
 
     def end(self, run: JudgeRun) -> None:
-        """Give up what the run has claimed and not rated."""
+        """Give up what the run has claimed and not rated; what it sent without an answer counts as lost."""
         with self._database.write(lock=LOCK) as connection:
             runs.end(connection, run, self._clock())
 
     def claim(self, run: JudgeRun, plan: Plan, limit: int) -> list[Showing]:
         """Return up to `limit` showings that are this run's from now on, and were not before.
 
-        No two runs hold the same one while their leases hold. First come those that ended runs left.
+        No two runs hold the same one while their leases hold. First come those that ended runs left. A rater
+        that is revoked or excluded gets none.
 
         Raises:
             StudyError: The plan makes no sense, or the database does not know the rater.
@@ -77,8 +86,8 @@ class Judging(OpenDatabase):
         with self._database.read() as connection:
             return claims.elsewhere(connection, run, self._clock())
 
-    def judge_progress(self, rater: Rater, plan: Plan) -> claims.Progress:
-        """Return how far a model is, over all runs: rated, left, and of these in a batch."""
+    def judge_progress(self, rater: Rater, plan: Plan) -> JudgeProgress:
+        """Return how far a model is, over all runs and for all that `plan` shows it."""
         with self._database.read() as connection:
             return claims.progress(connection, self._orders, rater, plan)
 
@@ -87,10 +96,10 @@ class Judging(OpenDatabase):
         with self._database.read() as connection:
             return claims.waiting(connection, self._orders, name, plan)
 
-    def criteria_judged(self, rater: Rater) -> set[str]:
-        """Return the criteria on which the rater has given verdicts."""
+    def shown(self, presentations: Sequence[int]) -> list[Showing]:
+        """Return what a model was shown under these numbers, in their order."""
         with self._database.read() as connection:
-            return verdicts.criteria(connection, rater)
+            return claims.shown(connection, presentations)
 
     def record(
         self,
@@ -100,18 +109,18 @@ class Judging(OpenDatabase):
         settled: Sequence[Settlement] = (),
         judgments: Sequence[Judgment] = (),
         unjudged: Sequence[Unjudged] = (),
-        wanted: Sequence[Wanted] = (),
+        planned: Sequence[PlannedRequest] = (),
         limit_usd: float | None = None,
     ) -> list[Outcome]:
-        """Write all of this in one transaction, on disk when it returns; return what becomes of `wanted`.
+        """Write all of this in one transaction, on disk when it returns; return what becomes of `planned`.
 
         Args:
             run: Whose it is.
-            answers: What came, to be kept before anything looks at it.
+            answers: What came, stored before anything reads it.
             settled: What brought no answer.
             judgments: Verdicts read from answers; what repeats the current choice adds nothing.
             unjudged: Presentations that could not be judged.
-            wanted: Requests to be sent: for each one the right to, an answer that is there, or why not.
+            planned: Requests to be sent: for each one the right to, its answer if there is one, or why not.
             limit_usd: What all judges of the study may cost together, over all runs; None for no limit.
 
         Raises:
@@ -120,13 +129,13 @@ class Judging(OpenDatabase):
         """
         now = self._clock()
         with self._database.write(lock=LOCK) as connection:
-            requests.answered(connection, journal.add(connection, answers), now)
-            requests.settle(connection, settled, now)
+            journal.add(connection, answers)
+            requests.settle(connection, [*answers, *settled], now)
             verdicts.save(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
             journal.fail(connection, unjudged, now)
-            if not wanted:
+            if not planned:
                 return []
-            return requests.reserve(connection, run, wanted, now=now, limit_usd=limit_usd)
+            return requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
 
     def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
         """Append verdicts that were read again from the journal; return how many presentations changed.
@@ -137,15 +146,10 @@ class Judging(OpenDatabase):
         with self._database.write() as connection:
             return verdicts.save(connection, rater, judgments, now=self._clock(), study_hash=self._study_hash)
 
-    def journal(self, *answers: Answer) -> None:
-        """Append answers, on disk when this returns; a second one for the same key is kept too.
-
-        Raises:
-            StudyError: There is no such presentation, or a key is empty or too long.
-            ValueError: An answer is of nothing in the study, and nothing was reserved for it.
-        """
-        with self._database.write(lock=LOCK) as connection:
-            requests.answered(connection, journal.add(connection, answers), self._clock())
+    def criteria_judged(self, rater: Rater) -> set[str]:
+        """Return the criteria on which the rater has given verdicts."""
+        with self._database.read() as connection:
+            return verdicts.criteria(connection, rater)
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
         """Return the newest complete answer by key, where there is one; complete is HTTP 200."""
@@ -166,75 +170,82 @@ class Judging(OpenDatabase):
                 part = journal.of(connection, numbers[start : start + _PART])
             yield from part
 
-    def shown(self, presentations: Sequence[int]) -> list[Showing]:
-        """Return what a model was shown under these numbers, in their order."""
-        with self._database.read() as connection:
-            return claims.shown(connection, presentations)
-
-    def fail(self, presentation: int, kind: str, detail: str) -> None:
-        """Note that a presentation could not be judged: counted, never a verdict.
-
-        Raises:
-            StudyError: There is no such presentation.
-        """
-        with self._database.write() as connection:
-            journal.fail(
-                connection, [Unjudged(presentation=presentation, kind=kind, detail=detail)], self._clock()
-            )
-
     def failures(self) -> list[Failure]:
         """Return the failures whose presentation has no verdict to this day, oldest first."""
         with self._database.read() as connection:
             return journal.failures(connection)
 
-    def spend(self) -> list[Spend]:
-        """Return what each judge has taken so far, over all runs, by name."""
+    def spending(self) -> list[JudgeSpending]:
+        """Return what each judge that was ever asked has taken so far, over all runs, by name."""
         with self._database.read() as connection:
-            return journal.spend(connection)
+            return journal.spending(connection)
 
-    def snapshots(self) -> list[Snapshot]:
+    def models_seen(self) -> list[ModelSeen]:
         """Return which models each judge's answers came from, by its name, in the order first seen."""
         with self._database.read() as connection:
-            return journal.snapshots(connection)
+            return journal.models(connection)
 
     def add_batch(
-        self, run: JudgeRun, wanted: Sequence[Wanted], *, limit_usd: float | None = None
-    ) -> tuple[Batch, list[Outcome]]:
+        self, run: JudgeRun, planned: Sequence[PlannedRequest], *, limit_usd: float | None = None
+    ) -> tuple[JudgeBatch, list[Outcome]]:
         """Make a batch of those requests that may be sent, with their money set aside; see `record`.
 
         Until the batch is closed, nobody else claims or sends what is in it.
         """
+        now = self._clock()
+        values = {"rater_id": run.rater.id, "run_id": run.id, "status": "new", "made_at": now}
         with self._database.write(lock=LOCK) as connection:
-            return batch_rows.add(connection, run, wanted, now=self._clock(), limit_usd=limit_usd)
+            made = connection.execute(insert(batch).values(values).returning(*_BATCH)).mappings().one()
+            outcomes = requests.reserve(
+                connection, run, planned, now=now, limit_usd=limit_usd, batch_id=made["id"]
+            )
+        return JudgeBatch(**made), outcomes
 
     def update_batch(self, number: int, **values: str | None) -> None:
         """Note a batch's `provider_id`, `input_file`, `output_file`, `error_file` or `status`.
 
         Raises:
             StudyError: There is no such batch.
+            ValueError: A name is none of these.
         """
+        if unknown := set(values) - _CHANGEABLE:
+            raise ValueError(f"a batch has no {', '.join(sorted(unknown))}")
         with self._database.write() as connection:
-            batch_rows.change(connection, number, values)
+            if connection.execute(update(batch).where(batch.c.id == number).values(values)).rowcount != 1:
+                raise StudyError(f"there is no batch {number} in this study")
 
     def close_batch(self, number: int, *, billed: bool = False) -> int:
         """Note that a batch brings nothing more; return how many of its requests have no answer.
 
         They may be sent again; unless `billed` their money is free.
         """
+        left = (request.c.batch_id == number, request.c.state == "open")
+        values: dict[str, object] = {"state": "lost"} if billed else {"state": "released", "booked": 0}
+        values["settled_at"] = self._clock()
         with self._database.write(lock=LOCK) as connection:
-            return batch_rows.close(connection, number, billed=billed, now=self._clock())
+            count = connection.execute(update(request).where(*left).values(values)).rowcount
+            connection.execute(update(batch).where(batch.c.id == number).values(status=_DONE))
+        return count
 
-    def adopt_batches(self, run: JudgeRun) -> list[Batch]:
+    def adopt_batches(self, run: JudgeRun) -> list[JudgeBatch]:
         """Take the judge's batches that no run looks after; return this run's that are not done."""
+        unfinished = (batch.c.rater_id == run.rater.id, batch.c.status != _DONE)
         with self._database.write(lock=pool_of(run.rater)) as connection:
-            return batch_rows.adopt(connection, run, self._clock())
-
-    def batches(self, judge: str | None = None) -> list[Batch]:
-        """Return all batches, or one judge's, oldest first."""
-        with self._database.read() as connection:
-            return batch_rows.read(connection, *([] if judge is None else [raters.c.name == judge]))
+            others = [each for each in runs.live(connection, run.rater, self._clock()) if each != run.id]
+            free = or_(batch.c.run_id.is_(None), batch.c.run_id.not_in(others))
+            connection.execute(update(batch).where(*unfinished, free).values(run_id=run.id))
+            mine = select(*_BATCH).where(*unfinished, batch.c.run_id == run.id).order_by(batch.c.id)
+            return [JudgeBatch(**row) for row in connection.execute(mine).mappings()]
 
     def batch_requests(self, number: int) -> list[BatchRequest]:
-        """Return what is in a batch; a request's key is its custom id."""
+        """Return what is in a batch and not settled; a request's key is its custom id."""
+        columns = (
+            request.c.key,
+            request.c.attempt,
+            request.c.presentation_id.label("presentation"),
+            request.c.shape,
+        )
+        left = select(*columns).where(request.c.batch_id == number, request.c.state == "open")
         with self._database.read() as connection:
-            return batch_rows.requests_of(connection, number)
+            rows = connection.execute(left.order_by(request.c.presentation_id, request.c.key)).mappings()
+            return [BatchRequest(**row) for row in rows]
