@@ -18,7 +18,7 @@ from annotation_app import intake, markup, screens, session
 from annotation_app.markup import label
 from annotation_app.session import AppState, RaterSession
 from guard_eval.records import content_id
-from guard_eval.store.values import LONGEST
+from guard_eval.store.schema import LONGEST_NAME
 from guard_eval.study.annotation_settings import Recruitment
 
 _PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
@@ -87,7 +87,7 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     person = f"{issuer} {subject}"
     return Arrival(
         source="oidc",
-        external_id=person if len(person) <= LONGEST else content_id("oidc", issuer, subject),
+        external_id=person if len(person) <= LONGEST_NAME else content_id("oidc", issuer, subject),
         detail={"issuer": str(issuer)},
     )
 
