@@ -34,6 +34,7 @@ ERRATA = """# Checked
 """
 
 
+@pytest.mark.slow
 def test_the_table_of_claims(tmp_path):
     folder = tmp_path / "tests" / "paper"
     folder.mkdir(parents=True)
