@@ -76,7 +76,7 @@ def dots(rows: Sequence[AgreementRow], *, name_methods: bool) -> tuple[Drawing, 
 
 
 def _estimates(row: AgreementRow) -> tuple[Estimate, Estimate, Estimate]:
-    kappa = (row.agreement.kappa, row.agreement.low, row.agreement.high)
+    kappa = (row.agreement.value, row.agreement.low, row.agreement.high)
     return kappa, (row.alpha.value, row.alpha.low, row.alpha.high), (row.ac1.value, row.ac1.low, row.ac1.high)
 
 

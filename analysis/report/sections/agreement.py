@@ -37,7 +37,7 @@ COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
     "ratings": lambda row: row.agreement.ratings,
     "raw_agreement": lambda row: row.agreement.raw,
     "chance_agreement": lambda row: row.agreement.expected,
-    "fleiss_kappa": lambda row: row.agreement.kappa,
+    "fleiss_kappa": lambda row: row.agreement.value,
     "low": lambda row: row.agreement.low,
     "high": lambda row: row.agreement.high,
     "level": lambda row: row.agreement.level,
@@ -55,13 +55,13 @@ COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
     "gwet_ac2_ordinal": lambda row: row.ac2.value,
     "ac2_low": lambda row: row.ac2.low,
     "ac2_high": lambda row: row.ac2.high,
-    "kappa_method_a": lambda row: row.categories[0].kappa,
+    "kappa_method_a": lambda row: row.categories[0].value,
     "kappa_method_a_low": lambda row: row.categories[0].low,
     "kappa_method_a_high": lambda row: row.categories[0].high,
-    "kappa_tie": lambda row: row.categories[1].kappa,
+    "kappa_tie": lambda row: row.categories[1].value,
     "kappa_tie_low": lambda row: row.categories[1].low,
     "kappa_tie_high": lambda row: row.categories[1].high,
-    "kappa_method_b": lambda row: row.categories[2].kappa,
+    "kappa_method_b": lambda row: row.categories[2].value,
     "kappa_method_b_low": lambda row: row.categories[2].low,
     "kappa_method_b_high": lambda row: row.categories[2].high,
     "two_raters_median_kappa": lambda row: median(row.kappas) if row.kappas else None,
@@ -128,7 +128,7 @@ def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True
     cells: list[tuple[Cell, ...]] = []
     for row in rows:
         result = row.agreement
-        kappa = with_limits(result.kappa, None, None)
+        kappa = with_limits(result.value, None, None)
         interval = (
             NOTHING
             if result.low is None or result.high is None
@@ -178,7 +178,7 @@ def verdict_table(rows: tuple[AgreementRow, ...], *, name_methods: bool) -> Tabl
         rows=tuple(
             (
                 *left_cells(row, name_methods=name_methods),
-                *(with_limits(one.kappa, one.low, one.high) for one in row.categories),
+                *(with_limits(one.value, one.low, one.high) for one in row.categories),
                 with_limits(row.ac2.value, row.ac2.low, row.ac2.high),
             )
             for row in rows
@@ -244,7 +244,7 @@ def _spread(row: AgreementRow, *, name_methods: bool) -> tuple[Cell, ...]:
 
 
 def _why_undefined(rows: Sequence[AgreementRow]) -> tuple[str, ...]:
-    reasons = sorted({one.reason for row in rows for one in row.categories if one.kappa is None})
+    reasons = sorted({one.reason for row in rows for one in row.categories if one.value is None})
     same = "all verdicts are the same, so chance agreement is complete"
     return tuple(
         f"κ of a verdict is undefined where {'nobody, or everybody, gave it' if why == same else why}."
