@@ -19,7 +19,7 @@ from annotation_app.pages import intake, markup, session
 from annotation_app.pages.markup import label
 from annotation_app.pages.session import AppState, RaterSession
 from guard_eval.records import content_id
-from guard_eval.store.values import LONGEST
+from guard_eval.store.schema import LONGEST_NAME
 from guard_eval.study.annotation_settings import Recruitment
 
 INVITE_COMMAND = "guard-eval raters STUDY add NAME"
@@ -90,7 +90,7 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     person = f"{issuer} {subject}"
     return Arrival(
         source="oidc",
-        external_id=person if len(person) <= LONGEST else content_id("oidc", issuer, subject),
+        external_id=person if len(person) <= LONGEST_NAME else content_id("oidc", issuer, subject),
         detail={"issuer": str(issuer)},
     )
 
