@@ -34,6 +34,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeDecorator
 
+from guard_eval.errors import StudyError
+
 ESCAPE = "\x1a"
 """ASCII's SUBSTITUTE, which hardly any text holds: what is stored reads as written in any SQL client."""
 
@@ -57,6 +59,24 @@ def unescape(text: str) -> str:
     True
     """
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+LONGEST_NAME = 200
+"""In characters; PostgreSQL's indexes hold no more than 2700 bytes."""
+
+
+def check_name(what: str, name: str) -> None:
+    """See that `name` can name `what`.
+
+    Raises:
+        StudyError: It is blank or longer than `LONGEST_NAME`.
+    """
+    if not name.strip():
+        raise StudyError(f"the {what} {name!r} is empty; write something")
+    if len(name) > LONGEST_NAME:
+        raise StudyError(
+            f"the {what} {name[:40]!r}… has {len(name)} characters; write at most {LONGEST_NAME}"
+        )
 
 
 class ExactText(TypeDecorator[str]):
