@@ -37,7 +37,7 @@ def command(
 
     Ctrl-C stops it, and nothing is lost: what the page calls saved is on disk.
     """
-    from annotation_app.launch import serve
+    from annotation_app.server.launch import serve
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
     from guard_eval.study.folder import Study

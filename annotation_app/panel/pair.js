@@ -7,7 +7,7 @@ export default async function ({ data, parentElement, setTriggerValue }) {
   const Panel = await globalThis.guardEval.promise;
   if (!panels.has(parentElement)) panels.set(parentElement, new Panel(parentElement));
   const panel = panels.get(parentElement);
-  // A list: see panel.py.
+  // A list: see component.py.
   const visit = panel.show(data[0], setTriggerValue);
   return () => panel.leave(visit);
 }

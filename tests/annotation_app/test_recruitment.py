@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
+from app_pages import press, visit, words
 
-import annotation_app
-from annotation_app import arrival
+from annotation_app.pages import sign_in
 from guard_eval.study.annotation_settings import Recruitment
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
-PAGE = str(Path(annotation_app.__file__).with_name("page.py"))
 PERSON = "5f0c0ffee1234567890abcde"
 VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}
 
 
 @pytest.fixture
 def recruiting(study):
-    def make(settings: str, **options: object):
-        built = study(1, **options)
-        path = built.folder / "study.toml"
-        text = path.read_text(encoding="utf-8") + f"[annotation.recruitment]\n{settings}\n"
-        path.write_text(text, encoding="utf-8")
-        return built
-
-    return make
-
-
-def visit(**parameters: str) -> AppTest:
-    page = AppTest.from_file(PAGE, default_timeout=20)
-    for name, value in parameters.items():
-        page.query_params[name] = value
-    return page.run()
-
-
-def words(page: AppTest) -> str:
-    assert not page.exception
-    return "\n".join(element.value for element in page.get("html") if not element.value.startswith("<style"))
+    return lambda settings, **options: study(1, more=f"[annotation.recruitment]\n{settings}", **options)
 
 
 def people(built) -> list[tuple[str, str | None, str | None]]:
@@ -126,10 +104,10 @@ def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatc
 
 def test_a_subject_of_any_length_is_one_id(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(st, "user", User(iss="https://id.example.org", sub="4" * 255))
-    came = arrival.from_account(Recruitment(oidc=True))
+    came = sign_in.from_account(Recruitment(oidc=True))
     assert came is not None
     assert len(came.external_id) == 16
-    assert arrival.from_account(Recruitment()) is None
+    assert sign_in.from_account(Recruitment()) is None
 
 
 def test_who_is_not_signed_in_is_offered_to(recruiting, caplog: pytest.LogCaptureFixture):
@@ -137,7 +115,7 @@ def test_who_is_not_signed_in_is_offered_to(recruiting, caplog: pytest.LogCaptur
     page = visit()
     assert page.button(key="account").label == "Sign in with your account"
     # Without Authlib, or a provider in secrets.toml, this says so calmly, and the log says why.
-    page = page.button(key="account").click().run()
+    page = press(page, "account")
     assert "does not work just now" in words(page)
     assert "signing in with an account failed" in caplog.text
 

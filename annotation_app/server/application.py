@@ -19,16 +19,17 @@ from starlette.routing import Route
 from streamlit import config
 from streamlit.runtime import runtime_util
 
-from annotation_app import logs, rating, screens, session
-from annotation_app.launch import PROXIES_VARIABLE
-from annotation_app.middleware import AddressFilter, HidePath, SecurityHeaders, SendAtOnce
+from annotation_app.pages import practice, questions, rating, screens, session, sign_in
+from annotation_app.server import logs
+from annotation_app.server.launch import PROXIES_VARIABLE
+from annotation_app.server.middleware import AddressFilter, HidePath, SecurityHeaders, SendAtOnce
 
-_PAGE = Path(__file__).resolve().with_name("page.py")
+_PAGE = Path(__file__).resolve().parents[1] / "pages" / "main.py"
 CORES_VARIABLE = "GUARD_EVAL_CORES"
 """The environment variable that, when it says `all`, leaves the server on all cores."""
 OUTGOING = 20_000_000
 """Bytes in which a page must fit that is sent to a rater: a pair's texts, mostly."""
-_WARM = (rating, screens, session)
+_WARM = (practice, questions, rating, screens, session, sign_in)
 """Imported before the first visitor, so that nobody waits for it and the frozen heap holds it."""
 
 

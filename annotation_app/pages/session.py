@@ -13,13 +13,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from sqlalchemy.engine import make_url
 
-from annotation_app import intake
-from annotation_app.intake import Intake
-from annotation_app.launch import STUDY_VARIABLE
-from annotation_app.panel import Submission
+from annotation_app.pages import intake
+from annotation_app.pages.intake import Intake
+from annotation_app.panel.messages import Submission
 from annotation_app.wording import PracticePair, Wording, load, of_study
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Choice, Plan, Rater, content_id
@@ -27,6 +27,9 @@ from guard_eval.rubric import Criterion
 from guard_eval.store import Store
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.folder import Study
+
+STUDY_VARIABLE = "GUARD_EVAL_STUDY"
+"""The environment variable that names the folder of the study that the server serves."""
 
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
@@ -106,10 +109,17 @@ class RaterSession:
         """Return whether a pair that was rated before is being looked at."""
         return self.at < len(self.trail)
 
-    @property
-    def draft_key(self) -> str:
-        """Return the key of this rater's drafts in the browser's storage; it does not identify the rater."""
-        return content_id("draft", self.token)
+    def next_view(self) -> ViewState:
+        """Return what the panel shows of this session, with another number at every call."""
+        self.turn += 1
+        return {
+            # It does not identify the rater.
+            "place": content_id("draft", self.token),
+            "turn": self.turn,
+            "problem": self.problem,
+            "acknowledged": self.acknowledged,
+            "failed": self.failed,
+        }
 
     def go_to(self, at: int) -> None:
         """Go to the pair at `at`, and clear the messages about the last one."""
@@ -120,6 +130,16 @@ class RaterSession:
     def clear_messages(self) -> None:
         """Clear the messages to the rater."""
         self.note, self.problem, self.failed = "", "", ""
+
+
+class ViewState(TypedDict):
+    """The part of a `View` that a session decides, in the practice and in the rating."""
+
+    place: str
+    turn: int
+    problem: str
+    acknowledged: tuple[int, str] | None
+    failed: str
 
 
 @dataclass(frozen=True, kw_only=True)

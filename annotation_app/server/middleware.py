@@ -41,7 +41,7 @@ POLICY = "; ".join(
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data: blob:",
         "font-src 'self' data:",
-        # blob: is how Streamlit loads a component's script (assist.py).
+        # blob: is how Streamlit loads a component's script (pages/page.js).
         f"script-src 'self' blob: {_own_scripts()}",
         "connect-src 'self' ws: wss:",
         "object-src 'none'",

@@ -7,7 +7,7 @@ const PATIENCE = 6_000; // ms without an answer of the server before the rater i
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 
-/* Loaded once, apart from the pairs: panel_pair.js waits for it. */
+/* Loaded once, apart from the pairs: pair.js waits for it. */
 export default function () {
   globalThis.guardEval ??= Promise.withResolvers();
   globalThis.guardEval.resolve(Panel);
@@ -53,7 +53,7 @@ class Panel {
     this.root = page(this);
     this.home.append(this.root);
     this.name();
-    // A page of the server's that comes next learns that there was another one before it; see assist.py.
+    // A page of the server's that comes next learns that there was another one before it; see pages/page.js.
     document.documentElement.dataset.geView = "pair";
     Object.assign(document.documentElement, { lang: this.view.language, dir: this.view.direction });
     this.turn(this.unanswered()[0] ?? 0);

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from annotation_app import arrival, assist, intake, intake_pages, markup, rating, screens, session
-from annotation_app.intake import Step
-from annotation_app.session import AppState, RaterSession
+from annotation_app.pages import intake, markup, practice, questions, rating, screens, session, sign_in
+from annotation_app.pages.intake import Step
+from annotation_app.pages.session import AppState, RaterSession
 
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' "
@@ -26,14 +26,12 @@ def main() -> None:
         screens.unavailable()
         view = "trouble"
     if view != "pair":
-        assist.mount(view, language=words.language, direction=words.direction)
+        screens.add_script(view, language=words.language, direction=words.direction)
 
 
 def _route(app: AppState) -> str:
-    """Show the page that fits and return a name for it; `pair` is the panel, which looks after itself."""
-    visit: RaterSession | None = st.session_state.get("visit")
-    if visit is None:
-        visit = arrival.enter(app)
+    """Show the page that fits and return a name for it; `pair` is the panel, which has its own script."""
+    visit: RaterSession | None = st.session_state.get("visit") or sign_in.enter(app)
     if visit is None:
         return "sign-in"
     step = intake.next_step(
@@ -51,19 +49,19 @@ def _route(app: AppState) -> str:
 
 def _before_rating(app: AppState, visit: RaterSession, step: Step) -> str:
     if step == "practice":
-        return intake_pages.practice(app, visit)
+        return practice.show(app, visit)
     if step == "check":
-        return intake_pages.check(app, visit)
+        return questions.check(app, visit)
     if step == "consent" or (step == "declined" and visit.reconsiders):
-        intake_pages.consent(app, visit)
+        questions.consent(app, visit)
     elif step == "declined":
-        intake_pages.declined(visit)
+        questions.declined(visit)
     elif step == "background":
-        intake_pages.background(app, visit)
+        questions.background(app, visit)
     elif step == "instructions":
         screens.instructions(app, visit)
     else:
-        intake_pages.failed(app)
+        questions.failed(app)
     return step
 
 

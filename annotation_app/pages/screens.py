@@ -1,55 +1,23 @@
-"""The pages around the rating: sign in, instructions, thanks, and what is shown when something is wrong."""
+"""The pages around the rating, the pages' own script, and the page shown when something is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
+from functools import cache
+from pathlib import Path
 
 import streamlit as st
 
-from annotation_app import intake, markup, session
-from annotation_app.markup import label
-from annotation_app.session import AppState, RaterSession
+from annotation_app.pages import intake, markup, session
+from annotation_app.pages.markup import label
+from annotation_app.pages.session import AppState, RaterSession
 from annotation_app.wording import Wording, fill
-
-INVITE_COMMAND = "guard-eval raters STUDY add NAME"
-
-
-def sign_in(words: Wording, *, refused: str, uninvited: bool, prolific: bool) -> str | None:
-    """Ask for the invite code; return it when it was just given.
-
-    Args:
-        words: What the screen says.
-        refused: Why the way in that was just tried was none, if one was.
-        uninvited: Whether nobody can come yet.
-        prolific: Whether raters may come from Prolific, whose link brings its parameters.
-    """
-    asked = words.sign_in
-    st.html(markup.title(asked.title, asked.lead))
-    if uninvited:
-        st.html(markup.message(asked.uninvited, kind="hint") + markup.command(INVITE_COMMAND))
-    if refused:
-        st.html(markup.message(refused, kind="problem"))
-    elif prolific:
-        st.html(markup.message(asked.prolific, kind="hint"))
-    with st.form("sign-in", border=False):
-        code = st.text_input(label(asked.field), key="code", max_chars=2000, autocomplete="off")
-        pressed = st.form_submit_button(label(asked.button), key="enter", type="primary")
-    return _code(code) if pressed and code.strip() else None
-
-
-def _code(pasted: str) -> str:
-    """Return the code of what was pasted, which is often the whole link."""
-    words = pasted.strip()
-    found = parse_qs(urlsplit(words).query).get("invite") if "?" in words else None
-    return found[0] if found else words
 
 
 def instructions(app: AppState, visit: RaterSession) -> None:
     """Explain the task and the criteria."""
     texts = session.words().instructions
-    with st.container(key="narrow"):
-        st.html(markup.title(texts.title, texts.lead))
+    with markup.page(texts.title, texts.lead):
         st.html(markup.subtitle(texts.questions) + markup.definitions(app.criteria))
         st.html(markup.points(texts.points))
         again = visit.rated > 0 or visit.pair is not None or visit.intake.begun
@@ -69,13 +37,13 @@ def done(app: AppState, visit: RaterSession) -> None:
     """Thank the rater, or say that there was nothing to do."""
     words = session.words()
     visit.intake = intake.note_finished(app.store, visit.rater, visit.intake, visit.rated)
-    with st.container(key="narrow"):
+    title, lead = words.nothing.title, words.nothing.lead
+    if visit.rated:
+        title = words.done.title
+        lead = fill(words.done.one if visit.rated == 1 else words.done.many, count=visit.rated)
+    with markup.page(title, lead):
         if visit.rated:
-            lead = words.done.one if visit.rated == 1 else words.done.many
-            st.html(markup.title(words.done.title, fill(lead, count=visit.rated)))
             completion(app.settings.recruitment.completion_code, app, words)
-        else:
-            st.html(markup.title(words.nothing.title, words.nothing.lead))
         with st.container(key="around", horizontal=True):
             if visit.trail:
                 st.button(label(words.panel.back), key="back-from-end", on_click=_back, args=(visit,))
@@ -96,9 +64,23 @@ def unavailable() -> None:
     """Say calmly that the study cannot be reached."""
     texts = session.words().trouble
     # A key of its own: the page that failed may have begun already.
-    with st.container(key="trouble"):
-        st.html(markup.title(texts.title, texts.lead))
+    with markup.page(texts.title, texts.lead, key="trouble"):
         st.button(label(texts.button), key="again", type="primary")
+
+
+def add_script(view: str, *, language: str, direction: str) -> None:
+    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins."""
+    # Registered in every run: the registry belongs to the running server, and the same definition changes
+    # nothing.
+    script = st.components.v2.component("guard_eval_page", js=page_script())
+    with st.container(key="page-script"):
+        script(key="page-js", data={"view": view, "language": language, "direction": direction})
+
+
+@cache
+def page_script() -> str:
+    """Return the script of every page but the panel."""
+    return Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
 def _start(visit: RaterSession) -> None:

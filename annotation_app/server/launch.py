@@ -22,13 +22,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from annotation_app import wording
+from annotation_app.pages.session import STUDY_VARIABLE
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.stopping import like_ctrl_c
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-
-STUDY_VARIABLE = "GUARD_EVAL_STUDY"
-"""The environment variable that tells the server which study's folder it serves."""
 
 PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
 """uvicorn's own: whose X-Forwarded-For it believes. By default it believes every local process."""
@@ -36,7 +34,7 @@ PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
-_SERVER = Path(__file__).resolve().with_name("server.py")
+_SERVER = Path(__file__).resolve().with_name("application.py")
 
 OPTIONS: dict[str, str] = {
     # Streamlit calls home, and asks the internet for its own address, unless told not to.
@@ -52,11 +50,11 @@ OPTIONS: dict[str, str] = {
     "ui.hideTopBar": "true",
     "server.enableXsrfProtection": "true",
     "server.enableCORS": "true",
-    # In MB, of what a stranger may send at once; server.py says how much we do.
+    # In MB, of what a stranger may send at once; application.py sets the other limit.
     "server.maxMessageSize": "1",
     # middleware.py knows the addresses without a prefix.
     "server.baseUrlPath": "",
-    # A full garbage collection after every click costs more than the click; see server.py.
+    # A full garbage collection after every click costs more than the click; see application.py.
     "runner.postScriptGC": "false",
     "runner.magicEnabled": "false",
     "theme.light.primaryColor": "#1f6f6b",
@@ -125,7 +123,7 @@ def _command(port: int, address: str, *, headless: bool) -> list[str]:
 
 
 def _environment(folder: Path, trusted: str = "") -> dict[str, str]:
-    packages = [str(_SERVER.parents[1]), os.environ.get("PYTHONPATH", "")]
+    packages = [str(_SERVER.parents[2]), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         STUDY_VARIABLE: str(folder),

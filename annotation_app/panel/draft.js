@@ -1,4 +1,4 @@
-/* What is not saved yet, and the time it took. panel.py puts the panel's files together, this one first. */
+/* What is not saved yet, and the time it took. component.py puts the scripts together, this one first. */
 
 const IDLE = 30_000; // ms without a sign of life that still count as reading
 

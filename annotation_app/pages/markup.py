@@ -9,36 +9,19 @@ carry `dir="auto"`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from html import escape
 from pathlib import Path
 
+import streamlit as st
+
+from annotation_app.panel.messages import visible
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.rubric import Criterion
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _STRONG = re.compile(r"\*\*(.+?)\*\*")
-
-STYLE = "\n".join(
-    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("style.css", "intake.css")
-)
-
-
-def visible(text: str) -> str:
-    r"""Return `text` with what a browser would drop, or protobuf refuse, made visible.
-
-    C0 controls become their Unicode pictures, C1 controls and lone surrogates U+FFFD; line ends become `\n`.
-
-    >>> visible("a\x00b\r\nc\x1b[0m")
-    'a␀b\nc␛[0m'
-    """
-    return _CONTROL.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"
 
 
 def plain(text: str) -> str:
@@ -51,9 +34,18 @@ def label(text: str) -> str:
     return escape_markdown(text)
 
 
+@cache
 def style() -> str:
     """Return the app's style sheet as an element."""
-    return f"<style>{STYLE}</style>"
+    return f"<style>{Path(__file__).with_name('style.css').read_text(encoding='utf-8')}</style>"
+
+
+@contextmanager
+def page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
+    """Show a page around the rating: a narrow column that begins with a heading and a paragraph."""
+    with st.container(key=key):
+        st.html(title(heading, lead))
+        yield
 
 
 def definitions(criteria: tuple[Criterion, ...]) -> str:
