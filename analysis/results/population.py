@@ -19,7 +19,7 @@ from analysis.results.units import share_interval, share_test
 from analysis.stats.intervals import Interval
 from analysis.stats.population import FEWEST_RATERS, TWO_WAY_T, TwoWayDesign
 from analysis.stats.significance import TestResult, reachable
-from analysis.verdicts.scores import ITEM, ScoredVerdicts, Verdicts, by_cell, item_scores
+from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, item_numbers, item_scores
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,8 +125,8 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
 
 def _design(scores: pd.DataFrame) -> tuple[TwoWayDesign, NDArray[np.float64]]:
     """Return who rated which unit with which weight, and each one's mean share there."""
-    per_item = scores.groupby(ITEM, sort=False)["rater"].transform("size").to_numpy()
-    weight = 1 / per_item / (1 / per_item).sum()
+    item, _ = item_numbers(scores)
+    weight = 1 / np.bincount(item)[item] / (item.max() + 1)
     share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
     unit, rater = pd.factorize(scores["unit"])[0], pd.factorize(scores["rater"])[0]
     _, first, place = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)

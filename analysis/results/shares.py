@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pandas as pd
 
 from analysis.results.cells import CellRow
+from analysis.results.population import population_share
 from analysis.results.units import share_interval, share_test
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult, binomial, reachable
 from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE
+
+Estimand = Literal["these", "population"]
+"""For whom a share holds: the raters who took part, or raters like them."""
 
 Correction = Literal["holm", "bh"]
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
@@ -54,7 +59,8 @@ class ShareRow(CellRow):
         pooled: (wins + ties/2) / n, the paper's share (`app:E`).
         share: Mean of item means with its interval over units.
         paper_test: The binomial on pooled non-ties, as in the paper.
-        test: The sign-flip test on item means, which holds: those of a unit change sign together.
+        test: For these raters the sign-flip test on item means, those of a unit changing sign together; for
+            raters like these the t test of `population_share`.
         adjusted: The p-value of `test` after `correction` over the family; `None` outside the family,
             without a test, or where none could reach one minus the level.
         out_of_reach: Why no corrected p could have been small; empty where it could.
@@ -62,6 +68,7 @@ class ShareRow(CellRow):
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
+        estimand: For whom share, interval and test hold. Models are never a sample of a population.
         level: The confidence level.
         warnings: What a reader must know before using it.
     """
@@ -87,6 +94,7 @@ class ShareRow(CellRow):
     family: int = 0
     declared: bool = False
     anytime: bool = False
+    estimand: Estimand = "these"
     level: float = 0.95
     warnings: tuple[str, ...] = ()
 
@@ -102,6 +110,7 @@ def share_rows(
     planned: Planned | None = None,
     alpha: float = 0.05,
     correction: Correction = "holm",
+    raters: Estimand = "these",
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison, rater kind and criterion: all datasets first, then each.
 
@@ -113,20 +122,22 @@ def share_rows(
         planned: The family declared beforehand; `None` where nothing was declared.
         alpha: One minus the confidence level.
         correction: Holm's, or Benjamini and Hochberg's.
+        raters: For whom shares of people and simulations are to hold.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
     scores, items = scored.scores, scored.items
     rows: list[ShareRow] = []
+    row = partial(_row, alpha=alpha, raters=raters)
     wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
     comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
     for key in sorted(scores[CELL].drop_duplicates().itertuples(index=False, name=None), key=_order(planned)):
         mine, own_items = _pick(scores, key), _pick(items, key)
         datasets = sorted(own_items["dataset"].unique())
         counted = comparisons[key[:3]], wholes[key[2]]
-        rows.append(_row(key, None, mine, own_items, counted, alpha=alpha))
+        rows.append(row(key, None, mine, own_items, counted))
         for name in datasets if len(datasets) > 1 else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
-            rows.append(_row(key, name, part, own, counted, alpha=alpha))
+            rows.append(row(key, name, part, own, counted))
     return _adjust(rows, planned, correction, alpha)
 
 
@@ -187,8 +198,14 @@ def _row(
     counted: tuple[Counted, Counted],
     *,
     alpha: float,
+    raters: Estimand,
 ) -> ShareRow:
     method_a, method_b, kind, criterion = key
+    share, test = share_interval(items, level=1 - alpha), share_test(items)
+    estimand: Estimand = "these" if kind == "model" else raters
+    if estimand == "population":
+        sampled = population_share(scores, level=1 - alpha)
+        share, test = sampled.share, sampled.test
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     per_item, found = items["raters"], units(items)
@@ -211,9 +228,10 @@ def _row(
         comparison=counted[0],
         whole=counted[1],
         pooled=(wins + ties / 2) / len(scores),
-        share=share_interval(items, level=1 - alpha),
+        share=share,
         paper_test=binomial(wins, losses),
-        test=share_test(items),
+        test=test,
+        estimand=estimand,
         level=1 - alpha,
         warnings=(why,) if uneven else (),
     )
