@@ -47,7 +47,9 @@ def show_trace(entry: Entry, place: Path, study: Study, departures: Sequence[str
     """
     from guard_eval.cli.replication.figures import cases
     from guard_eval.errors import StudyError
-    from guard_eval.metrics.figures.traces import behaviour
+    from guard_eval.metrics.trace_figures import behaviour
+    from guard_eval.reporting.drawing import standalone
+    from guard_eval.reporting.writing import write_whole
     from guard_eval.texts.continuations import continuation_files, read_traces
 
     texts = cases()[entry.label]
@@ -64,10 +66,10 @@ def show_trace(entry: Entry, place: Path, study: Study, departures: Sequence[str
         say(line)
     for name, text in (("prompt", texts["Prompt"]), ("GUARD, paper", texts["GUARD"]), ("GUARD, ours", own)):
         _say_text(name, text)
-    for suffix in (".svg", ".png"):
-        behaviour(
-            traces[-1], place / f"replication-{entry.name}{suffix}", title="GUARD on the figure's prompt"
-        )
+    drawing = behaviour(traces[-1:], name=entry.name, title="GUARD on the figure's prompt")
+    assert drawing is not None  # GUARD records all that is drawn
+    for suffix, data in ((".svg", standalone(drawing).encode()), (".png", drawing.png)):
+        write_whole(place / f"replication-{entry.name}{suffix}", data, make_folder=True)
     say(
         f"\nfigure: {place / f'replication-{entry.name}.svg'}, also as .png; the data of the paper's are not "
         "published, so they can only be looked at side by side"
