@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -80,7 +81,7 @@ def behaviour(traces: Sequence[Trace], *, name: str, title: str) -> Drawing | No
         axes["entropy"].set_ylim(bottom=0 if "H" in series or "H_glob" in series else None)
         handles, labels = axes["entropy"].get_legend_handles_labels()
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
-        legend.set_title(short(title, 66), prop={"weight": "bold", "size": 11})
+        legend.set_title(short(title, 66), prop=FontProperties(weight="bold", size=11))
         legend.set_alignment("left")
         figure.supxlabel(" ".join(filter(None, (f"{note}.", remark))), x=0.01, ha="left", fontsize=9)
         found = "; ".join(f"{SERIES[key]} {_worded(mean)}" for key, (_, mean, _) in bands.items())
