@@ -2,9 +2,10 @@
 
 In every pool whose raters see a pair once (people, simulations) a pair for people has a row: what hand-out
 needs of it but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While
-those are fewer than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the hash of its id
-puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index, however large
-the study is and however full. A slot whose lease ran out is still held here; the index of leases finds it.
+those are fewer than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the
+hash of its id puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index,
+however large the study is and however full. A slot whose lease ran out is still held here; the index of
+leases finds it.
 
 All of it can be counted again from the presentations and the roster (`recount`). To count at each hand-out
 instead takes 45 ms and more near the end of a large study (benchmarks/assignment_count.py).
