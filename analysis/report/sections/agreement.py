@@ -41,7 +41,7 @@ COLUMNS: Columns[AgreementRow] = {
     "ratings": lambda row: row.agreement.ratings,
     "raw_agreement": lambda row: row.agreement.raw,
     "chance_agreement": lambda row: row.agreement.expected,
-    "fleiss_kappa": lambda row: row.agreement.kappa,
+    "fleiss_kappa": lambda row: row.agreement.value,
     "low": lambda row: row.agreement.low,
     "high": lambda row: row.agreement.high,
     "level": lambda row: row.agreement.level,
@@ -59,13 +59,13 @@ COLUMNS: Columns[AgreementRow] = {
     "gwet_ac2_ordinal": lambda row: row.ac2.value,
     "ac2_low": lambda row: row.ac2.low,
     "ac2_high": lambda row: row.ac2.high,
-    "kappa_method_a": lambda row: row.categories[0].kappa,
+    "kappa_method_a": lambda row: row.categories[0].value,
     "kappa_method_a_low": lambda row: row.categories[0].low,
     "kappa_method_a_high": lambda row: row.categories[0].high,
-    "kappa_tie": lambda row: row.categories[1].kappa,
+    "kappa_tie": lambda row: row.categories[1].value,
     "kappa_tie_low": lambda row: row.categories[1].low,
     "kappa_tie_high": lambda row: row.categories[1].high,
-    "kappa_method_b": lambda row: row.categories[2].kappa,
+    "kappa_method_b": lambda row: row.categories[2].value,
     "kappa_method_b_low": lambda row: row.categories[2].low,
     "kappa_method_b_high": lambda row: row.categories[2].high,
     "two_raters_median_kappa": lambda row: median(row.kappas) if row.kappas else None,
@@ -144,7 +144,7 @@ def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) 
             "Raters": lambda row: len(row.raters),
             "Pairs rated twice": lambda row: row.agreement.n,
             "Raw agreement": lambda row: percent(row.agreement.raw),
-            "Fleiss' κ": lambda row: with_limits(row.agreement.kappa, None, None),
+            "Fleiss' κ": lambda row: with_limits(row.agreement.value, None, None),
             interval_name(rows[0].agreement.level): lambda row: number_limits(row.agreement),
             "Krippendorff's α, ordinal": lambda row: with_limits(
                 row.alpha.value, row.alpha.low, row.alpha.high
@@ -162,7 +162,7 @@ def _verdict_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table
 
     def kappa(row: AgreementRow, place: int) -> str:
         found = row.categories[place]
-        return with_limits(found.kappa, found.low, found.high)
+        return with_limits(found.value, found.low, found.high)
 
     a, b = ("first", "second") if name_methods else (rows[0].method_a, rows[0].method_b)
     return cell_table(
@@ -232,7 +232,7 @@ def matrix(row: AgreementRow, *, name_methods: bool) -> Table:
 
 
 def _why_undefined(rows: Sequence[AgreementRow]) -> tuple[str, ...]:
-    reasons = sorted({one.reason for row in rows for one in row.categories if one.kappa is None})
+    reasons = sorted({one.reason for row in rows for one in row.categories if one.value is None})
     same = "all verdicts are the same, so chance agreement is complete"
     return tuple(
         f"κ of a verdict is undefined where {'nobody, or everybody, gave it' if why == same else why}."
@@ -302,7 +302,7 @@ def _figure(rows: Sequence[AgreementRow], *, name_methods: bool) -> tuple[Drawin
 
 
 def _estimates(row: AgreementRow) -> tuple[Estimate, Estimate, Estimate]:
-    kappa = (row.agreement.kappa, row.agreement.low, row.agreement.high)
+    kappa = (row.agreement.value, row.agreement.low, row.agreement.high)
     return kappa, (row.alpha.value, row.alpha.low, row.alpha.high), (row.ac1.value, row.ac1.low, row.ac1.high)
 
 
