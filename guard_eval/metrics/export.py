@@ -26,7 +26,7 @@ from guard_eval.metrics.rounding import (
     text_count,
 )
 from guard_eval.metrics.scores import METRICS, Difference, Results, Score
-from guard_eval.reporting.drawing import Drawing, standalone
+from guard_eval.reporting.drawing import Drawing, write_drawing
 from guard_eval.reporting.escaping import (
     NOTHING,
     Cell,
@@ -65,12 +65,7 @@ def write_results(results: Results, folder: Path, figures: Mapping[str, Drawing]
     """
     drawn = figures or {}
     for name, drawing in drawn.items():
-        for ending, data in (
-            ("svg", standalone(drawing).encode()),
-            ("pdf", drawing.pdf),
-            ("png", drawing.png),
-        ):
-            write_whole(folder / "figures" / f"{name}.{ending}", data, make_folder=True)
+        write_drawing(drawing, folder / "figures" / name)
     files = {
         "metrics.csv": metrics_csv(results),
         "scores.csv": _fields_csv(Score, results.scores),

@@ -9,12 +9,14 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from guard_eval.reporting.escaping import Escaped, one_line
 from guard_eval.reporting.figure_style import SIZE, as_pdf, as_png, as_svg, described, style
+from guard_eval.reporting.writing import write_whole
 
 INK = "#010203"
 """Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
@@ -137,3 +139,18 @@ def standalone(drawing: Drawing) -> str:
     style = "<style>svg{color:#1c1e21}@media (prefers-color-scheme:dark){svg{color:#e6e6e3}}</style>"
     head, rest = drawing.svg.split(">", 1)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{rest}\n'
+
+
+def write_drawing(drawing: Drawing, stem: Path) -> Path:
+    """Write a figure as SVG, PDF and PNG, each whole or not at all; return the SVG's path.
+
+    Args:
+        drawing: The figure.
+        stem: The files' path without an ending; its folder is made where missing.
+
+    Raises:
+        StudyError: A file cannot be written.
+    """
+    for ending, data in (("svg", standalone(drawing).encode()), ("pdf", drawing.pdf), ("png", drawing.png)):
+        write_whole(stem.with_name(f"{stem.name}.{ending}"), data, make_folder=True)
+    return stem.with_name(f"{stem.name}.svg")

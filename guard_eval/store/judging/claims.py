@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, insert, or_, select, update
 
 from guard_eval.records import BlindPair, Plan, Rater, content_id
-from guard_eval.store import showing
+from guard_eval.store import presentations
 from guard_eval.store.handout.orders import Orders
 from guard_eval.store.handout.queue import check
 from guard_eval.store.judging import runs
@@ -190,7 +190,7 @@ def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> li
 def shown(connection: Connection, numbers: Sequence[int]) -> list[Showing]:
     """Return what a model was shown under these numbers, in their order."""
     found: dict[int, int] = {}
-    for part in showing.batches(numbers):
+    for part in presentations.batches(numbers):
         statement = select(presentation.c.id, presentation.c.slot).where(presentation.c.id.in_(part))
         found.update((row.id, row.slot) for row in connection.execute(statement))
     return _showings(connection, [ClaimedSlot(number, found[number]) for number in numbers])
@@ -220,7 +220,7 @@ def _take_left(asking: ClaimRequest, limit: int) -> list[ClaimedSlot]:
     taken = [ClaimedSlot(row.id, row.slot) for row in left if _wanted(orders, plan, row.pair_id, row.slot)][
         :limit
     ]
-    for part in showing.batches([each.id for each in taken]):
+    for part in presentations.batches([each.id for each in taken]):
         mine = update(presentation).where(presentation.c.id.in_(part))
         connection.execute(mine.values(run_id=this.id, leased_until=now + this.lease))
     return taken
@@ -261,5 +261,5 @@ def _row(asking: ClaimRequest, pair_id: str, slot: int, attempt: int) -> dict[st
 
 def _showings(connection: Connection, taken: Sequence[ClaimedSlot]) -> list[Showing]:
     numbers = [each.id for each in taken]
-    blinds = showing.blind(connection, numbers)
+    blinds = presentations.blind(connection, numbers)
     return [Showing(blind=blind, sample=each.slot // 2) for blind, each in zip(blinds, taken, strict=True)]

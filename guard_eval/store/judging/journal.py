@@ -12,9 +12,8 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, func, i
 from guard_eval.errors import StudyError
 from guard_eval.store.judging.schema import answer, failure, request
 from guard_eval.store.judging.values import Answer, Failure, Spend, Unjudged
-from guard_eval.store.schema import presentation, rater
-from guard_eval.store.showing import batches
-from guard_eval.store.values import check_name
+from guard_eval.store.presentations import batches
+from guard_eval.store.schema import check_name, presentation, rater
 
 _FIELDS = [field.name for field in fields(Answer)]
 _COLUMNS = [

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Float, bindparam, cast, func, insert, select,
 from guard_eval.store.judging import journal, runs
 from guard_eval.store.judging.schema import request
 from guard_eval.store.judging.values import Answer, JudgeRun, NotReserved, Reservation, Settlement, Wanted
+from guard_eval.store.presentations import batches
 from guard_eval.store.schema import presentation
-from guard_eval.store.showing import batches
 
 LOCK = "requests"
 """Whoever reserves or settles does so alone."""
