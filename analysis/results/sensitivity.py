@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields
 from analysis.results.models import MOST_RATINGS, Modelled, linear_model, ordinal_model, placed_model
-from analysis.results.population import population_share
+from analysis.results.population import TOGETHER, population_share, share_interval, share_test
 from analysis.results.shares import Estimand
-from analysis.results.units import TOGETHER, share_interval, share_test
 from analysis.stats.intervals import Interval, clopper_pearson, wilson
 from analysis.stats.resampling import win_share_bootstrap
 from analysis.stats.significance import (
@@ -82,14 +81,10 @@ def sensitivity_rows(
     single = dict(by_cell(scored.frame)) if small else {}
     rows = []
     for cell, scores in by_cell(scored.scores):
-        method_a, method_b, kind, criterion = cell
-        first = POPULATION if raters == "population" and kind != "model" else THESE
+        first = POPULATION if raters == "population" and cell[2] != "model" else THESE
         rows += [
             SensitivityRow(
-                method_a=method_a,
-                method_b=method_b,
-                criterion=criterion,
-                rater_kind=kind,
+                **cell_fields(cell),
                 analysis=f"{analysis} (the default)" if analysis == first else analysis,
                 default=analysis == first,
                 share=share,

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import pandas as pd
 
-from analysis.results.cells import CellRow
-from analysis.results.population import population_share
-from analysis.results.units import share_interval, share_test
+from analysis.results.cells import CellRow, cell_fields, cell_order, families
+from analysis.results.population import population_share, share_interval, share_test
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult, binomial, reachable
-from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, units
-from guard_eval.reporting.words import KIND_PLACE
+from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, units
 
 Estimand = Literal["these", "population"]
 """For whom a share holds: the raters who took part, or raters like them."""
@@ -125,20 +123,20 @@ def share_rows(
         raters: For whom shares of people and simulations are to hold.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
-    scores, items = scored.scores, scored.items
+    scores, items = scored.scores, dict(by_cell(scored.items))
     rows: list[ShareRow] = []
     row = partial(_row, alpha=alpha, raters=raters)
     wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
     comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
-    for key in sorted(scores[CELL].drop_duplicates().itertuples(index=False, name=None), key=_order(planned)):
-        mine, own_items = _pick(scores, key), _pick(items, key)
+    for cell, mine in by_cell(scores):
+        own_items = items[cell]
         datasets = sorted(own_items["dataset"].unique())
-        counted = comparisons[key[:3]], wholes[key[2]]
-        rows.append(row(key, None, mine, own_items, counted))
+        counted = comparisons[cell[:3]], wholes[cell[2]]
+        rows.append(row(cell, None, mine, own_items, counted))
         for name in datasets if len(datasets) > 1 else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
-            rows.append(row(key, name, part, own, counted))
-    return _adjust(rows, planned, correction, alpha)
+            rows.append(row(cell, name, part, own, counted))
+    return _adjust(sorted(rows, key=cell_order(planned)), planned, correction, alpha)
 
 
 def unit_note(rows: Sequence[ShareRow]) -> str:
@@ -166,32 +164,8 @@ def _counted(scores: pd.DataFrame) -> Counted:
     )
 
 
-def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[int, int, str, str, str]]:
-    """Return a sort key for cells: by kind of rater, the planned ones first and in the plan's order."""
-    place = {cell: number for number, cell in enumerate(planned or ())}
-
-    def key(cell: tuple[str, ...]) -> tuple[int, int, str, str, str]:
-        method_a, method_b, kind, criterion = cell
-        return (
-            KIND_PLACE[kind],
-            place.get((method_a, method_b, criterion), len(place)),
-            method_a,
-            method_b,
-            criterion,
-        )
-
-    return key
-
-
-def _pick(frame: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
-    mask = pd.Series(True, index=frame.index)
-    for name, value in zip(CELL, key, strict=True):
-        mask &= frame[name] == value
-    return frame[mask]
-
-
 def _row(
-    key: tuple[str, ...],
+    cell: tuple[str, str, str, str],
     dataset: str | None,
     scores: pd.DataFrame,
     items: pd.DataFrame,
@@ -200,9 +174,8 @@ def _row(
     alpha: float,
     raters: Estimand,
 ) -> ShareRow:
-    method_a, method_b, kind, criterion = key
     share, test = share_interval(items, level=1 - alpha), share_test(items)
-    estimand: Estimand = "these" if kind == "model" else raters
+    estimand: Estimand = "these" if cell[2] == "model" else raters
     if estimand == "population":
         sampled = population_share(scores, level=1 - alpha)
         share, test = sampled.share, sampled.test
@@ -212,10 +185,7 @@ def _row(
     uneven = int(per_item.min()) != int(per_item.max())
     why = f"pairs have between {per_item.min()} and {per_item.max()} raters; every pair weighs the same"
     return ShareRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
-        rater_kind=kind,
+        **cell_fields(cell),
         dataset=dataset,
         wins=wins,
         ties=ties,
@@ -241,12 +211,9 @@ def _adjust(
     rows: list[ShareRow], planned: Planned | None, correction: Correction, alpha: float
 ) -> tuple[ShareRow, ...]:
     """Put corrected p-values into the rows of each kind's family, and take out those that say nothing."""
-    family_of: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
-        if row.dataset is None and (planned is None or row.cell in planned):
-            family_of.setdefault(row.rater_kind, []).append(place)
     out = list(rows)
-    for places in family_of.values():
+    totals = ((place, row) for place, row in enumerate(rows) if row.dataset is None)
+    for places in families(totals, planned):
         tests = [rows[place].test for place in places]
         corrected, reasons = within_reach(
             [test.p_value for test in tests],
