@@ -26,9 +26,11 @@ from guard_eval.store.judging.values import (
     Unjudged,
     Usage,
 )
-from guard_eval.store.rows import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
+from guard_eval.store.notes import Note
+from guard_eval.store.raters import RaterProgress
 from guard_eval.store.store import Store
-from guard_eval.store.values import Note, RaterProgress, Saved
+from guard_eval.store.unblind import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
+from guard_eval.store.verdicts import Saved
 
 __all__ = [
     "Answer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
@@ -10,17 +11,35 @@ from sqlalchemy import Connection, exists, false, insert, select, true, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NOTE_KINDS, NoteKind, Rater
-from guard_eval.store import raters, showing
+from guard_eval.store import presentations, raters
 from guard_eval.store.handout import occupancy
 from guard_eval.store.raters import standing
-from guard_eval.store.schema import note, presentation, rater
-from guard_eval.store.values import Note, check_name
+from guard_eval.store.schema import check_name, note, presentation, rater
 
 LONGEST = 20_000
 """In characters. A comment is not a place to store a book, and whatever sends one is not a rater."""
 
 Decision = Literal["exclude", "include"]
 """Kinds that only `exclusion` writes, because they say what it did."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """Something noted of a rater, as it was written.
+
+    Attributes:
+        rater: The rater's name.
+        kind: What it is about.
+        detail: A text, or JSON, as the kind has it.
+        presentation: What was shown when it was written, where it belongs to a pair.
+        at: When it was written, in UTC.
+    """
+
+    rater: str
+    kind: NoteKind
+    detail: str
+    presentation: int | None
+    at: datetime
 
 
 def check(kind: NoteKind, detail: str) -> None:
@@ -55,7 +74,7 @@ def write(
         raise ValueError(f"a note of the kind {kind!r} is written by Store.{kind}")
     standing(connection, who)
     if presentation is not None:
-        showing.claim(connection, presentation, who)
+        presentations.claim(connection, presentation, who)
     add(connection, who, kind, detail, now=now, presentation=presentation)
 
 

@@ -1,25 +1,26 @@
-"""The pairs of a study: written once, never changed."""
+"""The pairs of a study, and gold pairs, whose better text is known: written once, never changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, insert, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Pair
+from guard_eval.records import TIE, Gold, Pair, as_shown
 from guard_eval.store import schema
 from guard_eval.store.handout import occupancy
-from guard_eval.store.schema import escape
-from guard_eval.store.values import check_name
+from guard_eval.store.presentations import batches
+from guard_eval.store.schema import check_name, escape
 
 _FIELDS = [field.name for field in fields(Pair)]
 
 _PART = 500
 """How many pairs go into a statement."""
 
-_POSITIONS = select(schema.occupancy.c.position).where(schema.occupancy.c.pool == occupancy.PEOPLE)
+_POSITIONS = select(schema.pair.c.position).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
 
 
 def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
@@ -106,3 +107,74 @@ def _place(pairs: Iterable[Pair], taken: set[int]) -> list[Pair]:
     return kept + [
         replace(pair, position=next(free)) for pair in sorted(displaced, key=lambda pair: pair.position)
     ]
+
+
+def add_gold(connection: Connection, new: Sequence[Gold]) -> int:
+    """Add the gold pairs that are not stored yet; return their number.
+
+    Raises:
+        StudyError: A pair is stored with other content or another answer, is one of the study's, or its
+            answer is empty or names neither text; or its two texts look the same.
+    """
+    stored = {entry.pair.id: entry for entry in all_gold(connection)}
+    ids = [entry.pair.id for entry in new]
+    known = {pair.id for part in batches(ids) for pair in read(connection, schema.pair.c.id.in_(part))}
+    study = known - stored.keys()
+    added: dict[str, Gold] = {}
+    for entry in new:
+        _check_gold(entry)
+        if entry.pair.id in study:
+            raise StudyError(f"the pair {entry.pair.id!r} is one of the study's; use other texts for gold")
+        before = stored.get(entry.pair.id) or added.get(entry.pair.id)
+        if before is None:
+            added[entry.pair.id] = entry
+        elif replace(before.pair, position=entry.pair.position) != entry.pair or before.expected != dict(
+            entry.expected
+        ):
+            raise StudyError(
+                f"the gold pair {entry.pair.id!r} is there with other texts or another answer; "
+                "give the new one an id of its own"
+            )
+    if added:
+        connection.execute(insert(schema.pair), [asdict(entry.pair) for entry in added.values()])
+        connection.execute(
+            insert(schema.gold),
+            [
+                {"pair_id": number, "criterion": criterion, "expected": text}
+                for number, entry in added.items()
+                for criterion, text in entry.expected.items()
+            ],
+        )
+    return len(added)
+
+
+def all_gold(connection: Connection) -> list[Gold]:
+    """Return the gold pairs in position order."""
+    answers = expected(connection)
+    found = read(connection, schema.pair.c.id.in_(select(schema.gold.c.pair_id)))
+    return [Gold(pair=pair, expected=answers[pair.id]) for pair in found]
+
+
+def expected(connection: Connection) -> dict[str, dict[str, Literal["a", "b"]]]:
+    """Return the better text of every gold pair by criterion."""
+    answers: dict[str, dict[str, Literal["a", "b"]]] = {}
+    for row in connection.execute(select(schema.gold)):
+        answers.setdefault(row.pair_id, {})[row.criterion] = row.expected
+    return answers
+
+
+def _check_gold(entry: Gold) -> None:
+    check(entry.pair)
+    if as_shown(entry.pair.text_a) == as_shown(entry.pair.text_b):
+        raise StudyError(
+            f"the gold pair {entry.pair.id!r} shows the same text twice; give it two texts, one of them worse"
+        )
+    answer: Mapping[str, str] = entry.expected
+    if not answer:
+        raise StudyError(f"the gold pair {entry.pair.id!r} has no expected answer; give one for a criterion")
+    for criterion, text in answer.items():
+        check_name("criterion", criterion)
+        if text not in {"a", "b"}:
+            raise StudyError(
+                f"the gold pair {entry.pair.id!r} expects {text!r} on {criterion!r}; write 'a' or 'b'"
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, get_args
 
@@ -14,8 +15,7 @@ from guard_eval.errors import StudyError
 from guard_eval.lookalike import look
 from guard_eval.records import Rater, RaterKind
 from guard_eval.store.handout import occupancy
-from guard_eval.store.schema import presentation, rater, visit
-from guard_eval.store.values import RaterProgress, check_name
+from guard_eval.store.schema import check_name, presentation, rater, visit
 
 PEOPLE = occupancy.PEOPLE
 """The pool that all people share."""
@@ -119,6 +119,24 @@ def standing(connection: Connection, who: Rater) -> Standing:
             f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters STUDY"
         )
     return Standing(revoked=row.revoked_at is not None, excluded=row.excluded_at is not None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaterProgress:
+    """How far a rater has come, in presentations of the study's pairs.
+
+    `source` and `external_id` are there for raters who enrolled by themselves: they are paid by that id, and
+    it is for the study's owner alone.
+    """
+
+    name: str
+    kind: RaterKind
+    revoked: bool
+    handed_out: int
+    rated: int
+    excluded: bool = False
+    source: str | None = None
+    external_id: str | None = None
 
 
 def progress(connection: Connection) -> list[RaterProgress]:

@@ -30,9 +30,12 @@ from sqlalchemy import (
     exists,
     false,
     select,
+    true,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeDecorator
+
+from guard_eval.errors import StudyError
 
 ESCAPE = "\x1a"
 """ASCII's SUBSTITUTE, which hardly any text holds: what is stored reads as written in any SQL client."""
@@ -57,6 +60,24 @@ def unescape(text: str) -> str:
     True
     """
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+LONGEST_NAME = 200
+"""In characters; PostgreSQL's indexes hold no more than 2700 bytes."""
+
+
+def check_name(what: str, name: str) -> None:
+    """See that `name` can name `what`.
+
+    Raises:
+        StudyError: It is blank or longer than `LONGEST_NAME`.
+    """
+    if not name.strip():
+        raise StudyError(f"the {what} {name!r} is empty; write something")
+    if len(name) > LONGEST_NAME:
+        raise StudyError(
+            f"the {what} {name[:40]!r}… has {len(name)} characters; write at most {LONGEST_NAME}"
+        )
 
 
 class ExactText(TypeDecorator[str]):
@@ -163,6 +184,7 @@ pair = Table(
     Column("text_a", ExactText, nullable=False),
     Column("text_b", ExactText, nullable=False),
     Column("position", Integer, nullable=False, doc="its parity and the slot's decide the sides"),
+    Column("for_people", Boolean, nullable=False, server_default=true(), doc="people rate it too"),
 )
 
 gold = Table(

@@ -2,21 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from guard_eval.records import BlindPair, Choice, Gold, NoteKind, Pair, Plan, Rater, RaterKind
-from guard_eval.store import gold, notes, pairs, raters, schema, showing, unblind, verdicts
+from sqlalchemy import Connection
+
+from guard_eval.records import (
+    BlindPair,
+    Choice,
+    Gold,
+    JudgeSpending,
+    ModelSeen,
+    NoteKind,
+    Pair,
+    Plan,
+    Rater,
+    RaterKind,
+)
+from guard_eval.store import notes, pairs, presentations, raters, schema, unblind, upgrade, verdicts
+from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
-from guard_eval.store.judging.facade import Judging
-from guard_eval.store.rows import Balance, CheckRow, HistoryRow, TidyRow
-from guard_eval.store.values import Note, RaterProgress, Saved
+from guard_eval.store.handout.orders import Orders
+from guard_eval.store.judging import batch_rows, claims, journal, requests, runs
+from guard_eval.store.judging import verdicts as judge_verdicts
+from guard_eval.store.judging.requests import LOCK, Outcome
+from guard_eval.store.judging.values import (
+    Answer,
+    BatchRequest,
+    Failure,
+    JudgeBatch,
+    JudgeProgress,
+    JudgeRun,
+    Judgment,
+    PlannedRequest,
+    Settlement,
+    Showing,
+    Unjudged,
+)
+from guard_eval.store.notes import Note
+from guard_eval.store.raters import RaterProgress
+from guard_eval.store.unblind import Balance, CheckRow, HistoryRow, TidyRow
+from guard_eval.store.verdicts import Saved
+
+_PART = 200
+"""How many presentations' answers are in memory at once."""
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
-class Store(Judging):
+class Store:
     """A study's database; threads may share one, processes and machines each open their own.
 
     Every method is one transaction. Every method raises `StudyError` when the database cannot be used.
     """
+
+    def __init__(self, database: Database, *, study_hash: str | None, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._study_hash = study_hash
+        self._clock = clock
+        self._orders = Orders()
+        self._claims = claims.Claims()
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        create: bool = False,
+        study_hash: str | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> Self:
+        """Open the database at `url`.
+
+        Args:
+            url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
+            create: Make the file and the schema where they are missing, and bring an older schema up to date.
+            study_hash: `Study.hash`, to be kept with the first verdict.
+            clock: What says the time, with a time zone; default: this machine, or the database's server.
+
+        Raises:
+            StudyError: There is no such database, it is not a study's, its schema is unknown to this package,
+                its folder is not writable or its server not reachable. No message holds a password.
+        """
+        database = Database(url)
+        try:
+            upgrade.prepare(database, create=create)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, study_hash=study_hash, clock=clock or database.clock)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(
+        self,
+        function: Callable[Concatenate[Connection, _Arguments], _Result],
+        *args: _Arguments.args,
+        **kwargs: _Arguments.kwargs,
+    ) -> _Result:
+        """Call a function with a connection that sees one state of the database."""
+        with self._database.read() as connection:
+            return function(connection, *args, **kwargs)
 
     def add_pairs(self, new: Sequence[Pair]) -> int:
         """Add the pairs that are not stored yet; return their number.
@@ -35,17 +134,15 @@ class Store(Judging):
                 answer is empty or names neither text.
         """
         with self._database.write(lock="pairs") as connection:
-            return gold.add_gold(connection, new)
+            return pairs.add_gold(connection, new)
 
     def gold(self) -> list[Gold]:
         """Return the gold pairs with their answers, in position order."""
-        with self._database.read() as connection:
-            return gold.all_gold(connection)
+        return self._read(pairs.all_gold)
 
     def pairs(self) -> list[Pair]:
         """Return all pairs, un-blinded, in position order: for the report and the export only."""
-        with self._database.read() as connection:
-            return pairs.all_pairs(connection)
+        return self._read(pairs.all_pairs)
 
     def invite(self, name: str) -> tuple[Rater, str]:
         """Add a person; return it and the token that lets it in, which is kept nowhere.
@@ -79,8 +176,7 @@ class Store(Judging):
 
     def sign_in(self, token: str) -> Rater | None:
         """Return whose token it is; None for one that is unknown or revoked."""
-        with self._database.read() as connection:
-            return raters.sign_in(connection, token)
+        return self._read(raters.sign_in, token)
 
     def revoke(self, name: str) -> None:
         """Let a rater in no more and free the slots it has not rated; its verdicts stay.
@@ -88,8 +184,7 @@ class Store(Judging):
         Raises:
             StudyError: There is no such rater.
         """
-        with self._database.read() as connection:
-            who = raters.find(connection, name)
+        who = self._read(raters.find, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
             raters.revoke(connection, who, self._clock())
 
@@ -99,8 +194,7 @@ class Store(Judging):
         Raises:
             StudyError: There is no such rater, it is excluded already, or nobody or no reason is given.
         """
-        with self._database.read() as connection:
-            who = raters.find(connection, name)
+        who = self._read(raters.find, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
             notes.exclude(connection, who, reason, by, self._clock())
 
@@ -110,8 +204,7 @@ class Store(Judging):
         Raises:
             StudyError: There is no such rater, it is not excluded, or nobody or no reason is given.
         """
-        with self._database.read() as connection:
-            who = raters.find(connection, name)
+        who = self._read(raters.find, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
             notes.include(connection, who, reason, by, self._clock())
 
@@ -126,8 +219,7 @@ class Store(Judging):
 
     def raters(self) -> list[RaterProgress]:
         """Return every rater with its counts, in the order they were added."""
-        with self._database.read() as connection:
-            return raters.progress(connection)
+        return self._read(raters.progress)
 
     def assign(self, names: Sequence[str], plan: Plan) -> int:
         """Plan a roster: keep the slots of all pairs nobody was shown for these people; return how many.
@@ -208,13 +300,11 @@ class Store(Judging):
         Raises:
             StudyError: The presentation was not handed to this rater.
         """
-        with self._database.read() as connection:
-            return verdicts.current(connection, presentation, rater=rater)
+        return self._read(verdicts.current, presentation, rater=rater)
 
     def trail(self, rater: Rater) -> list[int]:
         """Return the rater's rated presentations of all visits, oldest first, checks among the rest."""
-        with self._database.read() as connection:
-            return showing.trail(connection, rater)
+        return self._read(presentations.trail, rater)
 
     def presented(self, presentation: int, *, rater: Rater) -> BlindPair:
         """Return once more what the rater was shown, on the same sides.
@@ -223,8 +313,8 @@ class Store(Judging):
             StudyError: The presentation was not handed to this rater.
         """
         with self._database.read() as connection:
-            showing.claim(connection, presentation, rater)
-            return showing.blind(connection, [presentation])[0]
+            presentations.claim(connection, presentation, rater)
+            return presentations.blind(connection, [presentation])[0]
 
     def note(self, rater: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None) -> None:
         """Append a note on a rater, or on what it was shown; it is on disk when this returns.
@@ -246,13 +336,11 @@ class Store(Judging):
     ) -> list[Note]:
         """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
         name = rater.name if isinstance(rater, Rater) else rater
-        with self._database.read() as connection:
-            return notes.read(connection, name=name, kind=kind, presentation=presentation)
+        return self._read(notes.read, name=name, kind=kind, presentation=presentation)
 
     def study_hash(self) -> str | None:
         """Return the settings' hash as the first verdict found it; None before that."""
-        with self._database.read() as connection:
-            return schema.study_hash(connection)
+        return self._read(schema.study_hash)
 
     def tidy(self, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
         """Return the study's current verdicts, un-blinded, by position, rater, presentation, criterion.
@@ -260,22 +348,176 @@ class Store(Judging):
         Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out
         by default.
         """
-        with self._database.read() as connection:
-            return unblind.tidy(
-                connection, include_surplus=include_surplus, include_excluded=include_excluded
-            )
+        return self._read(unblind.tidy, include_surplus=include_surplus, include_excluded=include_excluded)
 
     def history(self) -> list[HistoryRow]:
         """Return every revision of every verdict, un-blinded, by presentation, criterion and revision."""
-        with self._database.read() as connection:
-            return unblind.history(connection)
+        return self._read(unblind.history)
 
     def checks(self) -> list[CheckRow]:
         """Return how raters did on gold pairs and repeats, excluded ones among them, in the order shown."""
-        with self._database.read() as connection:
-            return unblind.checks(connection)
+        return self._read(unblind.checks)
 
     def balance(self) -> Balance:
         """Return on which side the methods stood in the verdicts that count, per rater and per pair."""
-        with self._database.read() as connection:
-            return unblind.balance(connection)
+        return self._read(unblind.balance)
+
+    def begin(self, rater: Rater, lease: timedelta) -> JudgeRun:
+        """Note that this process lets a model rate; what ended runs had under way counts as lost.
+
+        Raises:
+            StudyError: The rater is revoked, or the database does not know it.
+        """
+        with self._database.write(lock=LOCK) as connection:
+            return runs.begin(connection, rater, lease, self._clock())
+
+    def renew(self, run: JudgeRun) -> None:
+        """Let the run's claims hold for one more lease from now."""
+        with self._database.write() as connection:
+            runs.renew(connection, run, self._clock())
+
+    def end(self, run: JudgeRun) -> None:
+        """Give up what the run has claimed and not rated; what it sent without an answer counts as lost."""
+        with self._database.write(lock=LOCK) as connection:
+            runs.end(connection, run, self._clock())
+
+    def claim(self, run: JudgeRun, plan: Plan, limit: int) -> list[Showing]:
+        """Return up to `limit` showings that are this run's from now on, and were not before.
+
+        No two runs hold the same one while their leases hold. First come those that ended runs left. A rater
+        that is revoked or excluded gets none.
+
+        Raises:
+            StudyError: The plan makes no sense, or the database does not know the rater.
+        """
+        with self._database.write(lock=raters.pool_of(run.rater)) as connection:
+            return self._claims.claim(connection, self._orders, run, plan, now=self._clock(), limit=limit)
+
+    def elsewhere(self, run: JudgeRun) -> tuple[int, bool]:
+        """Return how many unrated showings other runs hold, and whether one is known to be going."""
+        return self._read(claims.elsewhere, run, self._clock())
+
+    def judge_progress(self, rater: Rater, plan: Plan) -> JudgeProgress:
+        """Return how far a model is, over all runs and for all that `plan` shows it."""
+        return self._read(claims.progress, self._orders, rater, plan)
+
+    def waiting(self, name: str, plan: Plan) -> list[Showing]:
+        """Return what a model would still be shown, with presentation 0: nothing is handed out."""
+        return self._read(claims.waiting, self._orders, name, plan)
+
+    def criteria_judged(self, rater: Rater) -> set[str]:
+        """Return the criteria on which the rater has given verdicts."""
+        return self._read(judge_verdicts.criteria, rater)
+
+    def record(
+        self,
+        run: JudgeRun,
+        *,
+        answers: Sequence[Answer] = (),
+        settled: Sequence[Settlement] = (),
+        judgments: Sequence[Judgment] = (),
+        unjudged: Sequence[Unjudged] = (),
+        planned: Sequence[PlannedRequest] = (),
+        limit_usd: float | None = None,
+    ) -> list[Outcome]:
+        """Write all of this in one transaction, on disk when it returns; return what becomes of `planned`.
+
+        Args:
+            run: Whose it is.
+            answers: What came, stored before anything reads it.
+            settled: What brought no answer.
+            judgments: Verdicts read from answers; what repeats the current choice adds nothing.
+            unjudged: Presentations that could not be judged.
+            planned: Requests to be sent: for each one the right to, its answer if there is one, or why not.
+            limit_usd: What all judges of the study may cost together, over all runs; None for no limit.
+
+        Raises:
+            StudyError: A presentation is not of this judge, or the judge is revoked; nothing is written.
+            ValueError: There is a limit, and the cost of a request is unknown.
+        """
+        now = self._clock()
+        with self._database.write(lock=LOCK) as connection:
+            journal.add(connection, answers)
+            requests.settle(connection, [*answers, *settled], now)
+            judge_verdicts.save(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
+            journal.fail(connection, unjudged, now)
+            if not planned:
+                return []
+            return requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
+
+    def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
+        """Append verdicts that were read again from the journal; return how many presentations changed.
+
+        Raises:
+            StudyError: A presentation was not handed to this rater, or the rater is revoked.
+        """
+        with self._database.write() as connection:
+            return judge_verdicts.save(
+                connection, rater, judgments, now=self._clock(), study_hash=self._study_hash
+            )
+
+    def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
+        """Return the newest complete answer by key, where there is one; complete is HTTP 200."""
+        return self._read(journal.complete, keys)
+
+    def answered(self) -> set[str]:
+        """Return the keys that have a complete answer."""
+        return self._read(journal.keys)
+
+    def answers_of(self, judge: str) -> Iterator[Answer]:
+        """Yield the complete answers of the judge of that name, by presentation, of each the oldest first."""
+        numbers = self._read(journal.judged, judge)
+        for start in range(0, len(numbers), _PART):
+            yield from self._read(journal.of, numbers[start : start + _PART])
+
+    def shown(self, presentations: Sequence[int]) -> list[Showing]:
+        """Return what a model was shown under these numbers, in their order."""
+        return self._read(claims.shown, presentations)
+
+    def failures(self) -> list[Failure]:
+        """Return the failures whose presentation has no verdict to this day, oldest first."""
+        return self._read(journal.failures)
+
+    def spending(self) -> list[JudgeSpending]:
+        """Return what each judge that was ever asked has taken so far, over all runs, by name."""
+        return self._read(journal.spending)
+
+    def models_seen(self) -> list[ModelSeen]:
+        """Return which models each judge's answers came from, by its name, in the order first seen."""
+        return self._read(journal.models)
+
+    def add_batch(
+        self, run: JudgeRun, planned: Sequence[PlannedRequest], *, limit_usd: float | None = None
+    ) -> tuple[JudgeBatch, list[Outcome]]:
+        """Make a batch of those requests that may be sent, with their money set aside; see `record`.
+
+        Until the batch is closed, nobody else claims or sends what is in it.
+        """
+        with self._database.write(lock=LOCK) as connection:
+            return batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
+
+    def update_batch(self, number: int, **values: str | None) -> None:
+        """Note a batch's `provider_id`, `input_file`, `output_file`, `error_file` or `status`.
+
+        Raises:
+            StudyError: There is no such batch.
+        """
+        with self._database.write() as connection:
+            batch_rows.change(connection, number, values)
+
+    def close_batch(self, number: int, *, billed: bool = False) -> int:
+        """Note that a batch brings nothing more; return how many of its requests have no answer.
+
+        They may be sent again; unless `billed` their money is free.
+        """
+        with self._database.write(lock=LOCK) as connection:
+            return batch_rows.close(connection, number, billed=billed, now=self._clock())
+
+    def adopt_batches(self, run: JudgeRun) -> list[JudgeBatch]:
+        """Take the judge's batches that no run looks after; return this run's that are not done."""
+        with self._database.write(lock=raters.pool_of(run.rater)) as connection:
+            return batch_rows.adopt(connection, run, self._clock())
+
+    def batch_requests(self, number: int) -> list[BatchRequest]:
+        """Return what is in a batch and not settled; a request's key is its custom id."""
+        return self._read(batch_rows.requests_of, number)

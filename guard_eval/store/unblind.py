@@ -4,17 +4,186 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, func, select
 from sqlalchemy.engine import RowMapping
 
-from guard_eval.records import TIE, Choice, Pair, RaterKind
-from guard_eval.store import gold, pairs
+from guard_eval.records import TIE, Choice, Pair, RaterKind, Role
+from guard_eval.store import pairs
 from guard_eval.store.pairs import all_pairs, read
-from guard_eval.store.rows import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
 from guard_eval.store.schema import presentation, rater, verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TidyRow:
+    """One current verdict with the names restored.
+
+    Attributes:
+        pair_id: `Pair.id`.
+        dataset: The pair's dataset.
+        prompt_id: Its prompt, which pairs of several comparisons share.
+        method_a: The first method of the comparison, whichever side it was shown on.
+        method_b: The second method.
+        rater: The rater's name.
+        criterion: A criterion of the rubric.
+        verdict: The better method's name, or `tie`.
+        rater_kind: person, model or simulated; no statistic pools kinds.
+        presentation: `Presentation.id`.
+        slot: Which of the pair's planned showings it was.
+        shown_first: The method whose text was shown as A.
+        seconds: From the pair's appearance to the submit, where known.
+        active_seconds: Those of them in focus and not idle, where known.
+        at: When it was saved, ISO 8601, UTC.
+        length_a: Length of `method_a`'s text in characters.
+        length_b: Length of `method_b`'s text in characters.
+        surplus: The slot was handed out again before this verdict came.
+        position: The letter that was pressed, or `tie`.
+        excluded: The rater is excluded; such rows come only where they are wanted.
+    """
+
+    pair_id: str
+    dataset: str
+    prompt_id: str
+    method_a: str
+    method_b: str
+    rater: str
+    criterion: str
+    verdict: str
+    rater_kind: RaterKind
+    presentation: int
+    slot: int
+    shown_first: str
+    seconds: float | None
+    active_seconds: float | None
+    at: str
+    length_a: int
+    length_b: int
+    surplus: bool
+    position: Choice
+    excluded: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryRow:
+    """One revision of one verdict with the names restored; gold pairs and repeats are among them.
+
+    Attributes:
+        presentation: `Presentation.id`.
+        pair_id: `Pair.id`.
+        dataset: The pair's dataset.
+        method_a: The first method of the comparison, whichever side it was shown on.
+        method_b: The second method.
+        rater: The rater's name.
+        rater_kind: person, model or simulated.
+        role: Why the pair was shown: study, gold or repeat.
+        slot: Which of the pair's planned showings it was.
+        shown_first: The method whose text was shown as A.
+        criterion: A criterion of the rubric.
+        revision: 0 for the first choice, then 1, 2, …; the highest is current.
+        position: The letter that was pressed, or `tie`.
+        verdict: The better method's name, or `tie`.
+        seconds: From the pair's appearance to the submit, where known.
+        active_seconds: Those of them in focus and not idle, where known.
+        handed_out: When the pair was handed out, ISO 8601, UTC.
+        at: When this revision was saved, ISO 8601, UTC.
+        surplus: The slot was handed out again before the first verdict came.
+        excluded: The rater is excluded.
+    """
+
+    presentation: int
+    pair_id: str
+    dataset: str
+    method_a: str
+    method_b: str
+    rater: str
+    rater_kind: RaterKind
+    role: Role
+    slot: int
+    shown_first: str
+    criterion: str
+    revision: int
+    position: Choice
+    verdict: str
+    seconds: float | None
+    active_seconds: float | None
+    handed_out: str
+    at: str
+    surplus: bool
+    excluded: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckRow:
+    """How a rater did on one criterion of a gold pair or of a pair shown twice.
+
+    Attributes:
+        rater: The rater's name.
+        rater_kind: person, model or simulated.
+        check: What it was.
+        presentation: That of the gold pair, or of the second showing.
+        pair_id: `Pair.id`.
+        criterion: A criterion of the rubric.
+        expected: The better method of a gold pair; for a repeat the rater's first choice, a method or `tie`.
+        given: What the rater chose, likewise.
+        passed: Both are the same.
+        at: When it was saved, ISO 8601, UTC.
+    """
+
+    rater: str
+    rater_kind: RaterKind
+    check: Literal["gold", "repeat"]
+    presentation: int
+    pair_id: str
+    criterion: str
+    expected: str
+    given: str
+    passed: bool
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaterBalance:
+    """How often a rater saw a method on either side, in the verdicts that count."""
+
+    rater: str
+    rater_kind: RaterKind
+    method: str
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairBalance:
+    """How often either text of a pair was shown as A, in the verdicts of one kind of rater that count.
+
+    Models are one kind here, though each has slots of its own.
+    """
+
+    pair_id: str
+    rater_kind: RaterKind
+    method_a: str
+    method_b: str
+    a_first: int
+    b_first: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Balance:
+    """On which side the methods stood.
+
+    Attributes:
+        raters: By rater's name, then method.
+        pairs: By pair's position, then kind of rater.
+    """
+
+    raters: tuple[RaterBalance, ...]
+    pairs: tuple[PairBalance, ...]
+
+
+_Kind = TypeVar("_Kind", TidyRow, HistoryRow, CheckRow)
 
 
 def tidy(connection: Connection, *, include_surplus: bool, include_excluded: bool) -> list[TidyRow]:
@@ -27,7 +196,7 @@ def tidy(connection: Connection, *, include_surplus: bool, include_excluded: boo
     pairs = {pair.id: pair for pair in all_pairs(connection)}
     rows = [(pairs[row["pair_id"]], row) for row in current(connection, *wanted)]
     rows.sort(key=lambda found: (found[0].position, found[0].id, found[1]["rater"], *_place(found[1])))
-    return [_tidy(pair, row) for pair, row in rows]
+    return [_row(TidyRow, pair, row) for pair, row in rows]
 
 
 def history(connection: Connection) -> list[HistoryRow]:
@@ -35,7 +204,7 @@ def history(connection: Connection) -> list[HistoryRow]:
     pairs = {pair.id: pair for pair in read(connection)}
     rows = connection.execute(_joined()).mappings()
     ordered = sorted(rows, key=lambda row: (*_place(row), row["revision"]))
-    return [_history(pairs[row["pair_id"]], row) for row in ordered]
+    return [_row(HistoryRow, pairs[row["pair_id"]], row) for row in ordered]
 
 
 def resolve(pair: Pair, first: Literal["a", "b"], choice: Choice) -> str:
@@ -73,54 +242,35 @@ def _place(row: RowMapping) -> tuple[int, str]:
     return row["presentation_id"], row["criterion"]
 
 
-def _tidy(pair: Pair, row: RowMapping) -> TidyRow:
-    return TidyRow(
-        pair_id=pair.id,
-        dataset=pair.dataset,
-        prompt_id=pair.prompt_id,
-        method_a=pair.method_a,
-        method_b=pair.method_b,
-        rater=row["rater"],
-        criterion=row["criterion"],
-        verdict=resolve(pair, row["first"], row["choice"]),
-        rater_kind=row["kind"],
-        presentation=row["presentation_id"],
-        slot=row["slot"],
-        shown_first=resolve(pair, row["first"], "A"),
-        seconds=row["seconds"],
-        active_seconds=row["active_seconds"],
-        at=moment(row["at"]),
-        length_a=len(pair.text_a),
-        length_b=len(pair.text_b),
-        surplus=row["superseded"],
-        position=row["choice"],
-        excluded=row["excluded_at"] is not None,
-    )
-
-
-def _history(pair: Pair, row: RowMapping) -> HistoryRow:
-    return HistoryRow(
-        presentation=row["presentation_id"],
-        pair_id=pair.id,
-        dataset=pair.dataset,
-        method_a=pair.method_a,
-        method_b=pair.method_b,
-        rater=row["rater"],
-        rater_kind=row["kind"],
-        role=row["role"],
-        slot=row["slot"],
-        shown_first=resolve(pair, row["first"], "A"),
-        criterion=row["criterion"],
-        revision=row["revision"],
-        position=row["choice"],
-        verdict=resolve(pair, row["first"], row["choice"]),
-        seconds=row["seconds"],
-        active_seconds=row["active_seconds"],
-        handed_out=moment(row["handed_out"]),
-        at=moment(row["at"]),
-        surplus=row["superseded"],
-        excluded=row["excluded_at"] is not None,
-    )
+def _row(kind: type[_Kind], pair: Pair, row: RowMapping, **more: object) -> _Kind:
+    """Return a verdict of `pair` as a row of `kind`, with the values that `kind` has fields for."""
+    values = {
+        "pair_id": pair.id,
+        "dataset": pair.dataset,
+        "prompt_id": pair.prompt_id,
+        "method_a": pair.method_a,
+        "method_b": pair.method_b,
+        "length_a": len(pair.text_a),
+        "length_b": len(pair.text_b),
+        "presentation": row["presentation_id"],
+        "rater": row["rater"],
+        "rater_kind": row["kind"],
+        "role": row["role"],
+        "slot": row["slot"],
+        "criterion": row["criterion"],
+        "revision": row["revision"],
+        "position": row["choice"],
+        "verdict": resolve(pair, row["first"], row["choice"]),
+        "shown_first": resolve(pair, row["first"], "A"),
+        "seconds": row["seconds"],
+        "active_seconds": row["active_seconds"],
+        "handed_out": moment(row["handed_out"]),
+        "at": moment(row["at"]),
+        "surplus": row["superseded"],
+        "excluded": row["excluded_at"] is not None,
+        **more,
+    }
+    return kind(**{field.name: values[field.name] for field in fields(kind)})
 
 
 def balance(connection: Connection) -> Balance:
@@ -186,11 +336,11 @@ def checks(connection: Connection) -> list[CheckRow]:
 
 
 def _gold(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Iterator[CheckRow]:
-    answers = gold.expected(connection)
+    answers = pairs.expected(connection)
     for pair, row in rows:
         better = answers.get(pair.id, {}).get(row["criterion"])
         if row["role"] == "gold" and better is not None:
-            yield _row(pair, row, expected=pair.method_a if better == "a" else pair.method_b)
+            yield _check(pair, row, expected=pair.method_a if better == "a" else pair.method_b)
 
 
 def _repeats(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Iterator[CheckRow]:
@@ -211,20 +361,11 @@ def _repeats(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Ite
     for pair, row in rows:
         before = earlier.get((row["rater_id"], pair.id, row["criterion"]))
         if row["role"] == "repeat" and before is not None:
-            yield _row(pair, row, expected=before)
+            yield _check(pair, row, expected=before)
 
 
-def _row(pair: Pair, row: RowMapping, *, expected: str) -> CheckRow:
+def _check(pair: Pair, row: RowMapping, *, expected: str) -> CheckRow:
     given = resolve(pair, row["first"], row["choice"])
-    return CheckRow(
-        rater=row["rater"],
-        rater_kind=row["kind"],
-        check=row["role"],
-        presentation=row["presentation_id"],
-        pair_id=pair.id,
-        criterion=row["criterion"],
-        expected=expected,
-        given=given,
-        passed=given == expected,
-        at=moment(row["at"]),
+    return _row(
+        CheckRow, pair, row, check=row["role"], expected=expected, given=given, passed=given == expected
     )

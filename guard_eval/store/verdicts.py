@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Choice, NoteKind, Rater
-from guard_eval.store import notes, schema, showing
+from guard_eval.store import notes, presentations, schema
 from guard_eval.store.raters import standing
-from guard_eval.store.schema import presentation, verdict
-from guard_eval.store.values import Saved, check_name
+from guard_eval.store.schema import check_name, presentation, verdict
 
 _REVISIONS = (
     select(verdict.c.criterion, verdict.c.revision, verdict.c.choice)
     .where(verdict.c.presentation_id == bindparam("param_id"))
     .order_by(verdict.c.revision)
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """What became of a verdict.
+
+    Attributes:
+        revision: The highest revision now current among the criteria saved: 0 unless a mind was changed.
+        surplus: The slot had gone to another rater before this came; it is kept, and not counted by default.
+    """
+
+    revision: int
+    surplus: bool
 
 
 def check_choices(choices: Mapping[str, Choice]) -> None:
@@ -55,7 +68,7 @@ def save(
     Raises:
         StudyError: The presentation was not handed to this rater, or the rater is revoked.
     """
-    superseded = showing.claim(connection, number, rater, lock=True)
+    superseded = presentations.claim(connection, number, rater, lock=True)
     if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
     if study_hash is not None:
@@ -90,7 +103,7 @@ def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, C
     Raises:
         StudyError: The presentation was not handed to this rater.
     """
-    showing.claim(connection, number, rater)
+    presentations.claim(connection, number, rater)
     return {name: choice for name, (_, choice) in _latest(connection, number).items()}
 
 

@@ -29,6 +29,8 @@ try:
 except ImportError:
     raise MissingExtraError("judge", "openai") from None
 
+__all__ = ["APIError", "APIStatusError", "Client"]
+
 CONNECT = 30.0
 """Seconds until a server that takes no connection is given up."""
 

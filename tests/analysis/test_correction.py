@@ -29,6 +29,7 @@ def test_what_is_no_probability_is_refused():
         holm([1.2])
 
 
+@pytest.mark.slow
 @settings(max_examples=15)  # statsmodels collects garbage at each call
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_as_in_statsmodels(p_values):

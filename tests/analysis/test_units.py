@@ -246,6 +246,7 @@ def test_where_prompts_take_two_sides_the_null_holds():
     assert by_pair.test.p_value == pytest.approx(stats.binomtest(125, 200).pvalue)  # 4.9e-4
 
 
+@pytest.mark.slow
 def test_the_report_says_which_unit_and_how_many(tmp_path):
     named = write_report(verdicts(copies=2), tmp_path / "named", Context(name="n"))
     assert "whose unit is the prompt (40 in all)" in named.summary

@@ -31,6 +31,7 @@ def run(strategy: Guard, *, compiled: bool) -> tuple[torch.Tensor, dict[str, tor
     return history, choose.trace
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("strategy", [Guard(), Guard(formulation="released", select="sample")], ids=str)

@@ -40,6 +40,7 @@ def test_a_key_is_64_bits_of_seed_prompt_and_strategy():
     assert all(-(2**63) <= key < 2**63 for key in made)
 
 
+@pytest.mark.slow
 def test_uniform_over_tokens_steps_and_prompts():
     over_tokens = uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
     over_steps = torch.cat(

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = '''
 import pytest
 
@@ -34,6 +36,7 @@ ERRATA = """# Checked
 """
 
 
+@pytest.mark.slow
 def test_the_table_of_claims(tmp_path):
     folder = tmp_path / "tests" / "paper"
     folder.mkdir(parents=True)

@@ -126,6 +126,7 @@ READING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READING)
 def test_a_study_on_storage_that_is_only_read_is_looked_at(kept, name):
     before = {path.name: path.read_bytes() for path in kept.iterdir()}

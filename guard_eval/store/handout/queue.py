@@ -9,14 +9,14 @@ from sqlalchemy import Connection, bindparam, false, func, insert, select, updat
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
-from guard_eval.store import showing
+from guard_eval.store import presentations
 from guard_eval.store.handout import occupancy, slots, vacancies
 from guard_eval.store.handout.history import RaterHistory, rated
 from guard_eval.store.handout.orders import First, Orders, Place
 from guard_eval.store.handout.slots import FreeSlot, Turn
+from guard_eval.store.presentations import batches
 from guard_eval.store.raters import pool_of, standing
 from guard_eval.store.schema import presentation
-from guard_eval.store.showing import batches
 
 _Row = dict[str, object]
 
@@ -60,7 +60,7 @@ def hand_out(
         if state.late:
             slots.shorten_leases(turn)
         numbers += _insert(turn, list(_next(turn, limit - len(numbers))))
-    return showing.blind(connection, numbers)
+    return presentations.blind(connection, numbers)
 
 
 def progress(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, insert, or_, select, update
 
 from guard_eval.records import BlindPair, Plan, Rater, content_id
-from guard_eval.store import showing
+from guard_eval.store import presentations
 from guard_eval.store.handout.orders import Orders
 from guard_eval.store.handout.queue import check
 from guard_eval.store.judging import runs
@@ -168,7 +168,7 @@ def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> li
 def shown(connection: Connection, numbers: Sequence[int]) -> list[Showing]:
     """Return what a model was shown under these numbers, in their order."""
     found: dict[int, int] = {}
-    for part in showing.batches(numbers):
+    for part in presentations.batches(numbers):
         statement = select(presentation.c.id, presentation.c.slot).where(presentation.c.id.in_(part))
         found.update((row.id, row.slot) for row in connection.execute(statement))
     shown = dict(zip(found, _showings(connection, found), strict=True))
@@ -198,7 +198,7 @@ def _take_left(claim: ClaimRequest, limit: int) -> dict[int, int]:
     left = connection.execute(_LEFT, {"asked_rater": this.rater.id, "going": going})
     taken = {row.id: row.slot for row in left if _wanted(orders, plan, row.pair_id, row.slot)}
     taken = dict(islice(taken.items(), limit))
-    for part in showing.batches(list(taken)):
+    for part in presentations.batches(list(taken)):
         mine = update(presentation).where(presentation.c.id.in_(part))
         connection.execute(mine.values(run_id=this.id, leased_until=now + this.lease))
     return taken
@@ -235,7 +235,7 @@ def _free(claim: ClaimRequest, pair_ids: Sequence[str]) -> Iterator[dict[str, ob
 
 def _showings(connection: Connection, taken: Mapping[int, int]) -> list[Showing]:
     """Return the showings of presentations, given with their slots."""
-    blinds = showing.blind(connection, list(taken))
+    blinds = presentations.blind(connection, list(taken))
     return [
         Showing(blind=blind, sample=slot // 2) for blind, slot in zip(blinds, taken.values(), strict=True)
     ]

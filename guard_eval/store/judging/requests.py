@@ -22,8 +22,8 @@ from guard_eval.store.judging.values import (
     Reservation,
     Settlement,
 )
+from guard_eval.store.presentations import batches
 from guard_eval.store.schema import presentation
-from guard_eval.store.showing import batches
 
 LOCK = "requests"
 """Whoever reserves or settles does so alone."""

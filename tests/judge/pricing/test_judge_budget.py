@@ -99,6 +99,7 @@ def play(store, number, *, faults, budget):
     return casino, mine, ended
 
 
+@pytest.mark.slow
 @pytest.mark.both_databases
 @pytest.mark.parametrize("faults", [0.0, 0.2])
 def test_it_is_never_exceeded(*, store, database_kind, pairs, monkeypatch, faults, pair):
