@@ -18,8 +18,7 @@ from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows
-from analysis.results.shares import share_rows
-from analysis.results.units import share_test
+from analysis.results.shares import share_rows, share_test
 from analysis.verdicts.encoding import combined, recoded, text_codes
 from analysis.verdicts.scores import CELL, ITEM, ScoredVerdicts, item_numbers, item_scores, rater_scores
 from analysis.verdicts.tidy import orient, validate
