@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from guard_eval.store.judging import schema
+from guard_eval.store.judging.schema import answer
 
 revision = "0001"
 down_revision = None
@@ -15,4 +15,4 @@ def upgrade() -> None:
 
     Write them out here before a published table is changed.
     """
-    schema.metadata.create_all(op.get_bind())
+    answer.metadata.create_all(op.get_bind())
