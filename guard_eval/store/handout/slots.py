@@ -154,17 +154,14 @@ def _unseen(pair_id: ColumnElement[str]) -> ColumnElement[bool]:
     return ~exists().where(*mine).correlate(occupancy, presentation, assignment)
 
 
-_VACANT = (
-    occupancy.c.pool == bindparam("param_pool"),
-    occupancy.c.vacant == true(),
-    _unseen(occupancy.c.pair_id),
-)
 # the ring is searched from a place to its end, then from its beginning to that place
 _RING = union_all(
     *(
         select(*_PLACE, occupancy.c.ring)
         .where(
-            *_VACANT,
+            occupancy.c.pool == bindparam("param_pool"),
+            occupancy.c.vacant == true(),
+            _unseen(occupancy.c.pair_id),
             occupancy.c.ring >= bindparam(f"param_begin_{part}"),
             occupancy.c.ring < bindparam(f"param_end_{part}"),
         )
@@ -197,12 +194,10 @@ _LEFT = (
     _unseen(presentation.c.pair_id),
     ~_IS_KEPT,
 )
+_SAME_PAIR = and_(occupancy.c.pool == presentation.c.pool, occupancy.c.pair_id == presentation.c.pair_id)
 _NEXT_LEFT = (
     select(*_PLACE, presentation.c.leased_until, presentation.c.id)
-    .join(
-        presentation,
-        and_(occupancy.c.pool == presentation.c.pool, occupancy.c.pair_id == presentation.c.pair_id),
-    )
+    .join(presentation, _SAME_PAIR)
     .where(
         *_LEFT,
         presentation.c.leased_until >= bindparam("param_since"),
@@ -235,16 +230,30 @@ _MINE_FREE = (
     )
     .correlate(assignment),
 )
-_COUNT = select(func.count()).select_from(
+# a sum is in no index: these statements go from what is few, a rater's showings or leases, to the pairs
+_HAS_ROOM = occupancy.c.held + 0 < bindparam("param_slots")
+_COUNT_SEEN = (
+    select(func.count())
+    .select_from(presentation)
+    .join(occupancy, _SAME_PAIR)
+    .where(
+        presentation.c.rater_id == bindparam("param_rater"),
+        presentation.c.pool == bindparam("param_pool"),
+        _HAS_ROOM,
+    )
+)
+_COUNT_VACANT = select(func.count()).select_from(
+    select(occupancy.c.ring)
+    .where(occupancy.c.pool == bindparam("param_pool"), occupancy.c.vacant == true())
+    .limit(bindparam("param_limit"))
+    .subquery()
+)
+_COUNT_FULL = select(func.count()).select_from(
     union(
-        *(
-            select(select(column).where(*where).limit(bindparam("param_limit")).subquery())
-            for column, where in (
-                (occupancy.c.pair_id, _VACANT),
-                (presentation.c.pair_id, _LEFT),
-                (assignment.c.pair_id, _MINE_FREE),
-            )
-        )
+        select(presentation.c.pair_id).join(occupancy, _SAME_PAIR).where(*_LEFT, ~_HAS_ROOM),
+        select(assignment.c.pair_id)
+        .join(occupancy, occupancy.c.pair_id == assignment.c.pair_id)
+        .where(*_MINE_FREE, occupancy.c.pool == bindparam("param_pool"), ~_HAS_ROOM),
     ).subquery()
 )
 
@@ -294,8 +303,16 @@ def count_free(turn: Turn, most: int) -> int:
 
     Its open ones do not count.
     """
-    found = turn.connection.execute(_COUNT, {**turn.parameters, "param_limit": most}).scalar_one()
-    return min(int(found), most)
+    parameters = turn.parameters
+    seen: int = turn.connection.execute(_COUNT_SEEN, parameters).scalar_one()
+    vacant: int = turn.connection.execute(
+        _COUNT_VACANT, {**parameters, "param_limit": most + seen}
+    ).scalar_one()
+    total = vacant - seen
+    if total < most:
+        # of pairs that are full: where a lease is over, and what is kept for the rater
+        total += turn.connection.execute(_COUNT_FULL, parameters).scalar_one()
+    return min(total, most)
 
 
 def free_slots(turn: Turn, pair_ids: Iterable[str]) -> dict[str, list[FreeSlot]]:
