@@ -73,7 +73,7 @@ def test_what_is_no_code_says_why():
 
 
 def test_tables_and_figures_are_made_again_by_the_commands_of_their_rows():
-    from guard_eval.cli.replication.registry import ENTRIES, find
+    from guard_eval.cli.replication.paper import ENTRIES, find
 
     named = [(name, labels(row)) for row in ROWS for command, name in commands(row) if command == "replicate"]
     assert [(name, of) for name, of in named if find(name).label not in of] == []

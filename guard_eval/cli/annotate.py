@@ -37,14 +37,14 @@ def command(
 
     Ctrl-C stops it, and nothing is lost: what the page calls saved is on disk.
     """
-    from annotation_app.launch import serve
+    from annotation_app.server.launch import serve
     from guard_eval.errors import StudyError
     from guard_eval.store import Store
     from guard_eval.study.folder import Study
 
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
-        pairs = len(store.pairs())
+        pairs = sum(pair.for_people for pair in store.pairs())
         if not pairs:
             raise StudyError(f"{folder} has no pairs yet; run: guard-eval pair {folder}")
         token = _token(store, invite) if invite else None

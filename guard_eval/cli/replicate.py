@@ -80,8 +80,8 @@ def command(
 
     Small, on any machine: guard-eval replicate main --model bundled --limit 10 --max-new-tokens 64
     """
-    from guard_eval.cli.replication import job
-    from guard_eval.cli.replication import verdicts as replicate_verdicts
+    from guard_eval.cli.replication import run
+    from guard_eval.cli.replication.studies import Asked
     from guard_eval.errors import StudyError
 
     if list_ or table is None:
@@ -91,7 +91,10 @@ def command(
             raise StudyError("--list shows all tables; give either --list or a table's name")
         show_list(as_json=json_)
         return
-    asked = job.Asked(
+    if verdicts is not None:
+        run.replicate_verdicts(table, verdicts, folder, rater_kind=rater_kind)
+        return
+    asked = Asked(
         models=tuple(model or ()),
         amateur=amateur,
         prompts=tuple(prompts or ()),
@@ -101,7 +104,4 @@ def command(
         metrics=tuple(name.strip() for name in metrics.split(",") if name.strip()) if metrics else None,
         coherence_model=coherence_model,
     )
-    if verdicts is not None:
-        replicate_verdicts.from_file(table, verdicts, folder, rater_kind=rater_kind)
-    else:
-        job.replicate(table, folder, asked, dry_run=dry_run)
+    run.replicate(table, folder, asked, dry_run=dry_run)

@@ -24,8 +24,8 @@ from app_browser import (
 from databases import Databases, setting
 from streamlit.components.v2.component_manager import BidiComponentManager
 
-from annotation_app import session
-from annotation_app.launch import STUDY_VARIABLE
+from annotation_app.pages import session
+from annotation_app.server.launch import STUDY_VARIABLE
 from guard_eval.records import Gold, Pair, Plan
 from guard_eval.store import Store
 from guard_eval.study.folder import Study

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import typer
 
-from annotation_app import launch
+from annotation_app.server import launch
 from guard_eval.cli import annotate
 from guard_eval.errors import StudyError
 

@@ -9,7 +9,7 @@ import pytest
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
 from streamlit.testing.v1 import AppTest
 
-from annotation_app import session
+from annotation_app.pages import session
 from guard_eval.records import Gold
 from guard_eval.store import Note, Store
 

@@ -3,90 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from app_pages import panel, press, rate, start, view, visit, words
 from streamlit.testing.v1 import AppTest
 
-import annotation_app
-from annotation_app import intake, panel, wording
-from annotation_app.panel import View
+from annotation_app import wording
+from annotation_app.pages import intake, session
 from guard_eval.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
-PAGE = str(Path(annotation_app.__file__).with_name("page.py"))
 ALL = "[annotation.pages]\nconsent = true\nbackground = true\npractice = true\ncheck = true\n"
 RIGHT = {"no_difference": "similar", "own": "nothing", "cut": "judge", "orders": "judge"}
 WRONG = {**RIGHT, "cut": "worse"}
 
 
-class Panel:
-    """Stands for the page on which a pair is compared: remembers what it was given, and submits answers."""
-
-    def __init__(self) -> None:
-        self.views: list[View] = []
-        self.answer: dict[str, str] | None = None
-
-    def show(self, view: View, **_callbacks: object) -> dict[str, object]:
-        self.views.append(view)
-        answer, self.answer = self.answer, None
-        if answer is None:
-            return {}
-        return {"submit": {"pair": view.pair.presentation, "press": "p", "choices": answer}}
+@pytest.fixture
+def prepared(study):
+    """Build a study of one pair with more settings below its table [annotation]."""
+    return lambda settings=ALL, number=1, **options: study(number, more=settings, **options)
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> Panel:
-    fake = Panel()
-    monkeypatch.setattr(panel, "show", fake.show)
-    return fake
+def full_disk():
+    """Return a context in which no note can be stored."""
 
+    def fail(*_args: object, **_options: object) -> None:
+        raise OSError("disk full")
 
-@pytest.fixture
-def prepared(study, shown) -> Callable[..., object]:
-    """Build a study with more settings below its table [annotation]."""
-
-    def make(settings: str = ALL, number: int = 1, **options: object):
-        built = study(number, **options)
-        path = built.folder / "study.toml"
-        path.write_text(path.read_text(encoding="utf-8") + settings, encoding="utf-8")
-        return built
-
-    return make
-
-
-def visit(token: str = "", **parameters: str) -> AppTest:
-    page = AppTest.from_file(PAGE, default_timeout=20)
-    for name, value in {**({"invite": token} if token else {}), **parameters}.items():
-        page.query_params[name] = value
-    return page.run()
-
-
-def words(page: AppTest) -> str:
-    assert not page.exception
-    return "\n".join(element.value for element in page.get("html") if not element.value.startswith("<style"))
-
-
-def press(page: AppTest, key: str) -> AppTest:
-    return page.button(key=key).click().run()
-
-
-def submit(page: AppTest, shown: Panel, **choices: str) -> AppTest:
-    shown.answer = choices
-    return page.run()
+    return lambda: patch.object(Store, "note", fail)
 
 
 def answer(page: AppTest, answers: dict[str, str], *, attempt: int = 0) -> AppTest:
     for name, value in answers.items():
         page.radio(key=f"check-{attempt}-{name}").set_value(value)
-    return press(page, "answer")
+    return press(page, f"check-{attempt}-send")
 
 
-def practise(page: AppTest, shown: Panel, times: int = 3) -> AppTest:
+def practise(page: AppTest, times: int = 3) -> AppTest:
     for _ in range(times):
-        page = press(submit(page, shown, coherence="A", fluency="tie"), "next")
+        page = press(rate(page, "A", "tie"), "next")
     return page
 
 
@@ -95,31 +53,30 @@ def notes(built, kind: str | None = None) -> list[tuple[str, object]]:
         return [(note.kind, json.loads(note.detail)) for note in store.notes(kind=kind)]
 
 
-def test_without_settings_the_first_pair_follows_the_instructions(prepared, shown):
+def test_without_settings_the_first_pair_follows_the_instructions(prepared):
     built = prepared("")
     page = visit(built.tokens["ann"])
     assert "What to judge" in words(page)
-    press(page, "start")
-    assert shown.views[-1].where == "Pair 1 of 1"
+    assert view(press(page, "start"))["where"] == "Pair 1 of 1"
     assert notes(built) == []
 
 
-def test_the_whole_way(prepared, shown):
+def test_the_whole_way(prepared):
     built = prepared(ALL + '[annotation.recruitment]\ncompletion_code = "C1A2B3"\n')
     page = visit(built.tokens["ann"])
     assert "Before you begin" in words(page)
     page = press(page, "agree")
     page.radio(key="background-native").set_value("yes")
     page.text_input(key="background-languages").set_value(" Dansk, Føroyskt ")
-    page = press(page, "tell")
+    page = press(page, "background-send")
     assert "What to judge" in words(page)
     page = press(page, "start")
-    assert [(view.where, view.extras) for view in shown.views] == [("Practice 1 of 3", False)]
-    page = submit(page, shown, coherence="A", fluency="B")
+    assert (view(page)["where"], view(page)["extras"]) == ("Practice 1 of 3", False)
+    page = rate(page, "A", "B")
     said = words(page)
     assert "You chose “A is better”, and so do we. A stays in the bakery" in said
     assert "You chose “B is better”; we would choose “Similar”." in said
-    page = practise(press(page, "next"), shown, 2)
+    page = practise(press(page, "next"), 2)
     assert "A few short questions" in words(page)
     page = answer(page, WRONG)
     assert "Not all answers are right" in words(page)
@@ -128,9 +85,9 @@ def test_the_whole_way(prepared, shown):
     page = press(page, "retry")
     assert [question.value for question in page.radio] == [None] * 4
     page = answer(page, RIGHT, attempt=1)
-    assert shown.views[-1].where == "Pair 1 of 1"
+    assert view(page)["where"] == "Pair 1 of 1"
     assert "C1A2B3" not in words(page)
-    page = submit(page, shown, coherence="A", fluency="tie")
+    page = rate(page, "A", "tie")
     assert "Thank you" in words(page)
     assert "C1A2B3" in words(page)
     page.run()
@@ -149,33 +106,30 @@ def test_the_whole_way(prepared, shown):
     ]
 
 
-def test_nothing_is_asked_again_on_return(prepared, shown):
+def test_nothing_is_asked_again_on_return(prepared):
     built = prepared()
     ann = built.tokens["ann"]
     press(visit(ann), "agree")
     page = visit(ann)
     assert "About you" in words(page)
-    press(page, "tell")  # every question may be left open
+    press(page, "background-send")  # every question may be left open
     page = visit(ann)
     assert "What to judge" in words(page)
-    submit(press(page, "start"), shown, coherence="B", fluency="B")
+    rate(press(page, "start"), "B", "B")
     page = visit(ann)
-    assert shown.views[-1].where == "Practice 2 of 3"
-    page = practise(page, shown, 2)
+    assert view(page)["where"] == "Practice 2 of 3"
+    page = practise(page, 2)
     answer(page, WRONG)
     page = visit(ann)  # the second attempt: the first one counts
     answer(page, RIGHT, attempt=1)
-    visit(ann)
-    assert shown.views[-1].where == "Pair 1 of 1"
+    assert view(visit(ann))["where"] == "Pair 1 of 1"
 
 
-def test_what_is_right_is_not_sent_before_it_is_answered(prepared, shown):
+def test_what_is_right_is_not_sent_before_it_is_answered(prepared):
     built = prepared()
-    page = press(press(visit(built.tokens["ann"]), "agree"), "tell")
+    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
     page = press(page, "start")
-    sent = repr(shown.views[-1])
-    assert "contradicts itself" not in sent.replace(repr(shown.views[-1].words), "")
-    data = json.dumps(panel._data(shown.views[-1]))
+    data = json.dumps(view(page))
     assert "contradicts itself" not in data
     assert "expected" not in data
     assert "bakery is" not in data
@@ -195,11 +149,11 @@ def test_who_does_not_take_part_rates_nothing_and_may_think_again(prepared):
     assert [said["agreed"] for _, said in notes(built, "consent")] == [False, True]
 
 
-def test_failing_twice_ends_politely_and_hands_nothing_out(prepared, shown):
+def test_failing_twice_ends_politely_and_hands_nothing_out(prepared):
     built = prepared(
         '[annotation.pages]\ncheck = true\n[annotation.recruitment]\nprolific = true\nfailed_code = "NOPE"\n'
     )
-    page, other = (press(visit(built.tokens["ann"]), "start") for _ in range(2))
+    page, other = (start(built) for _ in range(2))
     page = answer(page, WRONG)
     page = answer(press(page, "retry"), WRONG, attempt=1)
     assert "the study ends here for you" in words(page)
@@ -208,7 +162,7 @@ def test_failing_twice_ends_politely_and_hands_nothing_out(prepared, shown):
     # A window that was open all the while gives no third attempt.
     assert "ends here" in words(answer(other, RIGHT))
     assert [said["passed"] for _, said in notes(built, "check")] == [False, False]
-    assert shown.views == []
+    assert panel(page) is None
     with built.open() as store:
         assert [rater.handed_out for rater in store.raters()] == [0]
 
@@ -229,7 +183,7 @@ def test_a_button_pressed_twice_is_one_answer(prepared):
 
 def test_every_question_of_the_check_is_asked_for(prepared):
     built = prepared("[annotation.pages]\ncheck = true\n")
-    page = press(visit(built.tokens["ann"]), "start")
+    page = start(built)
     page = answer(page, {"own": "nothing"})
     assert "Please answer every question." in words(page)
     assert page.radio(key="check-0-own").value == "nothing"
@@ -239,34 +193,25 @@ def test_every_question_of_the_check_is_asked_for(prepared):
     assert notes(built) == []
 
 
-def test_practice_needs_an_answer_to_one_of_the_studys_questions(prepared, shown):
+def test_practice_needs_an_answer_to_one_of_the_studys_questions(prepared):
     built = prepared("[annotation.pages]\npractice = true\n", criteria=("factuality",))
-    press(visit(built.tokens["ann"]), "start")
-    assert shown.views[-1].where == "Pair 1 of 1"
+    assert view(start(built))["where"] == "Pair 1 of 1"
 
 
-def test_pages_switched_on_later_spare_the_practice(prepared, shown):
+def test_pages_switched_on_later_spare_the_practice(prepared):
     built = prepared("", number=2)
-    page = press(visit(built.tokens["ann"]), "start")
-    submit(page, shown, coherence="A", fluency="A")
+    rate(start(built), "A", "A")
     path = built.folder / "study.toml"
     path.write_text(path.read_text(encoding="utf-8") + ALL, encoding="utf-8")
-    from annotation_app import session
-
     session.reset()  # as a restart of the server
-    page = press(press(visit(built.tokens["ann"]), "agree"), "tell")
-    assert shown.views[-1].where == "Pair 2 of 2"
+    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
+    assert view(page)["where"] == "Pair 2 of 2"
 
 
-def test_a_store_that_fails_asks_again(prepared, monkeypatch: pytest.MonkeyPatch):
+def test_a_store_that_fails_asks_again(prepared, full_disk):
     built = prepared()
     page = visit(built.tokens["ann"])
-
-    def broken(*_args: object, **_options: object) -> None:
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "note", broken)
+    with full_disk():
         page = press(page, "agree")
         assert "Before you begin" in words(page)
         assert "cannot be reached just now" in words(page)
@@ -275,24 +220,19 @@ def test_a_store_that_fails_asks_again(prepared, monkeypatch: pytest.MonkeyPatch
 
 def test_a_defect_after_a_page_has_begun_is_a_calm_page_too(prepared, monkeypatch: pytest.MonkeyPatch):
     built = prepared("")
-    monkeypatch.setattr("annotation_app.markup.points", lambda _points: 1 / 0)
-    monkeypatch.setattr("annotation_app.session.STUDY_ERRORS", (ZeroDivisionError,))
+    monkeypatch.setattr("annotation_app.pages.markup.points", lambda _points: 1 / 0)
+    monkeypatch.setattr("annotation_app.pages.session.STUDY_ERRORS", (ZeroDivisionError,))
     assert "Please try again in a moment" in words(visit(built.tokens["ann"]))
 
 
-def test_a_practice_pair_that_cannot_be_noted_is_kept_on_the_form(prepared, shown, monkeypatch):
+def test_a_practice_pair_that_cannot_be_noted_is_kept_on_the_form(prepared, full_disk):
     built = prepared("[annotation.pages]\npractice = true\n")
-    page = press(visit(built.tokens["ann"]), "start")
-
-    def broken(*_args: object, **_options: object) -> None:
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "note", broken)
-        page = submit(page, shown, coherence="A", fluency="A")
-    assert (shown.views[-1].failed, shown.views[-1].where) == ("p", "Practice 1 of 3")
-    assert "could not be saved" in shown.views[-1].problem
-    assert "What we would choose" in words(submit(page, shown, coherence="A", fluency="A"))
+    page = start(built)
+    with full_disk():
+        page = rate(page, "A", "A")
+    assert (view(page)["failed"], view(page)["where"]) == ("one", "Practice 1 of 3")
+    assert "could not be saved" in view(page)["problem"]
+    assert "What we would choose" in words(rate(page, "A", "A"))
 
 
 def test_own_words_are_text_and_german_is_spoken(prepared):
@@ -310,4 +250,4 @@ def test_own_words_are_text_and_german_is_spoken(prepared):
     page = press(page, "agree")
     assert page.radio[0].label == r"!\[x\](y)"
     assert list(page.radio[0].options) == [r"\[a\](b)", r"\:red\[b\]"]
-    assert "logischen Zusammenhang der Gedanken" in words(press(page, "tell"))
+    assert "logischen Zusammenhang der Gedanken" in words(press(page, "background-send"))

@@ -28,7 +28,7 @@ prolific = true
 completion_code = "C1A2B3"
 """
 SERVE = (
-    "import sys\nfrom pathlib import Path\nfrom annotation_app.launch import serve\n"
+    "import sys\nfrom pathlib import Path\nfrom annotation_app.server.launch import serve\n"
     "ready = lambda url: print(url, flush=True)\n"
     "sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=ready))"
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from annotation_app import launch
+from annotation_app.server import launch
 from guard_eval.errors import MissingExtraError, StudyError
 
 pytestmark = pytest.mark.slow
@@ -89,7 +89,7 @@ def test_a_raters_process_imports_nothing_heavy(study):
     built = study()
     code = f"""
 import json, sys
-import annotation_app.server
+import annotation_app.server.application
 from app_pages import press, rate, visit
 page = rate(press(visit({built.tokens["ann"]!r}), "start"), "A", "A")
 assert not page.exception

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from annotation_app import logs
+from annotation_app.server import logs
 
 TOKEN = "m66UrAJFSbK_Ko5HuUPPAq9s0e6yYAbB1LObFORFjr4"
 TEXT = "what a rater wrote"

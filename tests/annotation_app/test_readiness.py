@@ -6,8 +6,8 @@ import importlib.util
 
 import pytest
 
-from annotation_app import launch
-from annotation_app.launch import PROVIDER_KEYS
+from annotation_app.server import launch
+from annotation_app.server.launch import PROVIDER_KEYS
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.study.folder import Study
 

@@ -13,9 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from annotation_app import launch, server
-from annotation_app.middleware import SendAtOnce
-from annotation_app.server import health
+from annotation_app.server import application as server
+from annotation_app.server import launch
+from annotation_app.server.application import health
+from annotation_app.server.middleware import SendAtOnce
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -37,14 +38,14 @@ def test_health_is_the_databases(study, databases):
 
 def test_health_waits_no_longer_than_its_patience(study, monkeypatch):
     study()
-    monkeypatch.setattr("annotation_app.server.PATIENCE", 0.05)
+    monkeypatch.setattr("annotation_app.server.application.PATIENCE", 0.05)
     answer, answered = threading.Event(), []
 
     def ask():
         answer.wait(60)
         answered.append(True)
 
-    monkeypatch.setattr("annotation_app.server._query_database", ask)
+    monkeypatch.setattr("annotation_app.server.application._query_database", ask)
     assert asked()[0] == 503
     assert not answered  # the response did not wait for the database
     answer.set()
@@ -109,7 +110,7 @@ def fetch(url):
 def test_a_running_server_tells_nothing_of_its_inside(study, databases, tmp_path):
     built = study()
     code = (
-        "import sys\nfrom pathlib import Path\nfrom annotation_app.launch import serve\n"
+        "import sys\nfrom pathlib import Path\nfrom annotation_app.server.launch import serve\n"
         "sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=lambda url: print(url, flush=True)))"
     )
     with (tmp_path / "log").open("w") as log:

@@ -63,7 +63,7 @@ def test_a_study_without_database_is_a_calm_page(study, databases, caplog: pytes
 
 def test_a_defect_is_a_calm_page_too():
     def script():
-        from annotation_app import server
+        from annotation_app.server import application as server
 
         assert server._show_error_page(RuntimeError("the text of a continuation"))
 

@@ -15,7 +15,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from annotation_app.middleware import AddressFilter
+from annotation_app.server.middleware import AddressFilter
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from paper_data import (
 )
 from scipy import stats
 
-from guard_eval.cli.replication.figures import published
+from guard_eval.cli.replication.paper import published
 
 pytestmark = pytest.mark.slow
 

@@ -28,7 +28,7 @@ HOSTILE = (
 LONG = f"{SECOND_WORD} " + "word " * 20_000
 
 _SERVE = (
-    "import sys\nfrom pathlib import Path\nfrom annotation_app.launch import serve\n"
+    "import sys\nfrom pathlib import Path\nfrom annotation_app.server.launch import serve\n"
     "ready = lambda url: print(url, flush=True)\n"
     "sys.exit(serve(Path(sys.argv[1]), port=int(sys.argv[2]), on_ready=ready))"
 )
@@ -88,11 +88,12 @@ class Wire:
 
     @property
     def received(self) -> bytes:
-        from annotation_app import assist, panel
+        from annotation_app.pages import screens
+        from annotation_app.panel import component
 
+        files = component._SCRIPTS, ("pair.js",), ("panel.css",)
         data = self._data
-        scripts = panel._file(*panel._SCRIPTS), panel._file("panel_pair.js"), assist._JAVASCRIPT
-        for text in (*scripts, panel._file("panel.css")):
+        for text in (screens.page_script(), *(component._file(*names) for names in files)):
             data = data.replace(text.strip().encode(), b"")
         return data.lower()
 

@@ -6,19 +6,24 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from statistics import median
 
-from analysis.report.agreement_figure import dots
-from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names, with_limits
+from matplotlib.axes import Axes
+
+from analysis.report.columns import CELL_COLUMNS, cell_table, defined, interval_name, with_limits
 from analysis.report.section import Section
 from analysis.results.agreement import AgreementRow, PairOfRaters
-from guard_eval.reporting.drawing import Drawing
+from analysis.stats.agreement import Coefficient
+from guard_eval.reporting.drawing import INK, Drawing, in_rows
 from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import RATERS, number, percent, title
+from guard_eval.reporting.figure_style import FIRST, SECOND
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import RATERS, number, number_limits, percent, sentence, title
 
 MATRIX_RATERS = 8
 """Up to so many raters their κ are shown two by two."""
 MATRICES = 6
 """Such tables in a report; every κ is in agreement_of_two.csv."""
+MOST_ROWS = 30
+"""Rows that a figure can hold; with more there is none."""
 
 NOTE = (
     "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
@@ -29,7 +34,7 @@ NOTE = (
 
 PARADOX = "raters mostly agree, and κ is low because one verdict dominates."
 
-COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
+COLUMNS: Columns[AgreementRow] = {
     **CELL_COLUMNS,
     "items": lambda row: row.items,
     "raters": lambda row: len(row.raters),
@@ -37,7 +42,7 @@ COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
     "ratings": lambda row: row.agreement.ratings,
     "raw_agreement": lambda row: row.agreement.raw,
     "chance_agreement": lambda row: row.agreement.expected,
-    "fleiss_kappa": lambda row: row.agreement.kappa,
+    "fleiss_kappa": lambda row: row.agreement.value,
     "low": lambda row: row.agreement.low,
     "high": lambda row: row.agreement.high,
     "level": lambda row: row.agreement.level,
@@ -55,13 +60,13 @@ COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
     "gwet_ac2_ordinal": lambda row: row.ac2.value,
     "ac2_low": lambda row: row.ac2.low,
     "ac2_high": lambda row: row.ac2.high,
-    "kappa_method_a": lambda row: row.categories[0].kappa,
+    "kappa_method_a": lambda row: row.categories[0].value,
     "kappa_method_a_low": lambda row: row.categories[0].low,
     "kappa_method_a_high": lambda row: row.categories[0].high,
-    "kappa_tie": lambda row: row.categories[1].kappa,
+    "kappa_tie": lambda row: row.categories[1].value,
     "kappa_tie_low": lambda row: row.categories[1].low,
     "kappa_tie_high": lambda row: row.categories[1].high,
-    "kappa_method_b": lambda row: row.categories[2].kappa,
+    "kappa_method_b": lambda row: row.categories[2].value,
     "kappa_method_b_low": lambda row: row.categories[2].low,
     "kappa_method_b_high": lambda row: row.categories[2].high,
     "two_raters_median_kappa": lambda row: median(row.kappas) if row.kappas else None,
@@ -80,8 +85,8 @@ TWO_NOTE = (
 )
 MATRIX_NOTE = "Below the diagonal: Cohen's κ. Above it: how many pairs both rated."
 
-PAIRS: dict[str, Callable[[tuple[AgreementRow, PairOfRaters]], Cell]] = {
-    "simulated": lambda one: one[0].rater_kind == "simulated",
+PAIRS: Columns[tuple[AgreementRow, PairOfRaters]] = {
+    "simulated": lambda one: one[0].simulated,
     "rater_kind": lambda one: one[0].rater_kind,
     "method_a": lambda one: one[0].method_a,
     "method_b": lambda one: one[0].method_b,
@@ -105,99 +110,94 @@ def section(rows: Sequence[AgreementRow], *, name_methods: bool) -> Section | No
     """Return raw agreement, its coefficients and the agreement of each two raters; None without rows."""
     if not rows:
         return None
-    rows = tuple(rows)
-    several = tuple(row for row in rows if row.pairs)
+    several = [row for row in rows if row.pairs]
     parts: list[Table | Drawing] = [
         agreement_table(rows, name_methods=name_methods),
-        *dots(rows, name_methods=name_methods),
+        *_figure(rows, name_methods=name_methods),
     ]
-    exports = {"agreement": full_table(COLUMNS, rows)}
+    exports = {"agreement": table_of(rows, COLUMNS)}
     if any(row.ac2.n for row in rows):
-        parts.append(verdict_table(rows, name_methods=name_methods))
+        parts.append(_verdict_table(rows, name_methods=name_methods))
     if several:
-        parts.append(two_table(several, name_methods=name_methods))
-        each = ((row, pair) for row in several for pair in row.pairs)
-        exports["agreement_of_two"] = full_table(PAIRS, each)
+        parts.append(_two_table(several, name_methods=name_methods))
+        exports["agreement_of_two"] = table_of(((row, pair) for row in several for pair in row.pairs), PAIRS)
     small = (row for row in several if 3 <= len(row.raters) <= MATRIX_RATERS)
     parts += [matrix(row, name_methods=name_methods) for row in islice(small, MATRICES)]
     return Section(anchor="agreement", title="Agreement", parts=tuple(parts), exports=exports)
 
 
-def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True) -> Table:
+def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) -> Table:
     """Return raw agreement and Fleiss' κ; the note says why κ is missing where it is."""
-    cells: list[tuple[Cell, ...]] = []
-    for row in rows:
-        result = row.agreement
-        kappa = with_limits(result.kappa, None, None)
-        interval = (
-            NOTHING
-            if result.low is None or result.high is None
-            else f"{number(result.low)} to {number(result.high)}"
-        )
-        left = left_cells(row, name_methods=name_methods)
-        others = tuple(with_limits(one.value, one.low, one.high) for one in (row.alpha, row.ac1))
-        cells.append((*left, len(row.raters), result.n, percent(result.raw), kappa, interval, *others))
-    names = left_names(name_methods=name_methods)
-    interval = f"{percent(rows[0].agreement.level, 0)} interval"
     reasons = sorted({row.agreement.reason for row in rows if row.agreement.reason})
-    remarks = [f"κ is undefined where {reason}." for reason in reasons]
-    remarks += [
-        f"{text[0].upper()}{text[1:]}."
-        for text in sorted({text for row in rows for text in row.agreement.warnings})
-    ]
-    remarks += [
-        f"{title(row.criterion).capitalize()}, {RATERS[row.rater_kind]}: {PARADOX}"
-        for row in rows
-        if row.paradox
-    ]
-    return Table(
-        columns=(
-            *names,
-            "Raters",
-            "Pairs rated twice",
-            "Raw agreement",
-            "Fleiss' κ",
-            interval,
-            "Krippendorff's α, ordinal",
-            "Gwet's AC1",
+    warnings = sorted({text for row in rows for text in row.agreement.warnings})
+    remarks = [
+        *(f"κ is undefined where {reason}." for reason in reasons),
+        *map(sentence, warnings),
+        *(
+            f"{title(row.criterion).capitalize()}, {RATERS[row.rater_kind]}: {PARADOX}"
+            for row in rows
+            if row.paradox
         ),
-        rows=tuple(cells),
+    ]
+    return cell_table(
+        rows,
+        {
+            "Raters": lambda row: len(row.raters),
+            "Pairs rated twice": lambda row: row.agreement.n,
+            "Raw agreement": lambda row: percent(row.agreement.raw),
+            "Fleiss' κ": lambda row: defined(row.agreement.value),
+            interval_name(rows[0].agreement.level): lambda row: number_limits(row.agreement),
+            "Krippendorff's α, ordinal": lambda row: with_limits(row.alpha),
+            "Gwet's AC1": lambda row: with_limits(row.ac1),
+        },
+        name_methods=name_methods,
         caption="Agreement between raters of one kind",
         note=" ".join((NOTE, *remarks)),
-        text_columns=len(names),
     )
 
 
-def verdict_table(rows: tuple[AgreementRow, ...], *, name_methods: bool) -> Table:
+def _verdict_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:
     """Return κ of each verdict, and AC2."""
-    names = left_names(name_methods=name_methods)
-    first = rows[0]
-    a, b = ("first", "second") if name_methods else (first.method_a, first.method_b)
-    return Table(
-        columns=(*names, f"κ of {a} better", "κ of a tie", f"κ of {b} better", "Gwet's AC2, ordinal"),
-        rows=tuple(
-            (
-                *left_cells(row, name_methods=name_methods),
-                *(with_limits(one.kappa, one.low, one.high) for one in row.categories),
-                with_limits(row.ac2.value, row.ac2.low, row.ac2.high),
-            )
-            for row in rows
-        ),
+    a, b = ("first", "second") if name_methods else (rows[0].method_a, rows[0].method_b)
+    return cell_table(
+        rows,
+        {
+            f"κ of {a} better": lambda row: with_limits(row.categories[0]),
+            "κ of a tie": lambda row: with_limits(row.categories[1]),
+            f"κ of {b} better": lambda row: with_limits(row.categories[2]),
+            "Gwet's AC2, ordinal": lambda row: with_limits(row.ac2),
+        },
+        name_methods=name_methods,
         caption="Agreement on each verdict",
         note=" ".join((VERDICTS_NOTE, *_why_undefined(rows))),
-        text_columns=len(names),
     )
 
 
-def two_table(rows: tuple[AgreementRow, ...], *, name_methods: bool) -> Table:
+def _two_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:
     """Return the spread of Cohen's κ over each two raters."""
-    names = (*left_names(name_methods=name_methods), "Lowest of", "Highest of")
-    return Table(
-        columns=(*names, "Combinations", "Median κ", "Lowest", "Highest"),
-        rows=tuple(_spread(row, name_methods=name_methods) for row in rows),
+
+    def raters(row: AgreementRow, sign: int) -> str:
+        """Return the two raters of the lowest κ times `sign`, the first of several."""
+        known = [(sign * pair.kappa.value, pair) for pair in row.pairs if pair.kappa.value is not None]
+        if not known:
+            return NOTHING
+        pair = min(known, key=lambda one: one[0])[1]
+        return f"{pair.first}, {pair.second}"
+
+    return cell_table(
+        rows,
+        {
+            "Lowest of": lambda row: raters(row, 1),
+            "Highest of": lambda row: raters(row, -1),
+            "Combinations": lambda row: len(row.pairs),
+            "Median κ": lambda row: number(median(row.kappas)) if row.kappas else "undefined",
+            "Lowest": lambda row: number(row.kappas[0]) if row.kappas else NOTHING,
+            "Highest": lambda row: number(row.kappas[-1]) if row.kappas else NOTHING,
+        },
+        name_methods=name_methods,
         caption="Agreement of each two raters",
         note=TWO_NOTE,
-        text_columns=len(names),
+        words=2,
     )
 
 
@@ -214,7 +214,7 @@ def matrix(row: AgreementRow, *, name_methods: bool) -> Table:
             elif place < other_place:
                 cells.append(0 if kappa is None else kappa.n)
             else:
-                cells.append(NOTHING if kappa is None else with_limits(kappa.value, None, None))
+                cells.append(NOTHING if kappa is None else defined(kappa.value))
         lines.append(tuple(cells))
     comparison = f"{row.method_a} against {row.method_b}, " if name_methods else ""
     return Table(
@@ -225,28 +225,72 @@ def matrix(row: AgreementRow, *, name_methods: bool) -> Table:
     )
 
 
-def _spread(row: AgreementRow, *, name_methods: bool) -> tuple[Cell, ...]:
-    left = left_cells(row, name_methods=name_methods)
-    defined = [(pair.kappa.value, pair) for pair in row.pairs if pair.kappa.value is not None]
-    if not defined:
-        return (*left, NOTHING, NOTHING, len(row.pairs), "undefined", NOTHING, NOTHING)
-    lowest, least = min(defined, key=lambda one: one[0])
-    highest, most = max(defined, key=lambda one: one[0])
-    return (
-        *left,
-        f"{least.first}, {least.second}",
-        f"{most.first}, {most.second}",
-        len(row.pairs),
-        number(median(row.kappas)),
-        number(lowest),
-        number(highest),
-    )
-
-
 def _why_undefined(rows: Sequence[AgreementRow]) -> tuple[str, ...]:
-    reasons = sorted({one.reason for row in rows for one in row.categories if one.kappa is None})
+    reasons = sorted({one.reason for row in rows for one in row.categories if one.value is None})
     same = "all verdicts are the same, so chance agreement is complete"
     return tuple(
         f"κ of a verdict is undefined where {'nobody, or everybody, gave it' if why == same else why}."
         for why in reasons
     )
+
+
+SERIES: tuple[tuple[str, str, str, float, Callable[[AgreementRow], Coefficient]], ...] = (
+    ("Fleiss' κ", "o", FIRST, -0.22, lambda row: row.agreement),
+    ("Krippendorff's α", "s", SECOND, 0.0, lambda row: row.alpha),
+    ("Gwet's AC1", "^", INK, 0.22, lambda row: row.ac1),
+)
+"""Name, marker, colour, how far off the row's middle, and the coefficient."""
+
+
+def _figure(rows: Sequence[AgreementRow], *, name_methods: bool) -> tuple[Drawing, ...]:
+    """Return the figure, or nothing where no coefficient is defined or there are too many rows for one."""
+    shown = [row for row in rows if any(of(row).value is not None for *_, of in SERIES)]
+    if not shown or len(shown) > MOST_ROWS:
+        return ()
+    found = [of(row) for *_, of in SERIES for row in shown]
+
+    def draw(axes: Axes) -> None:
+        for name, marker, colour, off, of in SERIES:
+            for place, one in enumerate(map(of, shown)):
+                if one.low is not None and one.high is not None:
+                    ends = [one.low, one.high]
+                    axes.plot(ends, [place + off] * 2, color=colour, linewidth=1.4, solid_capstyle="butt")
+            known = [
+                (one.value, place + off) for place, one in enumerate(map(of, shown)) if one.value is not None
+            ]
+            if known:
+                x, y = zip(*known, strict=True)
+                axes.plot(x, y, marker=marker, markersize=5, color=colour, linestyle="", label=name)
+        axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        ends = [
+            end for one in found if one.value is not None for end in (one.value, one.low) if end is not None
+        ]
+        axes.set_xlim(min(-0.1, *ends) - 0.02, 1.02)
+        axes.set_xlabel("agreement beyond chance (0: as by chance, 1: complete)")
+        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
+        axes.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handlelength=1
+        )
+
+    labels = [_row_name(row, name_methods=name_methods) for row in shown]
+    described = "; ".join(f"{label}: {_values(row)}" for label, row in zip(labels, shown, strict=True))
+    return (
+        in_rows(
+            draw,
+            labels,
+            name="agreement-1",
+            heading="Agreement between raters of one kind, corrected for chance",
+            description=f"{described}. The dashed line is agreement as by chance.",
+            legend=True,
+            simulated=any(row.simulated for row in shown),
+        ),
+    )
+
+
+def _row_name(row: AgreementRow, *, name_methods: bool) -> str:
+    methods = f" · {row.method_a}/{row.method_b}" if name_methods else ""
+    return f"{title(row.criterion)} · {RATERS[row.rater_kind]}{methods}"
+
+
+def _values(row: AgreementRow) -> str:
+    return ", ".join(f"{name} {with_limits(of(row))}" for name, *_, of in SERIES)

@@ -1,14 +1,25 @@
-"""The paper's figures beside ours, in the layout of the paper's table."""
+"""The paper's figures beside ours, in the layout of the paper's table, and where our setting is another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Literal
 
-from guard_eval.cli.replication.figures import Figure
-from guard_eval.cli.replication.settings_apart import Departures
+from guard_eval.cli.replication.paper import (
+    BERTSCORE,
+    COHERENCE_MODEL,
+    MEDIAN,
+    MODELS,
+    NEW_TOKENS,
+    Entry,
+    Figure,
+)
 from guard_eval.reporting.escaping import NOTHING
+from guard_eval.study.settings import Settings
+from guard_eval.texts.generations import HUMAN
 
 State = Literal[
     "inside",
@@ -24,22 +35,20 @@ State = Literal[
 """How a figure of ours stands to the paper's: the paper's lies within our interval, ours lies above or below
 it, a tick is the same or not, or why nothing can be said."""
 
-MARKS: dict[State, str] = {
-    "inside": "=",
-    "same": "≡",
-    "above": ">",
-    "below": "<",
-    "differs": "≠",
-    "no interval": "?",
+MARKS: dict[State, tuple[str, str]] = {
+    "inside": ("=", "the paper's figure lies within our interval"),
+    "same": ("≡", "the same as printed"),
+    "above": (">", "ours is higher, the paper's lies outside our interval"),
+    "below": ("<", "ours is lower, the paper's lies outside our interval"),
+    "differs": ("≠", "not the same"),
+    "no interval": ("?", "no interval"),
 }
-MEANINGS: dict[str, str] = {
-    "=": "the paper's figure lies within our interval",
-    ">": "ours is higher, the paper's lies outside our interval",
-    "<": "ours is lower, the paper's lies outside our interval",
-    "≡": "the same as printed",
-    "≠": "not the same",
-    "?": "no interval",
-}
+"""The sign of a state, and what it means."""
+
+_ROUNDING = 1e-9  # 47.5 may be printed as 47 or as 48
+
+Key = tuple[str, str, str, str, str]
+"""Of a figure: model ("" where the table is about one), dataset, strategy, versus, metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +70,80 @@ class Ours:
     recomputed: bool = False
 
 
-_ROUNDING = 1e-9  # 47.5 may be printed as 47 or as 48
+@dataclass(frozen=True, kw_only=True)
+class Departures:
+    """What differs from the paper's setting: a difference then says nothing of the paper.
 
-Key = tuple[str, str, str, str, str]
-"""Of a figure: model ("" where the table is about one), dataset, strategy, versus, metric."""
+    Attributes:
+        common: What holds for all figures.
+        datasets: What holds for those of a dataset.
+        models: What holds for those of a model.
+    """
+
+    common: tuple[str, ...] = ()
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def hold_for(self, figure: Figure) -> bool:
+        """Say whether a figure is of another setting than the paper's.
+
+        The references' diversity is that of the prompts alone, whichever model continues them.
+        """
+        part = bool(self.datasets) if figure.dataset in {"", "All"} else figure.dataset in self.datasets
+        if (figure.strategy, figure.metric) == (HUMAN, "diversity"):
+            return part
+        return bool(self.common or part or self.models.get(figure.model))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return all of them, each once."""
+        of_models = (f"{model}: {', '.join(what)}" for model, what in self.models.items() if what)
+        return tuple(dict.fromkeys((*self.common, *self.datasets.values(), *of_models)))
+
+    def sentence(self, about: str) -> str:
+        """Return the sentence that marks another setting; empty where it is the paper's."""
+        if not self.words:
+            return ""
+        return f"OTHER SETTING: {'; '.join(self.words)}. A difference says nothing of {about}."
+
+
+def departures(
+    entry: Entry, settings: Settings, prompts: Mapping[str, int], *, model: str = ""
+) -> Departures:
+    """Return what a study does otherwise than the paper says it did.
+
+    What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
+    adaptive decoding's settings, seeds) cannot depart from it.
+
+    Args:
+        entry: The table.
+        settings: The study's.
+        prompts: How many prompts of each dataset it has.
+        model: Which of the paper's models it stands for; the entry's first if not given.
+    """
+    wanted, used = MODELS[model or entry.models[0]].hub, settings.model.name
+    found = []
+    if used != wanted:
+        shown = PurePath(used).name if used.startswith((".", "/")) else used
+        instead = f"not {wanted}" if entry.named else f"where we take {wanted}, as the paper names none"
+        found.append(f"model {shown}, {instead}")
+    if (tokens := settings.generation.max_new_tokens) != NEW_TOKENS:
+        found.append(f"at most {tokens} tokens a text, not {NEW_TOKENS}")
+    if settings.generation.chat:
+        found.append("prompts through a chat template")
+    scorer = settings.metrics.coherence_model
+    if "coherence" in settings.metrics.compute and scorer != COHERENCE_MODEL:
+        found.append(f"coherence by {PurePath(scorer).name}, not {COHERENCE_MODEL}")
+    if "" in entry.prompts and (count := sum(prompts.values())) != entry.prompts[""]:
+        found.append(f"{count} prompts, not {entry.prompts['']}")
+    other = {
+        dataset: f"{prompts[dataset]} prompts of {dataset}, not {asked}"
+        for dataset, asked in entry.prompts.items()
+        if prompts.get(dataset, asked) != asked
+    }
+    if entry.kind == "verdicts":
+        other |= {name: f"no prompts of {name}" for name in entry.prompts if name not in prompts}
+    return Departures(common=tuple(found), datasets=other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +179,7 @@ class Cell:
     @property
     def mark(self) -> str:
         """Return the sign of the state, or nothing."""
-        return MARKS.get(self.state, "")
+        return MARKS[self.state][0] if self.state in MARKS else ""
 
     def _rounded(self, value: float) -> str:
         if self.figure.metric.endswith(".agree"):
@@ -126,6 +205,11 @@ class Block:
     rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
 
     @property
+    def cells(self) -> list[Cell]:
+        """Return its cells, row by row."""
+        return [cell for _, cells in self.rows for cell in cells if cell is not None]
+
+    @property
     def title(self) -> str:
         """Return both headings."""
         return ", ".join(filter(None, (self.block, self.group)))
@@ -133,33 +217,7 @@ class Block:
     @property
     def only_ours(self) -> bool:
         """Say whether the paper prints nothing of it: its dataset or model is not the paper's."""
-        return not any(cell.figure.value for _, cells in self.rows for cell in cells if cell is not None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A whole table.
-
-    Attributes:
-        label: The table's label in the paper's TeX.
-        title: What it is about.
-        blocks: Its parts in the paper's order.
-        departures: Where our setting is not the paper's, in words.
-        remarks: What else a reader must know.
-    """
-
-    label: str
-    title: str
-    blocks: tuple[Block, ...]
-    departures: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def cells(self) -> list[Cell]:
-        """Return all cells."""
-        return [
-            cell for block in self.blocks for _, cells in block.rows for cell in cells if cell is not None
-        ]
+        return not any(cell.figure.value for cell in self.cells)
 
 
 def compare(
@@ -173,15 +231,16 @@ def compare(
         apart: Where the setting differs.
         several_models: Whether the table is about several models.
     """
-    wanted = [*figures, *_only_ours(figures, ours, several_models=several_models)]
-    cells = [
-        _cell(figure, ours.get(key_of(figure, several_models=several_models)), apart) for figure in wanted
-    ]
-    places: dict[tuple[str, str], list[Cell]] = {}
-    for cell in cells:
-        places.setdefault(_place(cell.figure), []).append(cell)
+    places: dict[tuple[str, str], dict[tuple[str, str], Cell]] = {}
+    for figure in (*figures, *_only_ours(figures, ours, several_models=several_models)):
+        own = ours.get(key_of(figure, several_models=several_models))
+        block, group, row, column = _place(figure)
+        cell = Cell(figure=figure, ours=own, state=state_of(figure, own, apart))
+        places.setdefault((block, group), {})[row, column] = cell
     return tuple(
-        _block(*place, mine) for place, mine in places.items() if any(cell.ours is not None for cell in mine)
+        _block(*place, cells)
+        for place, cells in places.items()
+        if any(cell.ours is not None for cell in cells.values())
     )
 
 
@@ -212,59 +271,43 @@ def state_of(figure: Figure, ours: Ours | None, apart: Departures) -> State:  # 
     return "below" if ours.high < figure.number - figure.half_unit else "inside"
 
 
-def _cell(figure: Figure, ours: Ours | None, apart: Departures) -> Cell:
-    return Cell(figure=figure, ours=ours, state=state_of(figure, ours, apart))
+def _place(figure: Figure) -> tuple[str, str, str, str]:
+    """Return the headings of block and group under which a figure stands, its row and its column."""
+    if figure.table == MEDIAN:
+        return ("", figure.group, f"{figure.block}, {figure.row}", figure.column)
+    if figure.table == BERTSCORE:
+        return (figure.block, "", figure.row, figure.group)
+    return (figure.block, figure.group, figure.row, figure.column)
 
 
-def _place(figure: Figure) -> tuple[str, str]:
-    """Return block and group, under which a figure stands."""
-    if figure.table == "tab:median_selection":
-        return ("", figure.group)
-    if figure.table == "tab:model_size_bertscore_results":
-        return (figure.block, "")
-    return (figure.block, figure.group)
-
-
-def _names(figure: Figure) -> tuple[str, str]:
-    """Return the names of row and column within the block."""
-    if figure.table == "tab:median_selection":
-        return (f"{figure.block}, {figure.row}", figure.column)
-    if figure.table == "tab:model_size_bertscore_results":
-        return (figure.row, figure.group)
-    return (figure.row, figure.column)
-
-
-def _block(block: str, group: str, cells: Iterable[Cell]) -> Block:
-    by_name = {_names(cell.figure): cell for cell in cells}
-    for axis in (0, 1):  # rows and columns of nothing at all
-        filled = {name[axis] for name, cell in by_name.items() if cell.figure.value or cell.ours is not None}
-        by_name = {name: cell for name, cell in by_name.items() if name[axis] in filled}
-    rows, columns = (tuple(dict.fromkeys(name[i] for name in by_name)) for i in (0, 1))
+def _block(block: str, group: str, cells: Mapping[tuple[str, str], Cell]) -> Block:
+    for axis in (0, 1):  # leave out rows and columns of nothing at all
+        filled = {name[axis] for name, cell in cells.items() if cell.figure.value or cell.ours is not None}
+        cells = {name: cell for name, cell in cells.items() if name[axis] in filled}
+    rows, columns = (tuple(dict.fromkeys(name[axis] for name in cells)) for axis in (0, 1))
     return Block(
         block=block,
         group=group,
         columns=columns,
-        rows=tuple((row, tuple(by_name.get((row, column)) for column in columns)) for row in rows),
+        rows=tuple((row, tuple(cells.get((row, column)) for column in columns)) for row in rows),
     )
 
 
 def _only_ours(figures: Sequence[Figure], ours: Mapping[Key, Ours], *, several_models: bool) -> list[Figure]:
     """Return places for models and datasets of ours that the paper does not have: with nothing printed."""
-    models = [figure.model for figure in figures] if several_models else [""]
+    models = {figure.model for figure in figures} if several_models else {""}
     datasets = dict.fromkeys(figure.dataset for figure in figures)
     if not datasets.keys() - {"", "All"}:
         return []  # a table that does not tell datasets apart
     made: list[Figure] = []
     for model, dataset in dict.fromkeys((key[0], key[1]) for key in ours):
-        if (model in models) and (dataset in datasets):
-            continue
-        first_model, first = figures[0].model, dataset if dataset in datasets else next(iter(datasets))
-        pattern = [
-            figure
-            for figure in figures
-            if figure.dataset == first and (figure.model == first_model or not several_models)
-        ]
-        made += [_moved(figure, dataset, model if several_models else "") for figure in pattern]
+        if model not in models or dataset not in datasets:
+            pattern = dataset if dataset in datasets else next(iter(datasets))
+            made += [
+                _moved(figure, dataset, model)
+                for figure in figures
+                if figure.dataset == pattern and (figure.model == figures[0].model or not several_models)
+            ]
     return made
 
 
@@ -275,8 +318,29 @@ def _moved(figure: Figure, dataset: str, model: str) -> Figure:
         for name in ("block", "row", "group")
         if figure.dataset and getattr(figure, name).startswith(figure.dataset)
     }
-    if figure.table == "tab:median_selection":
+    if figure.table == MEDIAN:
         names = {"group": dataset}
     if model:
         names |= {"row": model, "model": model}
     return replace(figure, **names, dataset=dataset, value="", mark="", unit="")
+
+
+def side_by_side(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return blocks in groups that have the same rows and stand beside each other, as the paper sets them."""
+    rows = itertools.groupby(blocks, key=lambda one: (one.block, tuple(name for name, _ in one.rows)))
+    return [list(group) for _, group in rows]
+
+
+def legend(blocks: Sequence[Block]) -> str:
+    """Return what the marks mean that occur, and how many of the paper's figures lie in our intervals."""
+    cells = [cell for block in blocks for cell in block.cells]
+    tested = [cell for cell in cells if cell.state in {"inside", "above", "below"}]
+    within = sum(cell.state == "inside" for cell in tested)
+    count = (
+        f"{within} of {len(tested)} of the paper's figures lie within our intervals, "
+        f"and {sum(cell.equal for cell in tested)} are the same to the last digit"
+        if tested
+        else ""
+    )
+    used = dict.fromkeys(" ".join(MARKS[cell.state]) for cell in cells if cell.state in MARKS)
+    return ". ".join(filter(None, (count, "; ".join(used))))

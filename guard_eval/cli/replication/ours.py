@@ -7,21 +7,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.stats.resampling import percentile, prompt_weights
+from analysis.verdicts.scores import rater_scores
+from analysis.verdicts.tidy import orient
 from guard_eval.cli.replication.compare import Key, Ours
 from guard_eval.cli.replication.prompts import dataset_named
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.records import Continuation
 from guard_eval.strategies import parse
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 REPLICATES = 2000
 LEVEL = 0.95
@@ -64,74 +63,67 @@ def of_speed(made: Mapping[str, Sequence[Continuation]]) -> dict[Key, Ours]:
     Args:
         made: Continuations by strategy, one text at a time.
     """
-    prompts = sorted(set.intersection(*({one.prompt_id for one in each} for each in made.values())))
+    by_prompt = {strategy: {one.prompt_id: one for one in each} for strategy, each in made.items()}
+    prompts = sorted(set.intersection(*map(set, by_prompt.values())))
     if not prompts:
         return {}
     weights = prompt_weights(len(prompts), replicates=REPLICATES, seed=SEED)
-    seconds, tokens = ({s: _by_prompt(each, prompts, what) for s, each in made.items()} for what in (0, 1))
     ones = np.ones(len(prompts))
     found: dict[Key, Ours] = {}
-    for strategy in made:
-        s, t = seconds[strategy], tokens[strategy]
-        for metric, up, down in (
-            ("sec_per_story", s, ones),
-            ("tokens_per_sec", t, s),
-            ("tokens_per_story", t, ones),
-        ):
-            found["", "", strategy, "", metric] = _ratio(weights, up, down)
-    for other in (name for name in made if "guard" in made and name != "guard"):
-        rates = {name: _Rate(tokens[name], seconds[name], weights) for name in ("guard", other)}
-        found["", "", "guard", other, "tokens_per_sec_ratio"] = _with_interval(
-            rates["guard"].value / rates[other].value,
-            rates["guard"].replicates / rates[other].replicates,
-            len(prompts),
+    rates: dict[str, _Ratio] = {}
+    for strategy, texts in by_prompt.items():
+        seconds, tokens = (
+            np.array([getattr(texts[prompt], name) for prompt in prompts], dtype=np.float64)
+            for name in ("seconds", "new_tokens")
         )
+        rates[strategy] = _Ratio.of(weights, tokens, seconds)
+        found["", "", strategy, "", "sec_per_story"] = _Ratio.of(weights, seconds, ones).ours(len(prompts))
+        found["", "", strategy, "", "tokens_per_sec"] = rates[strategy].ours(len(prompts))
+        found["", "", strategy, "", "tokens_per_story"] = _Ratio.of(weights, tokens, ones).ours(len(prompts))
+    if "guard" in rates:
+        guard = rates.pop("guard")
+        for other, rate in rates.items():
+            ratio = _Ratio(guard.value / rate.value, guard.replicates / rate.replicates)
+            found["", "", "guard", other, "tokens_per_sec_ratio"] = ratio.ours(len(prompts))
     return found
 
 
 @dataclass(frozen=True)
-class _Rate:
-    """A sum over another one, by prompt, and in each resample of the prompts."""
+class _Ratio:
+    """A sum over another one, and the same in each resample of what is summed."""
 
-    up: NDArray[np.float64]
-    down: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    value: float
+    replicates: NDArray[np.float64]
 
-    @property
-    def value(self) -> float:
-        return float(self.up.sum() / self.down.sum())
+    @classmethod
+    def of(cls, weights: NDArray[np.float64], up: NDArray[np.float64], down: NDArray[np.float64]) -> _Ratio:
+        """Return the ratio of two sums over what `weights` resample."""
+        return cls(float(up.sum() / down.sum()), (weights @ up) / (weights @ down))
 
-    @property
-    def replicates(self) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = (self.weights @ self.up) / (self.weights @ self.down)
-        return found
+    def ours(self, units: int, *, n: int | None = None) -> Ours:
+        """Return it with its interval over so many units."""
+        found = percentile(self.value, self.replicates, level=LEVEL, n=units, seed=SEED)
+        return Ours(value=self.value, low=found.low, high=found.high, n=units if n is None else n)
 
 
 def of_verdicts(frame: pd.DataFrame) -> dict[Key, Ours]:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
     Intervals resample prompts, or pairs where prompts are not known: ratings of one are not independent.
-    Where both kinds have judged, `agree`
-    says whether both prefer the same strategy.
+    Where both kinds have judged, `agree` says whether both prefer the same strategy.
 
     Args:
         frame: A validated table of verdicts; methods and datasets may have the paper's names or ours.
     """
-    from analysis.verdicts.scores import rater_scores
-    from analysis.verdicts.tidy import orient
-
     scores = rater_scores(orient(_renamed(frame)))
     if (scores["rater_kind"] == "person").any():
         scores = scores[scores["rater_kind"] != "simulated"]
     found: dict[Key, Ours] = {}
     for (a, b, kind), mine in scores.groupby(["method_a", "method_b", "rater_kind"], sort=False):
         who = WHO[str(kind)]
-        for dataset, part in [("All", mine), *((str(d), p) for d, p in mine.groupby("dataset"))]:
-            for criterion, judged in [
-                ("overall", part),
-                *((str(c), p) for c, p in part.groupby("criterion")),
-            ]:
-                found |= _shares(judged, str(a), str(b), dataset, f"{who}.{criterion}")
+        for dataset, part in [("All", mine), *mine.groupby("dataset")]:
+            for criterion, judged in [("overall", part), *part.groupby("criterion")]:
+                found |= _shares(judged, str(a), str(b), str(dataset), f"{who}.{criterion}")
     return found | _agreement(found)
 
 
@@ -209,59 +201,33 @@ def canonical(method: str) -> str:
 def _shares(scores: pd.DataFrame, a: str, b: str, dataset: str, what: str) -> dict[Key, Ours]:
     net = scores["net"].to_numpy()
     _, place = np.unique(scores["unit"].to_numpy(), return_inverse=True)
-    counts = np.stack(
-        [np.bincount(place, weights=each.astype(float)) for each in (net > 0, net == 0, net < 0)], axis=1
+    won, tied, lost = (
+        np.bincount(place, weights=each).astype(np.float64) for each in (net > 0, net == 0, net < 0)
     )
-    weights = prompt_weights(len(counts), replicates=REPLICATES, seed=SEED)
-    all_ = counts.sum(1)
-
-    def share(parts: tuple[float, float, float]) -> Ours:
-        return _ratio(weights, 100 * (counts @ np.array(parts)), all_, n=int(all_.sum()))
-
-    ab, ba = (("", dataset, *pair) for pair in ((a, b), (b, a)))
+    all_ = won + tied + lost
+    weights = prompt_weights(len(all_), replicates=REPLICATES, seed=SEED)
     return {
-        (*ab, f"{what}.win"): share((1, 0, 0)),
-        (*ba, f"{what}.win"): share((0, 0, 1)),
-        (*ab, f"{what}.tie"): share((0, 1, 0)),
-        (*ba, f"{what}.tie"): share((0, 1, 0)),
-        (*ab, f"{what}.share"): share((1, 0.5, 0)),
-        (*ba, f"{what}.share"): share((0, 0.5, 1)),
+        ("", dataset, *pair, f"{what}.{part}"): _Ratio.of(weights, 100 * up, all_).ours(
+            len(all_), n=int(all_.sum())
+        )
+        for pair, wins in (((a, b), won), ((b, a), lost))
+        for part, up in (("win", wins), ("tie", tied), ("share", wins + tied / 2))
     }
 
 
 def _agreement(found: Mapping[Key, Ours]) -> dict[Key, Ours]:
+    """Return whether people and judges prefer the same strategy, where both have judged."""
     agree: dict[Key, Ours] = {}
-    for (model, dataset, a, b, metric), people in found.items():
+    for model, dataset, a, b, metric in found:
         who, criterion, what = metric.split(".")
-        judge = found.get((model, dataset, a, b, f"judge.{criterion}.win"))
-        lost = [found.get((model, dataset, b, a, f"{kind}.{criterion}.win")) for kind in ("people", "judge")]
-        if (who, what) != ("people", "win") or judge is None or None in lost:
+        if (who, what) != ("people", "win"):
             continue
-        margins = [
-            won.value - (other.value if other else 0)
-            for won, other in zip((people, judge), lost, strict=True)
+        wins = [
+            [found.get((model, dataset, *pair, f"{each}.{criterion}.win")) for pair in ((a, b), (b, a))]
+            for each in ("people", "judge")
         ]
-        agree[model, dataset, a, b, f"both.{criterion}.agree"] = Ours(
-            value=float(margins[0] * margins[1] > 0)
-        )
+        margins = [won.value - lost.value for won, lost in wins if won is not None and lost is not None]
+        if len(margins) == 2:
+            same = float(margins[0] * margins[1] > 0)
+            agree[model, dataset, a, b, f"both.{criterion}.agree"] = Ours(value=same)
     return agree
-
-
-def _by_prompt(made: Sequence[Continuation], prompts: Sequence[str], what: int) -> NDArray[np.float64]:
-    values = {one.prompt_id: (one.seconds, one.new_tokens)[what] for one in made}
-    return np.array([values[prompt] for prompt in prompts], dtype=np.float64)
-
-
-def _ratio(
-    weights: NDArray[np.float64], up: NDArray[np.float64], down: NDArray[np.float64], *, n: int | None = None
-) -> Ours:
-    """Return the ratio of two sums with its interval over what `weights` resample."""
-    rate = _Rate(up, down, weights)
-    return _with_interval(rate.value, rate.replicates, len(up), n=n)
-
-
-def _with_interval(
-    value: float, replicates: NDArray[np.float64], units: int, *, n: int | None = None
-) -> Ours:
-    found = percentile(float(value), replicates, level=LEVEL, n=units, seed=SEED)
-    return Ours(value=float(value), low=found.low, high=found.high, n=units if n is None else n)

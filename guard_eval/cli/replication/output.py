@@ -1,50 +1,69 @@
-"""What `guard-eval replicate` prints: the list of tables, and a table beside the paper's."""
+"""What `guard-eval replicate` prints and writes: the list of tables, and a table beside the paper's."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import typer
 
 from guard_eval.cli.console import say, say_next
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guard_eval.cli.replication.compare import Block, Cell, Comparison
-    from guard_eval.cli.replication.machine import Machine
-    from guard_eval.cli.replication.needs import Needs
-    from guard_eval.cli.replication.registry import Entry
-    from guard_eval.cli.replication.settings_apart import Departures
+from guard_eval.cli.replication.compare import Block, Cell, Departures, legend, side_by_side
+from guard_eval.cli.replication.needs import Machine, Needs, needs
+from guard_eval.cli.replication.paper import COLUMNS, ENTRIES, MODELS, Entry
+from guard_eval.reporting.escaping import (
+    NOTHING,
+    Escaped,
+    csv_text,
+    escape_html,
+    escape_markdown,
+    one_line,
+)
+from guard_eval.reporting.escaping import Cell as Value
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.tables import Table, to_markdown
+from guard_eval.reporting.writing import write_whole
 
 _WIDE, _WIDEST = 112, 164
 """Columns from which on the list has all needs, and says of each table what it is about."""
 _TINY = 0.05
+_WIDTH = 82
+"""Characters of a line of text beside its name."""
+
+PaperText = tuple[str, str, str | None]
+"""A text's name, the paper's, and ours; None where only the paper has one."""
+
+_PAGE, _DOCUMENT = (Path(__file__).with_name(f"replication{ending}.j2") for ending in (".html", ".tex"))
 
 
 def show_list(*, as_json: bool) -> None:
     """Print every table and figure of the paper, a line each, or as JSON."""
-    from guard_eval.cli.replication.machine import Machine
-    from guard_eval.cli.replication.needs import needs
-    from guard_eval.cli.replication.registry import ENTRIES
-
     machine = Machine()
     found = [(entry, needs(entry)) for entry in ENTRIES]
     if as_json:
         facts = [_facts(entry, needed, machine) for entry, needed in found]
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
+    rows = [_row(entry, needed, machine) for entry, needed in found]
     columns = shutil.get_terminal_size().columns
-    wide = columns >= _WIDE
-    heads = _HEADS if wide else ("name", "TeX label", "GPU h", "runs here")
-    rows = [_row(entry, needed, machine, wide=wide) for entry, needed in found]
-    if columns >= _WIDEST:
-        heads = (*heads, "about")
-        rows = [(*row, entry.title) for row, (entry, _) in zip(rows, found, strict=True)]
-    say_columns(heads, rows, right=_RIGHT)
+    shown = [*rows[0]]
+    if columns < _WIDEST:
+        shown.remove("about")
+    if columns < _WIDE:
+        shown = ["name", "TeX label", "GPU h", "runs here"]
+    widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in shown}
+    for number, row in enumerate([{head: head for head in shown}, *rows]):
+        cells = (
+            row[head].rjust(width) if head in _FIGURES else row[head].ljust(width)
+            for head, width in widths.items()
+        )
+        say("  ".join(cells).rstrip())
+        if number == 0:
+            say("─" * (sum(widths.values()) + 2 * (len(widths) - 1)))
     say(f"\nThis machine: {machine.words}. All with the paper's models and prompts. GPU hours are")
     say(
         "estimates for generating on one H200 (20 ms a step, 32 texts at once); measuring comes on top. GB is"
@@ -55,54 +74,28 @@ def show_list(*, as_json: bool) -> None:
     say_next("guard-eval replicate NAME --dry-run")
 
 
-_HEADS = ("name", "TeX label", "model", "tokens", "GPU h", "GB", "asks", "runs here")
-_RIGHT = frozenset({"tokens", "GPU h", "GB"})
+_FIGURES = frozenset({"tokens", "GPU h", "GB"})
 
 
-def _row(entry: Entry, needed: Needs, machine: Machine, *, wide: bool) -> tuple[str, ...]:
-    hours = _hours(needed)
-    here = machine.verdict(entry, needed)
-    if not wide:
-        return (entry.name, entry.label, hours, here)
-    models = (
-        entry.models[0] if len(entry.models) == 1 else f"{len(entry.models)} models" if entry.models else ""
-    )
-    memory = str(needed.memory_gb) if needed.memory_gb else ""
-    return (entry.name, entry.label, models, _tokens(needed), hours, memory, _asks(entry, needed), here)
-
-
-def _hours(needed: Needs) -> str:
-    if not needed.tokens:
-        return ""
-    return "<0.1" if needed.gpu_hours < _TINY else f"{needed.gpu_hours:.1f}"
-
-
-def _tokens(needed: Needs) -> str:
-    if not needed.tokens:
-        return ""
-    return f"{needed.tokens / 1e6:.2f} M" if needed.tokens >= 1e4 else str(needed.tokens)
-
-
-def _asks(entry: Entry, needed: Needs) -> str:
+def _row(entry: Entry, needed: Needs, machine: Machine) -> dict[str, str]:
+    tokens = f"{needed.tokens / 1e6:.2f} M" if needed.tokens >= 1e4 else str(needed.tokens or "")
+    hours = "<0.1" if needed.gpu_hours < _TINY else f"{needed.gpu_hours:.1f}"
     people = f"{entry.people} people" if entry.people else ""
-    cost = judge_cost(entry, needed)
-    return ", ".join(filter(None, (people, "" if cost is None else f"${cost:.2f}")))
-
-
-def judge_cost(entry: Entry, needed: Needs) -> float | None:
-    """Return what the judge of an entry's study is expected to cost, in US dollars; None without one."""
-    if not needed.requests:
-        return None
-    from guard_eval.cli.replication.study_files import settings_of
-    from judge.prices import price
-
-    known = price(settings_of(entry).judge[0])
-    return None if known is None else needed.usd(input_usd=known.input, output_usd=known.output)
+    judge = "" if needed.judge_usd is None else f"${needed.judge_usd:.2f}"
+    return {
+        "name": entry.name,
+        "TeX label": entry.label,
+        "model": f"{len(entry.models)} models" if len(entry.models) > 1 else "".join(entry.models),
+        "tokens": tokens,
+        "GPU h": hours if needed.tokens else "",
+        "GB": str(needed.memory_gb or ""),
+        "asks": ", ".join(filter(None, (people, judge))),
+        "runs here": machine.verdict(entry, needed),
+        "about": entry.title,
+    }
 
 
 def _facts(entry: Entry, needed: Needs, machine: Machine) -> dict[str, object]:
-    from guard_eval.cli.replication.registry import MODELS
-
     return {
         "name": entry.name,
         "label": entry.label,
@@ -110,7 +103,7 @@ def _facts(entry: Entry, needed: Needs, machine: Machine) -> dict[str, object]:
         "kind": entry.kind,
         "study": entry.study or None,
         "models": [MODELS[name].hub for name in entry.models],
-        "prompts": {name or "any": n for name, n in (entry.prompts or {}).items()},
+        "prompts": {name or "any": n for name, n in entry.prompts.items()},
         "tokens": needed.tokens,
         "gpu_hours": round(needed.gpu_hours, 3),
         "gpu_memory_gb": needed.memory_gb,
@@ -118,72 +111,75 @@ def _facts(entry: Entry, needed: Needs, machine: Machine) -> dict[str, object]:
         "raters_per_pair": entry.people,
         "pairs": entry.pairs,
         "judge_requests": needed.requests,
-        "judge_usd": judge_cost(entry, needed),
+        "judge_usd": needed.judge_usd,
         "here": machine.verdict(entry, needed),
         "instead": entry.pointer or None,
     }
 
 
-def say_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[str]) -> None:
-    """Print rows under headings, each on one line however long it is."""
-    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = (
-            cell.rjust(width) if head in right else cell.ljust(width)
-            for head, cell, width in zip(heads, row, widths, strict=True)
-        )
-        return "  ".join(cells).rstrip()
-
-    say(line(heads))
-    say("─" * (sum(widths) + 2 * (len(widths) - 1)))
-    for row in rows:
-        say(line(row))
-
-
 def finish(
     entry: Entry,
     folder: Path | None,
-    blocks: tuple[Block, ...],
+    blocks: Sequence[Block],
     apart: Departures,
     remarks: tuple[str, ...] = (),
 ) -> None:
     """Print a table beside the paper's, and write it where there is a folder for it."""
-    from guard_eval.cli.replication.compare import Comparison
-    from guard_eval.cli.replication.pages import write_pages
-
-    comparison = Comparison(
-        label=entry.label, title=entry.title, blocks=blocks, departures=apart.words, remarks=remarks
-    )
-    show(comparison)
+    notes = [apart.sentence("the paper"), *remarks]
+    meanings = legend(blocks)
+    _say_heading(entry, notes)
+    for block in blocks:
+        say(f"\n{caption(block)}" if block.title else "")
+        lines = _lines(block, intervals=True)
+        if max(map(len, lines)) > shutil.get_terminal_size().columns:
+            lines = _lines(block, intervals=False)
+        for line in lines:
+            say(line.rstrip())
+    if meanings:
+        say(f"\n{meanings}.")
     if folder is not None:
-        page = write_pages(comparison, folder, name=entry.name)
+        page = write_pages(entry, folder, blocks, [*notes, meanings])
         say(f"\nreplication: {page}, with intervals; also as .csv .md .tex")
 
 
-def show(comparison: Comparison) -> None:
-    """Print a table beside the paper's, block by block."""
-    from guard_eval.cli.replication.pages import legend, other_setting
+def finish_texts(
+    entry: Entry,
+    folder: Path,
+    rows: Sequence[PaperText],
+    notes: Sequence[str],
+    *,
+    figure: Path | None = None,
+) -> None:
+    """Print the paper's texts above ours, and write them in the formats of a table."""
+    _say_heading(entry, notes)
+    for name, paper, own in rows:
+        if own is None:
+            _say_text(name.lower(), paper)
+        else:
+            _say_text(f"{name}, paper", paper)
+            _say_text(f"{name}, ours", own)
+    if figure is not None:
+        say(
+            f"\nfigure: {figure}, also as .png; the data of the paper's are not published, so they can only "
+            "be looked at side by side"
+        )
+    cells = [(name, paper, own or "") for name, paper, own in rows]
+    table = Table(columns=("", "paper", "ours"), rows=tuple(cells), caption="Paper and ours", text_columns=3)
+    csv = csv_text([("text", "paper", "ours"), *cells])
+    page = _write(entry, folder, csv, notes=notes, tables=[table], figure=figure)
+    say(f"\nreplication: {page}, also as .csv .md .tex")
 
-    say(f"\n{comparison.label}: {comparison.title}")
-    for line in (*other_setting(comparison), *comparison.remarks):
+
+def _say_heading(entry: Entry, notes: Iterable[str]) -> None:
+    say(f"\n{entry.label}: {entry.title}")
+    for line in filter(None, notes):
         say(line)
-    for block in comparison.blocks:
-        _say_block(block)
-    if said := legend(comparison):
-        say(f"\n{said}.")
 
 
-def _say_block(block: Block) -> None:
-    """Print a block, with intervals where the terminal has room for them."""
-    from guard_eval.cli.replication.pages import caption
-
-    say(f"\n{caption(block)}" if block.title else "")
-    lines = _lines(block, intervals=True)
-    if max(map(len, lines)) > shutil.get_terminal_size().columns:
-        lines = _lines(block, intervals=False)
-    for line in lines:
-        say(line.rstrip())
+def _say_text(name: str, text: str) -> None:
+    wrapped = textwrap.wrap(one_line(text), _WIDTH) or [NOTHING]
+    for head, line in zip([name, *[""] * len(wrapped)], wrapped, strict=False):
+        say(f"{head:>16}  {line}")
 
 
 def _lines(block: Block, *, intervals: bool) -> list[str]:
@@ -191,14 +187,15 @@ def _lines(block: Block, *, intervals: bool) -> list[str]:
     names = ["", "", *(name for name, _ in block.rows)]
     left = max(map(len, names))
     lines = [name.ljust(left) for name in names]
-    for head, cells in zip(block.columns, zip(*(cells for _, cells in block.rows), strict=True), strict=True):
-        shown = [("paper", " ours "), *(_pair(cell, interval=intervals) for cell in cells)]
-        own = max(len(mine) for _, mine in shown)
-        paper = 0 if block.only_ours else max(len(printed) for printed, _ in shown)
-        paper = max(paper, len(head) - own)
-        lines[0] += "  " + head.rjust(paper + own)
-        for place, (printed, mine) in enumerate(shown, start=1):
-            lines[place] += "  " + ("" if block.only_ours else printed).rjust(paper) + mine.rjust(own)
+    for place, head in enumerate(block.columns):
+        cells = [("paper", " ours "), *(_pair(row[place], interval=intervals) for _, row in block.rows)]
+        if block.only_ours:
+            cells = [("", own) for _, own in cells]
+        width = max(len(own) for _, own in cells)
+        paper = max(len(head) - width, *(len(printed) for printed, _ in cells))
+        lines[0] += "  " + head.rjust(paper + width)
+        for number, (printed, own) in enumerate(cells, start=1):
+            lines[number] += "  " + printed.rjust(paper) + own.rjust(width)
     return lines
 
 
@@ -208,3 +205,107 @@ def _pair(cell: Cell | None, *, interval: bool) -> tuple[str, str]:
         return "", ""
     limits = f"{cell.interval} " if interval and cell.interval else ""
     return cell.paper, f" {limits}{cell.shown}{cell.mark or ' '}"
+
+
+def write_pages(entry: Entry, folder: Path, blocks: Sequence[Block], notes: Sequence[str]) -> Path:
+    """Write `replication-NAME.csv`, `.md`, `.tex` and `.html` into `folder`; return the page.
+
+    Raises:
+        StudyError: A file cannot be written.
+    """
+    cells = [cell for block in blocks for cell in block.cells]
+    return _write(
+        entry,
+        folder,
+        csv_text([(*COLUMNS, "ours", "low", "high", "n", "state"), *map(_csv_row, cells)]),
+        notes=notes,
+        tables=[_table(block) for block in blocks],
+        page_notes=[*notes, "In a cell: ours, its 95 % interval in brackets, and below it the paper's."],
+        page_tables=[_page_table(group) for group in side_by_side(blocks)],
+    )
+
+
+def _write(
+    entry: Entry,
+    folder: Path,
+    csv: str,
+    *,
+    notes: Sequence[str],
+    tables: Sequence[Table],
+    page_notes: Sequence[str] | None = None,
+    page_tables: Sequence[Table] | None = None,
+    figure: Path | None = None,
+) -> Path:
+    """Write all formats; the page may have notes and tables of its own."""
+    path, title = folder / f"replication-{entry.name}.html", f"{entry.label}: {entry.title}"
+    notes = [note for note in notes if note]
+    markdown = [f"# {escape_markdown(title)}", *map(escape_markdown, notes), *map(to_markdown, tables)]
+    page = render(_PAGE, title=title, notes=page_notes or notes, tables=page_tables or tables, figure=figure)
+    for suffix, text in (
+        (".csv", csv),
+        (".md", "\n\n".join(markdown) + "\n"),
+        (".tex", render(_DOCUMENT, title=title, notes=notes, tables=tables)),
+        (".html", page),
+    ):
+        write_whole(path.with_suffix(suffix), text.encode(), make_folder=True)
+    return path
+
+
+def _csv_row(cell: Cell) -> list[Value]:
+    ours, figure = cell.ours, cell.figure
+    mine = (None, None, None, None) if ours is None else (ours.value, ours.low, ours.high, ours.n)
+    printed: dict[str, Value] = {name: getattr(figure, name) for name in COLUMNS}
+    if figure.value not in {"", "yes", "no"}:
+        printed["value"] = figure.number  # as a number: a spreadsheet would take "-0.78" for a formula
+    return [*printed.values(), *mine, cell.state]
+
+
+def caption(block: Block) -> str:
+    """Return a block's heading, which says where the paper has nothing of the kind."""
+    return f"{block.title}: not in the paper, ours alone" if block.only_ours else block.title
+
+
+def _table(block: Block) -> Table:
+    """Return a block as a table: for each column what the paper prints, and ours with its interval."""
+    both = not block.only_ours
+    heads = [((f"{name}, paper", "ours") if both else (name,)) for name in block.columns]
+    return Table(
+        columns=("", *itertools.chain.from_iterable(heads)),
+        rows=tuple(
+            (name, *itertools.chain.from_iterable(_printed(cell, both=both) for cell in cells))
+            for name, cells in block.rows
+        ),
+        caption=caption(block) or "Paper and ours",
+    )
+
+
+def _printed(cell: Cell | None, *, both: bool) -> tuple[str, ...]:
+    """Return ours with mark and interval, and before it the paper's if both are wanted."""
+    paper, own = NOTHING, NOTHING
+    if cell is not None:
+        paper, own = cell.paper, " ".join(filter(None, (cell.shown, cell.mark, cell.interval)))
+    return (paper, own) if both else (own,)
+
+
+def _page_table(blocks: Sequence[Block]) -> Table:
+    """Return blocks as one table in the paper's layout, ours above the paper's in each cell."""
+    return Table(
+        columns=("", *(name for one in blocks for name in one.columns)),
+        rows=tuple(
+            (name, *(_page_cell(cell) for one in blocks for cell in one.rows[place][1]))
+            for place, (name, _) in enumerate(blocks[0].rows)
+        ),
+        caption=blocks[0].block or "Paper and ours",
+        groups=tuple((one.group, len(one.columns)) for one in blocks),
+    )
+
+
+def _page_cell(cell: Cell | None) -> Escaped:
+    if cell is None:
+        return Escaped("")
+    paper = escape_html(cell.paper)
+    paper = f"<b>{paper}</b>" if cell.figure.mark == "bold" else paper
+    interval = f" <small>{escape_html(cell.interval)}</small>" if cell.interval else ""
+    both = f"{escape_html(cell.shown)}{escape_html(cell.mark)}{interval}<br><small>{paper}</small>"
+    apart = cell.state in {"above", "below", "differs"}
+    return Escaped(f'<span class="apart">{both}</span>' if apart else both)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from guard_eval.cli.replication.figures import cases
+from guard_eval.cli.replication.paper import cases
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.generation_files import UNNAMED, read_generations

@@ -1,10 +1,11 @@
 """How full each pair is, stored beside the presentations: a free slot is found without counting them all.
 
-In every pool whose raters see a pair once (people, simulations) a pair has a row: what hand-out needs of it
-but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While those are fewer
-than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the hash of its id
-puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index, however large
-the study is and however full. A slot whose lease ran out is still held here; the index of leases finds it.
+In every pool whose raters see a pair once (people, simulations) a pair for people has a row: what hand-out
+needs of it but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While
+those are fewer than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the
+hash of its id puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index,
+however large the study is and however full. A slot whose lease ran out is still held here; the index of
+leases finds it.
 
 All of it can be counted again from the presentations and the roster (`recount`). To count at each hand-out
 instead takes 45 ms and more near the end of a large study (benchmarks/assignment_count.py).
@@ -27,6 +28,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     union,
     update,
 )
@@ -56,7 +58,7 @@ class PoolState(NamedTuple):
     """What is read before anything is handed out; nothing in it is counted over the pairs.
 
     Attributes:
-        pairs: How many pairs the study has.
+        pairs: How many pairs the study has for people.
         ready: How many of them have their row in the pool.
         slots: For how many slots it is marked which pairs are vacant; 0 before the first hand-out.
         roster: Whether slots are kept for anybody.
@@ -97,6 +99,7 @@ _MISSING = (
     .where(
         pair.c.id > bindparam("param_after"),
         pair.c.id.not_in(select(gold.c.pair_id)),
+        pair.c.for_people == true(),
         ~exists().where(occupancy.c.pool == bindparam("param_pool"), occupancy.c.pair_id == pair.c.id),
     )
     .order_by(pair.c.id)

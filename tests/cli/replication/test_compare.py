@@ -5,12 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from guard_eval.cli.replication.compare import Comparison, Ours, compare, key_of, state_of
-from guard_eval.cli.replication.figures import published
-from guard_eval.cli.replication.pages import legend, side_by_side, write_pages
-from guard_eval.cli.replication.registry import find
-from guard_eval.cli.replication.settings_apart import Departures, departures
-from guard_eval.cli.replication.study_files import settings_of
+from guard_eval.cli.replication.compare import (
+    Departures,
+    Ours,
+    compare,
+    departures,
+    key_of,
+    legend,
+    side_by_side,
+    state_of,
+)
+from guard_eval.cli.replication.output import write_pages
+from guard_eval.cli.replication.paper import find, published
+from guard_eval.cli.replication.studies import settings_of
 
 SAME = Departures()
 MAIN = published("tab:ablation_resultglacs")
@@ -165,8 +172,8 @@ def test_files_hold_every_figure_and_escape_names(tmp_path):
     figure = odd[2]
     assert (figure.row, figure.value) == ("<b>&_|", "-0.78")
     blocks = compare(odd, at(figure, -0.9, -1.0, -0.8), SAME)
-    comparison = Comparison(label=figure.table, title="a <title>", blocks=blocks, departures=("model <x>",))
-    page = write_pages(comparison, tmp_path, name="main")
+    notes = [Departures(common=("model <x>",)).sentence("the paper"), legend(blocks)]
+    page = write_pages(find("main"), tmp_path, blocks, notes)
     with page.with_suffix(".csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 13 * 4
@@ -182,10 +189,9 @@ def test_files_hold_every_figure_and_escape_names(tmp_path):
 
 def test_the_legend_counts():
     ours = at(GUARD, 92.861, 92.0, 93.0) | at(MAIN[0], 50.0, 49.0, 51.0)
-    comparison = Comparison(label="l", title="t", blocks=compare(MAIN, ours, SAME))
-    said = legend(comparison)
+    meanings = legend(compare(MAIN, ours, SAME))
     assert (
-        "1 of 2 of the paper's figures lie within our intervals, and 1 are the same to the last digit" in said
+        "1 of 2 of the paper's figures lie within our intervals, and 1 are the same to the last" in meanings
     )
-    assert "> ours is higher" in said
-    assert "< " not in said
+    assert "> ours is higher" in meanings
+    assert "< " not in meanings

@@ -9,11 +9,9 @@ import pytest
 from made import PROMPT, continuation
 
 from analysis.verdicts.tidy import read, validate
-from guard_eval.cli.replication.compare import compare
-from guard_eval.cli.replication.figures import published
+from guard_eval.cli.replication.compare import Departures, compare
 from guard_eval.cli.replication.ours import is_counts, of_counts, of_metrics, of_speed, of_verdicts
-from guard_eval.cli.replication.ratios import with_ratios
-from guard_eval.cli.replication.settings_apart import Departures
+from guard_eval.cli.replication.paper import published, speed_with_ratios
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -81,7 +79,7 @@ def test_only_prompts_that_all_continued_count():
 
 def test_the_papers_two_ratios():
     """28.3 / 22.0 tokens per second, and 11.6 / 4.42 seconds: the paper's own figures, divided."""
-    ratios = {(f.row, f.column): f.value for f in with_ratios()[15:]}
+    ratios = {(f.row, f.column): f.value for f in speed_with_ratios()[15:]}
     assert len(ratios) == 8
     assert ratios["GUARD over CS (10, 0.6)", "by #tokens/sec"] == "1.29"
     assert ratios["GUARD over CS (10, 0.6)", "by sec/story"] == "2.62"

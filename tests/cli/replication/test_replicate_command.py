@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from guard_eval.cli import app
 from guard_eval.cli.demo import simulate
-from guard_eval.cli.replication.machine import Machine
-from guard_eval.cli.replication.needs import needs
-from guard_eval.cli.replication.registry import ENTRIES, find
-from guard_eval.cli.replication.study import Asked, planned
+from guard_eval.cli.replication.needs import Machine, needs
+from guard_eval.cli.replication.paper import ENTRIES, find
+from guard_eval.cli.replication.studies import Asked, planned
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
@@ -64,8 +63,8 @@ def test_the_list_as_json():
 )
 def test_whether_a_machine_can_run_it(torch, gpu, has, said):
     machine = Machine()
-    vars(machine).update(torch=torch, gpu_gb=gpu)  # where cached properties keep what they found
-    object.__setattr__(machine, "has", lambda hub: has)
+    vars(machine).update(torch=torch, gpu_gb=gpu)  # where cached properties are stored
+    machine.has = lambda hub: has
     entry = find("main")
     assert machine.verdict(entry, needs(entry)) == said
     case = find("case1")

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from guard_eval.cli.replication.figures import labels, published
 from guard_eval.cli.replication.needs import needs
-from guard_eval.cli.replication.registry import ENTRIES, MODELS, PROMPTS, find, model_named
-from guard_eval.cli.replication.study_files import FOLDER, changed, settings_of, shipped, without
+from guard_eval.cli.replication.paper import ENTRIES, MODELS, PROMPTS, find, labels, model_named, published
+from guard_eval.cli.replication.studies import FOLDER, changed, settings_of, shipped, without
 from guard_eval.errors import StudyError
 
 RUN = [entry for entry in ENTRIES if entry.study]
@@ -71,7 +70,7 @@ def test_needs_by_hand():
     assert found.memory_gb == 6 + 4  # OPT-2.7B, which scores, is larger than GPT2-XL
     judged = needs(find("llm"))
     assert judged.requests == 3 * 150 * 2
-    assert judged.usd(input_usd=2.5, output_usd=10) == pytest.approx(900 * (1750 * 2.5 + 60 * 10) / 1e6)
+    assert judged.judge_usd == pytest.approx(900 * (1750 * 2.5 + 60 * 10) / 1e6)  # dollars a million tokens
     assert needs(find("method")).tokens == 0
     widest = needs(find("beam")).gpu_hours / needs(find("top-k")).gpu_hours
     assert widest == pytest.approx((3 + 5 + 10 + 15 + 20 + 50 + 1) / 7)

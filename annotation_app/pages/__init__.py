@@ -1,0 +1,1 @@
+"""The pages that a rater sees, and the session behind them."""

@@ -1,0 +1,77 @@
+"""The script Streamlit runs for every visitor and every click: it decides which page is shown."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from annotation_app.pages import intake, markup, practice, questions, rating, screens, session, sign_in
+from annotation_app.pages.intake import Step
+from annotation_app.pages.session import AppState, RaterSession
+
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' "
+    "height='32' rx='7' fill='%231f6f6b'/%3E%3Cpath d='M7 9h7v14H7zM18 9h7v14h-7z' fill='white'/%3E%3C/svg%3E"
+)
+
+
+def main() -> None:
+    """Show the page that fits where this visitor is."""
+    words = session.words()
+    st.set_page_config(page_title=words.page.title, page_icon=_ICON, layout="wide")
+    st.html(markup.style())
+    try:
+        view = _route(session.open_state())
+    except session.STUDY_ERRORS as error:
+        session.log(error, "showing a page")
+        screens.unavailable()
+        view = "trouble"
+    if view != "pair":
+        screens.add_script(view, language=words.language, direction=words.direction)
+
+
+def _route(app: AppState) -> str:
+    """Show the page that fits and return a name for it; `pair` is the panel, which has its own script."""
+    visit: RaterSession | None = st.session_state.get("visit") or sign_in.enter(app)
+    if visit is None:
+        return "sign-in"
+    step = intake.next_step(
+        app.settings.pages,
+        visit.intake,
+        practice=app.practice,
+        started=visit.started,
+        rated=visit.rated,
+    )
+    # The last practice pair is noted by now, but its feedback is not read yet.
+    if step in {None, "check"} and visit.practised is not None:
+        step = "practice"
+    return _before_rating(app, visit, step) if step else _rate(app, visit)
+
+
+def _before_rating(app: AppState, visit: RaterSession, step: Step) -> str:
+    if step == "practice":
+        return practice.show(app, visit)
+    if step == "check":
+        return questions.check(app, visit)
+    if step == "consent" or (step == "declined" and visit.reconsiders):
+        questions.consent(app, visit)
+    elif step == "declined":
+        questions.declined(visit)
+    elif step == "background":
+        questions.background(app, visit)
+    elif step == "instructions":
+        screens.instructions(app, visit)
+    else:
+        questions.failed(app)
+    return step
+
+
+def _rate(app: AppState, visit: RaterSession) -> str:
+    session.fetch(app, visit)
+    if visit.pair is None:
+        screens.done(app, visit)
+        return "done"
+    rating.show()
+    return "pair"
+
+
+main()

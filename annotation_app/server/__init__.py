@@ -1,0 +1,1 @@
+"""The server around the pages: starting it, its middlewares and its log."""

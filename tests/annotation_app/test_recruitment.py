@@ -1,0 +1,140 @@
+"""Raters without an invite: from Prolific, or with an account."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import streamlit as st
+from app_pages import press, visit, words
+
+from annotation_app.pages import sign_in
+from guard_eval.study.annotation_settings import Recruitment
+
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
+
+PERSON = "5f0c0ffee1234567890abcde"
+VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}
+
+
+@pytest.fixture
+def recruiting(study):
+    return lambda settings, **options: study(1, more=f"[annotation.recruitment]\n{settings}", **options)
+
+
+def people(built) -> list[tuple[str, str | None, str | None]]:
+    with built.open() as store:
+        return [(rater.name, rater.source, rater.external_id) for rater in store.raters()]
+
+
+def arrivals(built) -> list[dict[str, str]]:
+    with built.open() as store:
+        return [json.loads(note.detail) for note in store.notes(kind="arrival")]
+
+
+def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
+    built = recruiting("prolific = true", raters=())
+    page = visit(**VISIT)
+    assert "What to judge" in words(page)
+    # Nobody's id stays in the address, and a refreshed page enrols nobody.
+    assert set(page.query_params) == {"invite"}
+    assert "What to judge" in words(visit(invite=page.query_params["invite"]))
+    visit(**VISIT)
+    visit(**{**VISIT, "SESSION_ID": "v2"})
+    assert people(built) == [("P-1", "prolific", PERSON)]
+    came = {"source": "prolific", "study": "s1"}
+    assert arrivals(built) == [{**came, "session": "v1"}, {**came, "session": "v2"}]
+
+
+def test_prolific_must_be_switched_on(recruiting):
+    built = recruiting("completion_code = 'X'")
+    assert "Sign in" in words(visit(**VISIT))
+    assert [name for name, *_ in people(built)] == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({}, "Do you come from Prolific?"),
+        ({**VISIT, "PROLIFIC_PID": "{{%PROLIFIC_PID%}}"}, "Do you come from Prolific?"),
+        ({**VISIT, "PROLIFIC_PID": "x" * 65}, "Do you come from Prolific?"),
+        ({**VISIT, "STUDY_ID": "s2"}, "belongs to another study on Prolific"),
+        ({"PROLIFIC_PID": PERSON}, "belongs to another study on Prolific"),
+    ],
+)
+def test_who_does_not_come_from_this_study_is_told(recruiting, parameters: dict[str, str], said: str):
+    built = recruiting("prolific = true\nprolific_study = 's1'", raters=())
+    assert said in words(visit(**parameters))
+    assert people(built) == []
+
+
+def test_a_revoked_person_does_not_come_back_in(recruiting):
+    built = recruiting("prolific = true", raters=())
+    visit(**VISIT)
+    with built.open() as store:
+        store.revoke("P-1")
+    assert "withdrawn" in words(visit(**VISIT))
+
+
+def test_an_invite_still_works_beside_prolific(recruiting):
+    built = recruiting("prolific = true")
+    assert "What to judge" in words(visit(invite=built.tokens["ann"]))
+
+
+class User(dict):
+    """What Streamlit makes of an identity token."""
+
+    is_logged_in = True
+
+
+def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatch: pytest.MonkeyPatch):
+    built = recruiting("oidc = true", raters=())
+    account = {
+        "iss": "https://id.example.org",
+        "sub": "42",
+        "name": "Ann Example",
+        "email": "ann@example.org",
+    }
+    monkeypatch.setattr(st, "user", User(account))
+    for _ in range(2):
+        assert "What to judge" in words(visit())
+    assert people(built) == [("P-1", "oidc", "https://id.example.org 42")]
+    assert arrivals(built) == [{"source": "oidc", "issuer": "https://id.example.org"}]
+
+
+def test_a_subject_of_any_length_is_one_id(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(st, "user", User(iss="https://id.example.org", sub="4" * 255))
+    came = sign_in.from_account(Recruitment(oidc=True))
+    assert came is not None
+    assert len(came.external_id) == 16
+    assert sign_in.from_account(Recruitment()) is None
+
+
+def test_who_is_not_signed_in_is_offered_to(recruiting, caplog: pytest.LogCaptureFixture):
+    recruiting("oidc = true", raters=())
+    page = visit()
+    assert page.button(key="account").label == "Sign in with your account"
+    # Without Authlib, or a provider in secrets.toml, this says so calmly, and the log says why.
+    page = press(page, "account")
+    assert "does not work just now" in words(page)
+    assert "signing in with an account failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({"prolific": True}, "https://app.prolific.com/submissions/complete?cc=C1"),
+        ({"prolific": True, "completion_url": "https://example.org/done"}, "https://example.org/done"),
+        ({}, None),
+    ],
+)
+def test_where_the_code_goes(settings: dict[str, object], address: str | None):
+    assert Recruitment.model_validate(settings).address("C1") == address
+
+
+def test_a_right_invite_is_let_in_however_many_wrong_ones_came_before(study):
+    """An invite has 256 bits: guessing finds none, and refusing an address shuts out who shares it."""
+    built = study(raters=("ann",))
+    for number in range(30):
+        assert "not valid" in words(visit(invite=f"guess-{number}"))
+    assert "not valid" not in words(visit(invite=built.tokens["ann"]))
