@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from analysis.results.cells import CellRow
-from analysis.results.units import share_interval
+from analysis.results.population import share_interval
 from analysis.stats.assisted import PPI_T, PPI_TEST, assisted_mean
 from analysis.stats.correction import holm
 from analysis.stats.intervals import Interval
