@@ -59,7 +59,7 @@ def close(connection: Connection, number: int, *, billed: bool, now: datetime) -
     """
     left = (request.c.batch_id == number, request.c.state == "open")
     values: dict[str, object] = {"state": "lost"} if billed else {"state": "released", "booked": 0}
-    count = connection.execute(update(request).where(*left).values(values, settled_at=now)).rowcount
+    count = connection.execute(update(request).where(*left).values({**values, "settled_at": now})).rowcount
     change(connection, number, {"status": DONE})
     return count
 
