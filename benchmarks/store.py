@@ -432,8 +432,8 @@ def copying(options: argparse.Namespace) -> int:
         here, back = (f"sqlite:///{folder / name}" for name in ("study.db", "back.db"))
         there = server.url()
         steps = {
-            "SQLite to PostgreSQL": lambda: copy(here, there).digest,
-            "PostgreSQL to SQLite": lambda: copy(there, back).digest,
+            "SQLite to PostgreSQL": lambda: copy(here, there),
+            "PostgreSQL to SQLite": lambda: copy(there, back),
             "checksum of SQLite": lambda: checksum(here),
             "checksum of PostgreSQL": lambda: checksum(there),
         }

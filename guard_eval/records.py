@@ -207,6 +207,8 @@ class Pair:
     text_b: str
     position: int
     """Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with."""
+    for_people: bool = True
+    """Whether people rate it; a judge rates every pair."""
 
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
@@ -327,7 +329,7 @@ class Plan:
 
     Attributes:
         seed: The study's seed. Of the free pairs that are looked up together a rater's order is the order of
-            `content_id(seed, rater.name, pair.id)`; `store.handout.vacancies.free` says which are looked up.
+            `content_id(seed, rater.name, pair.id)`; `store.handout.slots.free_pairs` says which those are.
         slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
         lease: After this long and unrated, a presentation's slot may go to somebody else.
         quota: How many of the study's pairs one rater may rate; None for as many as there are.

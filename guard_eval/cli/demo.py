@@ -101,7 +101,9 @@ def simulate(study: Study) -> None:
     from guard_eval.store import Store
 
     with Store.open(study.database, study_hash=study.hash) as store, progress("pairs") as bar:
-        task = bar.add_task("SIMULATED", total=len(NAMES) * len(store.pairs()), note="")
+        task = bar.add_task(
+            "SIMULATED", total=len(NAMES) * sum(pair.for_people for pair in store.pairs()), note=""
+        )
         rated = rate_all(
             store,
             study.plan,

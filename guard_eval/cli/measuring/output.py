@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from guard_eval.cli.console import say, say_table
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
 from guard_eval.texts.generations import HUMAN
+
+if TYPE_CHECKING:
+    from guard_eval.reporting.drawing import Drawing
 
 SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
 """Metrics on the terminal; tables in files have all."""
@@ -18,7 +22,7 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 
 def show(results: Results) -> None:
     """Print a table for each dataset, then definitions, differences and warnings."""
-    from guard_eval.metrics.shown import closest_to_human
+    from guard_eval.metrics.rounding import closest_to_human
 
     closest = closest_to_human(results)
     by_place = {(one.metric, one.dataset, one.strategy): one for one in results.scores}
@@ -119,55 +123,35 @@ def _joined(signatures: Sequence[str]) -> str:
 
 
 def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:
-    """Write every table and figure into `folder`, and say so.
+    """Write every table and figure into `folder`, and print where they are.
 
     Raises:
         StudyError: Something cannot be written.
     """
-    from guard_eval.metrics import export
+    from guard_eval.metrics.export import write_results
 
-    figures = draw(results, folder / "figures", traces)
-    export.write_csv(results, folder / "metrics.csv")
-    export.write_scores_csv(results, folder / "scores.csv")
-    if results.differences:
-        export.write_differences_csv(results, folder / "differences.csv")
-    else:  # an earlier run's would not belong to these scores
-        (folder / "differences.csv").unlink(missing_ok=True)
-    export.write_json(results, folder / "metrics.json")
-    export.write_markdown(results, folder / "metrics.md")
-    export.write_latex(results, folder / "metrics.tex")
-    export.write_html(results, folder / "metrics.html", figures=figures)
+    write_results(results, folder, dict(draw(results, traces)))
     say(f"\nmetrics: {folder / 'metrics.html'}, also as .csv .md .tex .json; figures: {folder / 'figures'}/")
 
 
-def draw(results: Results, folder: Path, traces: Sequence[Path]) -> dict[str, Path]:
-    """Draw metric against metric, intervals, and what was traced; return the SVGs by caption."""
-    from guard_eval.metrics.figures.scores import intervals, plane
-    from guard_eval.metrics.figures.traces import behaviour, behaviours
+def draw(results: Results, traces: Sequence[Path]) -> Iterator[tuple[str, Drawing]]:
+    """Yield the figures by file name: metric against metric, intervals, and what was traced."""
+    from guard_eval.metrics.score_figures import intervals, plane
+    from guard_eval.metrics.trace_figures import behaviour
     from guard_eval.texts.continuations import read_traces
 
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn: dict[str, Path] = {}
     for place, dataset in enumerate(dict.fromkeys(one.dataset for one in results.scores), start=1):
-        for suffix in (".svg", ".png"):
-            path = folder / f"{place}-diversity-coherence{suffix}"
-            if plane(results, dataset=dataset, path=path) and suffix == ".svg":
-                drawn[f"Diversity and coherence, {dataset}"] = path
-            for metric in COMPARED:
-                path = folder / f"{place}-{metric}{suffix}"
-                if intervals(results, metric, dataset=dataset, path=path) and suffix == ".svg":
-                    drawn[f"{METRICS[metric].title}, {dataset}"] = path
-    for path in traces:
+        name = f"{place}-diversity-coherence"
+        if drawing := plane(results, dataset=dataset, name=name):
+            yield name, drawing
+        for metric in COMPARED:
+            name = f"{place}-{metric}"
+            if drawing := intervals(results, metric, dataset=dataset, name=name):
+                yield name, drawing
+    for place, path in enumerate(traces, start=1):
         found = read_traces([path])
         strategy = path.name.removesuffix(".trace.jsonl")
-        for suffix in (".svg", ".png"):
-            one, all_ = folder / f"trace-{strategy}{suffix}", folder / f"traces-{strategy}{suffix}"
-            if (
-                found
-                and behaviour(found[0], one, title=f"{strategy}, {found[0].prompt_id}")
-                and suffix == ".svg"
-            ):
-                drawn[f"Entropy, k and α: {strategy}, one text"] = one
-            if behaviours(found, all_, title=strategy) and suffix == ".svg":
-                drawn[f"Entropy, k and α: {strategy}, {len(found)} texts"] = all_
-    return drawn
+        for kind, some in (("trace", found[:1]), ("traces", found)):
+            title = f"{strategy}, {some[0].prompt_id}" if kind == "trace" and some else strategy
+            if drawing := behaviour(some, name=f"{kind}-{place}", title=title):
+                yield f"{kind}-{strategy}", drawing

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.stats.agreement import fleiss
-from analysis.stats.agreement_coefficients import gwet
+from analysis.stats.agreement import fleiss, gwet
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import wilson
 from guard_eval.cli.overview.ratings import PairRating

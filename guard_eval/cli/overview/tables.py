@@ -106,7 +106,7 @@ def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
             line.criterion.replace("_", " "),
             _percent(line.ties),
             _percent(found.raw),
-            f"{_number(found.kappa)} ({limits})",
+            f"{_number(found.value)} ({limits})",
             _number(line.ac1.value),
             f"{_percent(line.first.estimate)} ({_limits(line.first)})",
         )
@@ -116,7 +116,7 @@ def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
         str(found.n),
         _percent(line.ties),
         _percent(found.raw),
-        _number(found.kappa),
+        _number(found.value),
         limits,
         _number(line.ac1.value),
         _percent(line.first.estimate),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.stats.agreement import Agreement
-from analysis.stats.agreement_coefficients import Coefficient
+from analysis.stats.agreement import Coefficient
 from analysis.stats.intervals import Interval
 from guard_eval.records import Choice, Pair, RaterKind
 from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress
@@ -116,7 +115,7 @@ class CriterionLine:
         criterion: The criterion.
         verdicts: How many count.
         ties: The share of ties among them.
-        agreement: StudySnapshot agreement and Fleiss' κ, as in the report.
+        agreement: Raw agreement and Fleiss' κ, as in the report.
         ac1: Gwet's AC1, which is high where nearly all verdicts are the same and κ is low for that reason.
         first: The share of A among verdicts that are no ties, with Wilson's interval.
     """
@@ -126,7 +125,7 @@ class CriterionLine:
     criterion: str
     verdicts: int
     ties: float
-    agreement: Agreement
+    agreement: Coefficient
     ac1: Coefficient
     first: Interval
 
