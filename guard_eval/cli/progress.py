@@ -10,7 +10,7 @@ import typer
 from guard_eval.cli.console import StudyFolder, console, say, say_next, say_table
 
 if TYPE_CHECKING:
-    from guard_eval.cli.overview import Overview
+    from guard_eval.cli.overview.overview import Overview
     from guard_eval.study.folder import Study
 
 ENDINGS = (".html", ".json")
@@ -48,7 +48,7 @@ def command(
     if output is not None:
         _write(study, view, output, at=at, refresh=None)
     if as_json:
-        from guard_eval.cli.overview.page import as_json as in_json
+        from guard_eval.cli.overview.tables import as_json as in_json
 
         typer.echo(in_json(view, title=study.settings.name, at=at))
         return
@@ -65,7 +65,8 @@ def look(study: Study) -> tuple[Overview, str]:
     """Return the study's state, and when it was so."""
     from datetime import UTC, datetime
 
-    from guard_eval.cli.overview import read, view
+    from guard_eval.cli.overview.overview import view
+    from guard_eval.cli.overview.ratings import read
     from guard_eval.store import Store
 
     with Store.open(study.database, study_hash=study.hash) as store:
@@ -118,7 +119,7 @@ def _watch(study: Study, *, every: int, output: Path | None) -> None:
 
 
 def _write(study: Study, view: Overview, output: Path, *, at: str, refresh: int | None) -> None:
-    from guard_eval.cli.overview.page import as_html, as_json
+    from guard_eval.cli.overview.tables import as_html, as_json
     from guard_eval.reporting.writing import write_whole
 
     title = study.settings.name
