@@ -1,18 +1,16 @@
-"""Unrounded tables for CSV: every column of every row, `simulated` first."""
+"""Columns that several tables share, and tables whose rows are of one cell each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pandas as pd
 
 from analysis.results.cells import CellRow
 from guard_eval.reporting.escaping import Cell
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import RATERS, number, title
-
-T = TypeVar("T")
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import RATERS, number, percent, title
 
 CELL_COLUMNS: dict[str, Callable[[CellRow], Cell]] = {
     "simulated": lambda row: row.simulated,
@@ -23,16 +21,61 @@ CELL_COLUMNS: dict[str, Callable[[CellRow], Cell]] = {
 }
 """The first columns of an export whose rows are of one cell each."""
 
-
-def left_names(*, name_methods: bool, who: str = "Judged by") -> tuple[str, ...]:
-    """Return the headings of what `left_cells` returns; the comparison only where it must be named."""
-    return (*(("Comparison",) if name_methods else ()), "Criterion", who)
+AnyCellRow = TypeVar("AnyCellRow", bound=CellRow)
 
 
-def left_cells(row: CellRow, *, name_methods: bool) -> tuple[str, ...]:
-    """Return a row's comparison, criterion and kind of rater for a table of the page."""
-    methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
-    return (*methods, title(row.criterion), RATERS[row.rater_kind])
+def left_columns(*, name_methods: bool) -> dict[str, Callable[[CellRow], Cell]]:
+    """Return a row's comparison, where it must be named, and its criterion."""
+    methods: dict[str, Callable[[CellRow], Cell]] = {
+        "Comparison": lambda row: f"{row.method_a} against {row.method_b}"
+    }
+    return {**(methods if name_methods else {}), "Criterion": lambda row: title(row.criterion)}
+
+
+def cell_table(
+    rows: Sequence[AnyCellRow],
+    columns: Columns[AnyCellRow],
+    *,
+    name_methods: bool,
+    caption: str,
+    note: str,
+    words: int = 0,
+    strong: Callable[[AnyCellRow], bool] = lambda _: False,
+) -> Table:
+    """Return a table of the page: comparison, criterion and kind of rater, then `columns`.
+
+    Args:
+        rows: A line each.
+        columns: As in `table_of`; the first `words` of them hold words.
+        name_methods: Whether the comparison must be named.
+        caption: Above the table.
+        note: Below it.
+        words: How many of `columns` hold words.
+        strong: Which rows are set in bold.
+    """
+    left = left_columns(name_methods=name_methods)
+    left["Judged by"] = lambda row: RATERS[row.rater_kind]
+    return table_of(
+        rows,
+        {**left, **columns},
+        caption=caption,
+        note=note,
+        text_columns=len(left) + words,
+        strong=strong,
+    )
+
+
+def comparisons(rows: Sequence[AnyCellRow]) -> Iterator[tuple[int, list[AnyCellRow]]]:
+    """Yield the rows of each comparison by each kind of rater, numbered from 1, in the order of the rows."""
+    groups: dict[tuple[str, str, str], list[AnyCellRow]] = {}
+    for row in rows:
+        groups.setdefault((row.rater_kind, row.method_a, row.method_b), []).append(row)
+    yield from enumerate(groups.values(), start=1)
+
+
+def interval_name(level: float) -> str:
+    """Return the heading of a column of intervals."""
+    return f"{percent(level, 0)} interval"
 
 
 def with_limits(value: float | None, low: float | None, high: float | None) -> str:
@@ -42,12 +85,6 @@ def with_limits(value: float | None, low: float | None, high: float | None) -> s
     if low is None or high is None:
         return number(value)
     return f"{number(value)} ({number(low)} to {number(high)})"
-
-
-def full_table(columns: Mapping[str, Callable[[T], Cell]], rows: Iterable[T]) -> Table:
-    """Return every column of every row."""
-    cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
-    return Table(columns=tuple(columns), rows=cells, caption="")
 
 
 def frame_table(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats.ranking import half_win, to_matrices
-from analysis.stats.ranking_bootstrap import Model, RankingIntervals, bootstrap, tally
+from analysis.stats.ranking_bootstrap import RankingIntervals, bootstrap, tally
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE, and_list
 
@@ -26,7 +26,6 @@ class RankingRow:
     Attributes:
         rater_kind: Who judged.
         criterion: The quality judged.
-        model: Davidson's, or Bradley–Terry with half wins.
         ranking: The methods in alphabetical order with strengths, ranks and their intervals.
         half_wins: Strengths by Bradley–Terry with a tie as half a win, for comparison; None where undefined.
         unit: What was drawn anew for the intervals: pairs, or the prompts they share.
@@ -35,7 +34,6 @@ class RankingRow:
 
     rater_kind: str
     criterion: str
-    model: Model
     ranking: RankingIntervals
     half_wins: tuple[float, ...] | None
     unit: str
@@ -59,7 +57,6 @@ def ranking_rows(
     verdicts: Verdicts,
     *,
     alpha: float = 0.05,
-    model: Model = "davidson",
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> tuple[RankingRow, ...]:
@@ -72,7 +69,6 @@ def ranking_rows(
     Args:
         verdicts: A table of verdicts.
         alpha: One minus the level of the intervals.
-        model: Davidson's, or Bradley–Terry with half wins, which shrinks the strengths.
         replicates: How many draws.
         seed: It alone decides the draws.
     """
@@ -90,7 +86,6 @@ def ranking_rows(
                     apart=apart,
                     unit=f"{units(mine).name}s",
                     level=1 - alpha,
-                    model=model,
                     replicates=replicates,
                     seed=seed,
                 )
@@ -120,7 +115,6 @@ def _row(
     apart: tuple[str, ...],
     unit: str,
     level: float,
-    model: Model,
     replicates: int,
     seed: int,
 ) -> RankingRow:
@@ -137,9 +131,7 @@ def _row(
         methods=len(methods),
     )
     strata = None if too_many else cell.groupby(item, sort=True)["dataset"].min().astype(str).tolist()
-    ranking = bootstrap(
-        counts, methods, strata=strata, model=model, replicates=replicates, level=level, seed=seed
-    )
+    ranking = bootstrap(counts, methods, strata=strata, replicates=replicates, level=level, seed=seed)
     if too_many:
         why = f"no intervals: {items} {unit} are too many to draw anew"
         ranking = replace(ranking, n=items, warnings=(*ranking.estimate.warnings, why))
@@ -148,7 +140,6 @@ def _row(
     return RankingRow(
         rater_kind=kind,
         criterion=criterion,
-        model=model,
         ranking=ranking,
         half_wins=halves.strengths,
         unit=unit,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from guard_eval.reporting.escaping import (
     NOTHING,
@@ -13,6 +15,10 @@ from guard_eval.reporting.escaping import (
     escape_latex,
     escape_markdown,
 )
+
+Row = TypeVar("Row")
+Columns = Mapping[str, Callable[[Row], Cell]]
+"""The columns of a table by heading: each makes its cell from a row."""
 
 LONG_CELL = 26
 """Characters above which a cell of words may break into lines."""
@@ -52,6 +58,27 @@ class Table:
     def holds_words(self, place: int) -> bool:
         """Return whether a column holds words, not figures."""
         return place < self.text_columns or place in self.words
+
+
+def table_of(
+    rows: Iterable[Row],
+    columns: Columns[Row],
+    *,
+    caption: str = "",
+    note: str = "",
+    text_columns: int = 1,
+    strong: Callable[[Row], bool] = lambda _: False,
+) -> Table:
+    """Return a table with a line for each of `rows`; `strong` says of a row whether it is set in bold."""
+    shown = tuple(rows)
+    return Table(
+        columns=tuple(columns),
+        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in shown),
+        caption=caption,
+        note=note,
+        text_columns=text_columns,
+        strong=frozenset(place for place, row in enumerate(shown) if strong(row)),
+    )
 
 
 ROW, STRONG_ROW = "<tr>", '<tr class="strong">'

@@ -54,26 +54,41 @@ def percent(share: float | None, decimals: int = 1) -> str:
     return NOTHING if share is None else f"{100 * share:.{decimals}f}\u00a0%"
 
 
-def limits(interval: HasLimits) -> str:
+def limits(interval: HasLimits | None) -> str:
     """Return the limits of an interval of shares in percent, without the sign.
 
     >>> from types import SimpleNamespace
     >>> limits(SimpleNamespace(low=0.2366, high=0.7634))
     '23.7 to 76.3'
     """
-    if interval.low is None or interval.high is None:
+    if interval is None or interval.low is None or interval.high is None:
         return NOTHING
     return f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
 
 
-def number(value: float, decimals: int = 2) -> str:
-    """Return a number with a minus sign proper.
+def number(value: float | None, decimals: int = 2, *, scale: float = 1) -> str:
+    """Return `scale` times a number, with a typographic minus sign.
 
-    >>> number(-0.034), number(-0.001), number(0.75, 1)
-    ('−0.03', '0.00', '0.8')
+    >>> number(-0.034), number(-0.001), number(0.75, 1), number(None)
+    ('−0.03', '0.00', '0.8', '–')
     """
-    text = f"{value:.{decimals}f}"
+    if value is None:
+        return NOTHING
+    text = f"{scale * value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def number_limits(interval: HasLimits, decimals: int = 2, *, scale: float = 1) -> str:
+    """Return the limits of an interval that is not of shares, each times `scale`.
+
+    >>> from types import SimpleNamespace
+    >>> number_limits(SimpleNamespace(low=-0.5, high=0.25))
+    '−0.50 to 0.25'
+    """
+    if interval.low is None or interval.high is None:
+        return NOTHING
+    low, high = (number(limit, decimals, scale=scale) for limit in (interval.low, interval.high))
+    return f"{low} to {high}"
 
 
 def p_value(value: float | None) -> str:
@@ -105,7 +120,7 @@ def p_of(test: HasPValue) -> str:
 def why_none(tests: Iterable[HasPValue], more: Iterable[str] = ()) -> str:
     """Return why tests have no p-value, to follow the note of a table; empty where all have one."""
     reasons = {test.warnings[-1] for test in tests if test.withheld} | {reason for reason in more if reason}
-    return "".join(f" {reason[0].upper()}{reason[1:]}." for reason in sorted(reasons))
+    return "".join(f" {sentence(reason)}" for reason in sorted(reasons))
 
 
 def equals(value: float | None) -> str:
@@ -136,6 +151,15 @@ def and_list(parts: Sequence[str]) -> str:
     ('a, b and c', 'a')
     """
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def sentence(text: str) -> str:
+    """Return a remark as a sentence.
+
+    >>> sentence("too few pairs")
+    'Too few pairs.'
+    """
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def title(name: str) -> str:

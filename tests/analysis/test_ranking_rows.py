@@ -137,13 +137,6 @@ def test_too_large_a_table_has_strengths_without_intervals(monkeypatch):
     assert row.ranking.n == 70
 
 
-def test_half_wins_are_labelled():
-    (row,) = ranking_rows(verdicts(EXACT), model="half-win", replicates=50)
-    assert row.tied is None
-    assert row.ranking.estimate.strengths == pytest.approx(row.half_wins)
-    assert any("half wins shrink the strengths" in warning for warning in row.warnings)
-
-
 def test_the_section_shows_the_strongest_first_and_exports_all():
     # The strongest comes last in the alphabet, and its name is nobody's markup.
     names = {"a": "z<b>", "b": "m", "c": "a"}

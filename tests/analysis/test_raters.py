@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.report.sections.raters import rater_table
+from analysis.report.sections.raters import section
 from analysis.results.raters import rater_rows
 from analysis.stats.intervals import wilson
 from analysis.verdicts.tidy import orient, validate
@@ -64,6 +64,6 @@ def test_kinds_are_compared_with_their_own():
 
 def test_many_raters_are_cut_in_the_report_and_counted():
     said = {"p1": {f"r{number:02}": "x" for number in range(45)}}
-    shown = rater_table(rater_rows(table(said)))
+    (shown,) = section(rater_rows(table(said))).parts
     assert len(shown.rows) == 40
     assert "5 more stand in raters.csv" in shown.note

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from statistics import median
 
-from analysis.report.agreement_figure import dots
-from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names, with_limits
+from matplotlib.axes import Axes
+
+from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name, with_limits
 from analysis.report.section import Section
 from analysis.results.agreement import AgreementRow, PairOfRaters
-from guard_eval.reporting.drawing import Drawing
+from guard_eval.reporting.drawing import INK, Drawing, in_rows
 from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import RATERS, number, percent, title
+from guard_eval.reporting.figure_style import FIRST, SECOND
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import RATERS, number, number_limits, percent, sentence, title
 
 MATRIX_RATERS = 8
 """Up to so many raters their κ are shown two by two."""
 MATRICES = 6
 """Such tables in a report; every κ is in agreement_of_two.csv."""
+MOST_ROWS = 30
+"""Rows that a figure can hold; with more there is none."""
 
 NOTE = (
     "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
@@ -29,7 +33,7 @@ NOTE = (
 
 PARADOX = "raters mostly agree, and κ is low because one verdict dominates."
 
-COLUMNS: dict[str, Callable[[AgreementRow], Cell]] = {
+COLUMNS: Columns[AgreementRow] = {
     **CELL_COLUMNS,
     "items": lambda row: row.items,
     "raters": lambda row: len(row.raters),
@@ -80,8 +84,8 @@ TWO_NOTE = (
 )
 MATRIX_NOTE = "Below the diagonal: Cohen's κ. Above it: how many pairs both rated."
 
-PAIRS: dict[str, Callable[[tuple[AgreementRow, PairOfRaters]], Cell]] = {
-    "simulated": lambda one: one[0].rater_kind == "simulated",
+PAIRS: Columns[tuple[AgreementRow, PairOfRaters]] = {
+    "simulated": lambda one: one[0].simulated,
     "rater_kind": lambda one: one[0].rater_kind,
     "method_a": lambda one: one[0].method_a,
     "method_b": lambda one: one[0].method_b,
@@ -105,99 +109,101 @@ def section(rows: Sequence[AgreementRow], *, name_methods: bool) -> Section | No
     """Return raw agreement, its coefficients and the agreement of each two raters; None without rows."""
     if not rows:
         return None
-    rows = tuple(rows)
-    several = tuple(row for row in rows if row.pairs)
+    several = [row for row in rows if row.pairs]
     parts: list[Table | Drawing] = [
         agreement_table(rows, name_methods=name_methods),
-        *dots(rows, name_methods=name_methods),
+        *_figure(rows, name_methods=name_methods),
     ]
-    exports = {"agreement": full_table(COLUMNS, rows)}
+    exports = {"agreement": table_of(rows, COLUMNS)}
     if any(row.ac2.n for row in rows):
-        parts.append(verdict_table(rows, name_methods=name_methods))
+        parts.append(_verdict_table(rows, name_methods=name_methods))
     if several:
-        parts.append(two_table(several, name_methods=name_methods))
-        each = ((row, pair) for row in several for pair in row.pairs)
-        exports["agreement_of_two"] = full_table(PAIRS, each)
+        parts.append(_two_table(several, name_methods=name_methods))
+        exports["agreement_of_two"] = table_of(((row, pair) for row in several for pair in row.pairs), PAIRS)
     small = (row for row in several if 3 <= len(row.raters) <= MATRIX_RATERS)
     parts += [matrix(row, name_methods=name_methods) for row in islice(small, MATRICES)]
     return Section(anchor="agreement", title="Agreement", parts=tuple(parts), exports=exports)
 
 
-def agreement_table(rows: tuple[AgreementRow, ...], *, name_methods: bool = True) -> Table:
+def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) -> Table:
     """Return raw agreement and Fleiss' κ; the note says why κ is missing where it is."""
-    cells: list[tuple[Cell, ...]] = []
-    for row in rows:
-        result = row.agreement
-        kappa = with_limits(result.kappa, None, None)
-        interval = (
-            NOTHING
-            if result.low is None or result.high is None
-            else f"{number(result.low)} to {number(result.high)}"
-        )
-        left = left_cells(row, name_methods=name_methods)
-        others = tuple(with_limits(one.value, one.low, one.high) for one in (row.alpha, row.ac1))
-        cells.append((*left, len(row.raters), result.n, percent(result.raw), kappa, interval, *others))
-    names = left_names(name_methods=name_methods)
-    interval = f"{percent(rows[0].agreement.level, 0)} interval"
     reasons = sorted({row.agreement.reason for row in rows if row.agreement.reason})
-    remarks = [f"κ is undefined where {reason}." for reason in reasons]
-    remarks += [
-        f"{text[0].upper()}{text[1:]}."
-        for text in sorted({text for row in rows for text in row.agreement.warnings})
-    ]
-    remarks += [
-        f"{title(row.criterion).capitalize()}, {RATERS[row.rater_kind]}: {PARADOX}"
-        for row in rows
-        if row.paradox
-    ]
-    return Table(
-        columns=(
-            *names,
-            "Raters",
-            "Pairs rated twice",
-            "Raw agreement",
-            "Fleiss' κ",
-            interval,
-            "Krippendorff's α, ordinal",
-            "Gwet's AC1",
+    warnings = sorted({text for row in rows for text in row.agreement.warnings})
+    remarks = [
+        *(f"κ is undefined where {reason}." for reason in reasons),
+        *map(sentence, warnings),
+        *(
+            f"{title(row.criterion).capitalize()}, {RATERS[row.rater_kind]}: {PARADOX}"
+            for row in rows
+            if row.paradox
         ),
-        rows=tuple(cells),
+    ]
+    return cell_table(
+        rows,
+        {
+            "Raters": lambda row: len(row.raters),
+            "Pairs rated twice": lambda row: row.agreement.n,
+            "Raw agreement": lambda row: percent(row.agreement.raw),
+            "Fleiss' κ": lambda row: with_limits(row.agreement.kappa, None, None),
+            interval_name(rows[0].agreement.level): lambda row: number_limits(row.agreement),
+            "Krippendorff's α, ordinal": lambda row: with_limits(
+                row.alpha.value, row.alpha.low, row.alpha.high
+            ),
+            "Gwet's AC1": lambda row: with_limits(row.ac1.value, row.ac1.low, row.ac1.high),
+        },
+        name_methods=name_methods,
         caption="Agreement between raters of one kind",
         note=" ".join((NOTE, *remarks)),
-        text_columns=len(names),
     )
 
 
-def verdict_table(rows: tuple[AgreementRow, ...], *, name_methods: bool) -> Table:
+def _verdict_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:
     """Return κ of each verdict, and AC2."""
-    names = left_names(name_methods=name_methods)
-    first = rows[0]
-    a, b = ("first", "second") if name_methods else (first.method_a, first.method_b)
-    return Table(
-        columns=(*names, f"κ of {a} better", "κ of a tie", f"κ of {b} better", "Gwet's AC2, ordinal"),
-        rows=tuple(
-            (
-                *left_cells(row, name_methods=name_methods),
-                *(with_limits(one.kappa, one.low, one.high) for one in row.categories),
-                with_limits(row.ac2.value, row.ac2.low, row.ac2.high),
-            )
-            for row in rows
-        ),
+
+    def kappa(row: AgreementRow, place: int) -> str:
+        found = row.categories[place]
+        return with_limits(found.kappa, found.low, found.high)
+
+    a, b = ("first", "second") if name_methods else (rows[0].method_a, rows[0].method_b)
+    return cell_table(
+        rows,
+        {
+            f"κ of {a} better": lambda row: kappa(row, 0),
+            "κ of a tie": lambda row: kappa(row, 1),
+            f"κ of {b} better": lambda row: kappa(row, 2),
+            "Gwet's AC2, ordinal": lambda row: with_limits(row.ac2.value, row.ac2.low, row.ac2.high),
+        },
+        name_methods=name_methods,
         caption="Agreement on each verdict",
         note=" ".join((VERDICTS_NOTE, *_why_undefined(rows))),
-        text_columns=len(names),
     )
 
 
-def two_table(rows: tuple[AgreementRow, ...], *, name_methods: bool) -> Table:
+def _two_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:
     """Return the spread of Cohen's κ over each two raters."""
-    names = (*left_names(name_methods=name_methods), "Lowest of", "Highest of")
-    return Table(
-        columns=(*names, "Combinations", "Median κ", "Lowest", "Highest"),
-        rows=tuple(_spread(row, name_methods=name_methods) for row in rows),
+
+    def raters(row: AgreementRow, sign: int) -> str:
+        """Return the two raters of the lowest κ times `sign`, the first of several."""
+        known = [(sign * pair.kappa.value, pair) for pair in row.pairs if pair.kappa.value is not None]
+        if not known:
+            return NOTHING
+        pair = min(known, key=lambda one: one[0])[1]
+        return f"{pair.first}, {pair.second}"
+
+    return cell_table(
+        rows,
+        {
+            "Lowest of": lambda row: raters(row, 1),
+            "Highest of": lambda row: raters(row, -1),
+            "Combinations": lambda row: len(row.pairs),
+            "Median κ": lambda row: number(median(row.kappas)) if row.kappas else "undefined",
+            "Lowest": lambda row: number(row.kappas[0]) if row.kappas else NOTHING,
+            "Highest": lambda row: number(row.kappas[-1]) if row.kappas else NOTHING,
+        },
+        name_methods=name_methods,
         caption="Agreement of each two raters",
         note=TWO_NOTE,
-        text_columns=len(names),
+        words=2,
     )
 
 
@@ -225,28 +231,89 @@ def matrix(row: AgreementRow, *, name_methods: bool) -> Table:
     )
 
 
-def _spread(row: AgreementRow, *, name_methods: bool) -> tuple[Cell, ...]:
-    left = left_cells(row, name_methods=name_methods)
-    defined = [(pair.kappa.value, pair) for pair in row.pairs if pair.kappa.value is not None]
-    if not defined:
-        return (*left, NOTHING, NOTHING, len(row.pairs), "undefined", NOTHING, NOTHING)
-    lowest, least = min(defined, key=lambda one: one[0])
-    highest, most = max(defined, key=lambda one: one[0])
-    return (
-        *left,
-        f"{least.first}, {least.second}",
-        f"{most.first}, {most.second}",
-        len(row.pairs),
-        number(median(row.kappas)),
-        number(lowest),
-        number(highest),
-    )
-
-
 def _why_undefined(rows: Sequence[AgreementRow]) -> tuple[str, ...]:
     reasons = sorted({one.reason for row in rows for one in row.categories if one.kappa is None})
     same = "all verdicts are the same, so chance agreement is complete"
     return tuple(
         f"κ of a verdict is undefined where {'nobody, or everybody, gave it' if why == same else why}."
         for why in reasons
+    )
+
+
+_SERIES = (
+    ("Fleiss' κ", "o", FIRST, -0.22),
+    ("Krippendorff's α", "s", SECOND, 0.0),
+    ("Gwet's AC1", "^", INK, 0.22),
+)
+"""Name, marker, colour, and how far off the row's middle."""
+
+Estimate = tuple[float | None, float | None, float | None]
+
+
+def _figure(rows: Sequence[AgreementRow], *, name_methods: bool) -> tuple[Drawing, ...]:
+    """Return the figure, or nothing where no coefficient is defined or there are too many rows for one."""
+    shown = [row for row in rows if any(value is not None for value, _, _ in _estimates(row))]
+    if not shown or len(shown) > MOST_ROWS:
+        return ()
+
+    def draw(axes: Axes) -> None:
+        for series, (name, marker, colour, off) in enumerate(_SERIES):
+            found = [(place + off, *_estimates(row)[series]) for place, row in enumerate(shown)]
+            for place, _, low, high in found:
+                if low is not None and high is not None:
+                    axes.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="butt")
+            known = [(value, place) for place, value, _, _ in found if value is not None]
+            if known:
+                axes.plot(
+                    *zip(*known, strict=True),
+                    marker=marker,
+                    markersize=5,
+                    color=colour,
+                    linestyle="",
+                    label=name,
+                )
+        axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        lows = [
+            low
+            for row in shown
+            for value, low, _ in _estimates(row)
+            for low in (value, low)
+            if low is not None
+        ]
+        axes.set_xlim(min(-0.1, *lows) - 0.02, 1.02)
+        axes.set_xlabel("agreement beyond chance (0: as by chance, 1: complete)")
+        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
+        axes.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handlelength=1
+        )
+
+    described = "; ".join(f"{_row_name(row, name_methods=name_methods)}: {_values(row)}" for row in shown)
+    return (
+        in_rows(
+            draw,
+            [_row_name(row, name_methods=name_methods) for row in shown],
+            name="agreement-1",
+            heading="Agreement between raters of one kind, corrected for chance",
+            description=f"{described}. The dashed line is agreement as by chance.",
+            legend=True,
+            simulated=any(row.rater_kind == "simulated" for row in shown),
+        ),
+    )
+
+
+def _estimates(row: AgreementRow) -> tuple[Estimate, Estimate, Estimate]:
+    kappa = (row.agreement.kappa, row.agreement.low, row.agreement.high)
+    return kappa, (row.alpha.value, row.alpha.low, row.alpha.high), (row.ac1.value, row.ac1.low, row.ac1.high)
+
+
+def _row_name(row: AgreementRow, *, name_methods: bool) -> str:
+    methods = f" · {row.method_a}/{row.method_b}" if name_methods else ""
+    return f"{title(row.criterion)} · {RATERS[row.rater_kind]}{methods}"
+
+
+def _values(row: AgreementRow) -> str:
+    return ", ".join(
+        f"{name} {'undefined' if value is None else number(value)}"
+        + ("" if low is None or high is None else f" ({number(low)} to {number(high)})")
+        for (name, _, _, _), (value, low, high) in zip(_SERIES, _estimates(row), strict=True)
     )

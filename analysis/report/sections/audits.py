@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from analysis.report.columns import full_table
 from analysis.report.section import Section
 from analysis.results.audits import Finding
-from guard_eval.reporting.escaping import Cell
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.tables import table_of
 from guard_eval.reporting.words import title
 
 NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
@@ -18,34 +16,31 @@ CLEAN = (
     "uneven overlap, raters who never vary."
 )
 
-COLUMNS: dict[str, Callable[[Finding], Cell]] = {
-    "severity": lambda row: row.severity,
-    "kind": lambda row: row.kind,
-    "where": lambda row: row.where,
-    "what": lambda row: row.what,
-}
-
 
 def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
-    """Return what was found, or what was looked for."""
+    """Return what was found, warnings first, or what was searched for."""
     if not findings:
         return Section(anchor="audits", title="Audits", paragraphs=(CLEAN,))
-    columns: dict[str, Callable[[Finding], Cell]] = {"simulated": lambda _: simulated, **COLUMNS}
-    return Section(
-        anchor="audits",
-        title="Audits",
-        parts=(audit_table(tuple(findings)),),
-        exports={"audits": full_table(columns, findings)},
-    )
-
-
-def audit_table(findings: tuple[Finding, ...]) -> Table:
-    """Return what the audits found, warnings first."""
-    return Table(
-        columns=("Found", "Where", "What"),
-        rows=tuple((title(one.kind), one.where, one.what) for one in findings),
+    table = table_of(
+        findings,
+        {
+            "Found": lambda one: title(one.kind),
+            "Where": lambda one: one.where,
+            "What": lambda one: one.what,
+        },
         caption="What the audits found",
         note=NOTE,
         text_columns=3,
-        strong=frozenset(number for number, one in enumerate(findings) if one.severity == "warning"),
+        strong=lambda one: one.severity == "warning",
     )
+    export = table_of(
+        findings,
+        {
+            "simulated": lambda _: simulated,
+            "severity": lambda one: one.severity,
+            "kind": lambda one: one.kind,
+            "where": lambda one: one.where,
+            "what": lambda one: one.what,
+        },
+    )
+    return Section(anchor="audits", title="Audits", parts=(table,), exports={"audits": export})

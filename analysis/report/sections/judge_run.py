@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analysis.report.columns import full_table
 from analysis.report.section import Section
 from analysis.results.judge_usage import (
     CalibrationRow,
@@ -19,11 +18,11 @@ from analysis.results.judge_usage import (
     changed,
 )
 from analysis.stats.intervals import wilson
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import and_list, limits, percent, plural, title
 
-SPENT_COLUMNS: dict[str, Callable[[JudgeSpending], Cell]] = {
+SPENT_COLUMNS: Columns[JudgeSpending] = {
     "simulated": lambda _: False,
     "judge": lambda row: row.judge,
     "requests": lambda row: row.requests,
@@ -39,13 +38,13 @@ SPENT_COLUMNS: dict[str, Callable[[JudgeSpending], Cell]] = {
     "usd": lambda row: row.usd,
     "held_usd": lambda row: row.held_usd,
 }
-FAILED_COLUMNS: dict[str, Callable[[FailureCount], Cell]] = {
+FAILED_COLUMNS: Columns[FailureCount] = {
     "simulated": lambda _: False,
     "judge": lambda row: row.judge,
     "kind": lambda row: row.kind,
     "count": lambda row: row.count,
 }
-SEEN_COLUMNS: dict[str, Callable[[ModelSeen], Cell]] = {
+SEEN_COLUMNS: Columns[ModelSeen] = {
     "simulated": lambda _: False,
     "judge": lambda row: row.judge,
     "model": lambda row: row.model,
@@ -54,7 +53,7 @@ SEEN_COLUMNS: dict[str, Callable[[ModelSeen], Cell]] = {
     "first": lambda row: row.first.astimezone(UTC).isoformat(),
     "last": lambda row: row.last.astimezone(UTC).isoformat(),
 }
-CALIBRATION_COLUMNS: dict[str, Callable[[CalibrationRow], Cell]] = {
+CALIBRATION_COLUMNS: Columns[CalibrationRow] = {
     "simulated": lambda _: False,
     "judge": lambda row: row.judge,
     "check": lambda row: row.check,
@@ -67,7 +66,7 @@ CALIBRATION_COLUMNS: dict[str, Callable[[CalibrationRow], Cell]] = {
     "low": lambda row: row.share.low,
     "high": lambda row: row.share.high,
 }
-CHECKED_COLUMNS: dict[str, Callable[[CheckedItem], Cell]] = {
+CHECKED_COLUMNS: Columns[CheckedItem] = {
     "simulated": lambda _: False,
     "judge": lambda row: row.judge,
     "check": lambda row: row.check,
@@ -130,20 +129,20 @@ def section(run: JudgeUsage | None, *, alpha: float = 0.05) -> Section | None:
     if run is None or not run.spent:
         return None
     rows = calibration_rows(run.checked, alpha=alpha)
-    parts = [ledger_table(run.spent)]
+    parts = [_spending_table(run.spent)]
     if run.failed:
-        parts.append(failure_table(run.failed))
+        parts.append(_failure_table(run.failed))
     if run.seen:
-        parts.append(seen_table(run.seen))
-    parts += [calibration_table(judge, rows) for judge in dict.fromkeys(row.judge for row in rows)]
+        parts.append(_seen_table(run.seen))
+    parts += [_calibration_table(judge, rows) for judge in dict.fromkeys(row.judge for row in rows)]
     exports = {
-        "judge_ledger": full_table(SPENT_COLUMNS, run.spent),
-        "judge_failures": full_table(FAILED_COLUMNS, run.failed),
-        "judge_models": full_table(SEEN_COLUMNS, run.seen),
+        "judge_ledger": table_of(run.spent, SPENT_COLUMNS),
+        "judge_failures": table_of(run.failed, FAILED_COLUMNS),
+        "judge_models": table_of(run.seen, SEEN_COLUMNS),
     }
     if rows:
-        exports["judge_calibration"] = full_table(CALIBRATION_COLUMNS, rows)
-        exports["judge_calibration_items"] = full_table(CHECKED_COLUMNS, run.checked)
+        exports["judge_calibration"] = table_of(rows, CALIBRATION_COLUMNS)
+        exports["judge_calibration_items"] = table_of(run.checked, CHECKED_COLUMNS)
     return Section(
         anchor="judge-run",
         title="How the judges were asked",
@@ -153,82 +152,72 @@ def section(run: JudgeUsage | None, *, alpha: float = 0.05) -> Section | None:
     )
 
 
-def ledger_table(rows: Sequence[JudgeSpending]) -> Table:
+def _spending_table(rows: Sequence[JudgeSpending]) -> Table:
     """Return tokens and cost of each judge."""
     remarks = [
         f"{row.judge}: {plural(row.unmetered, 'answer')} came without token counts and are missing there."
         for row in rows
         if row.unmetered
     ]
-    return Table(
-        columns=(
-            "Judge",
-            "Requests",
-            "Answers",
-            "Lost",
-            "Prompt tokens",
-            "Cached",
-            "Answer tokens",
-            "Reasoning",
-            "Cost",
-            "Set aside",
-        ),
-        rows=tuple(
-            (
-                row.judge,
-                f"{row.requests:,}",
-                f"{row.answers:,}",
-                f"{row.lost:,}",
-                f"{row.input_tokens:,}",
-                f"{row.cached_tokens:,}",
-                f"{row.output_tokens:,}",
-                f"{row.reasoning_tokens:,}",
-                _cost(row),
-                _usd(row.held_usd),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        {
+            "Judge": lambda row: row.judge,
+            "Requests": lambda row: f"{row.requests:,}",
+            "Answers": lambda row: f"{row.answers:,}",
+            "Lost": lambda row: f"{row.lost:,}",
+            "Prompt tokens": lambda row: f"{row.input_tokens:,}",
+            "Cached": lambda row: f"{row.cached_tokens:,}",
+            "Answer tokens": lambda row: f"{row.output_tokens:,}",
+            "Reasoning": lambda row: f"{row.reasoning_tokens:,}",
+            "Cost": _cost,
+            "Set aside": lambda row: _usd(row.held_usd),
+        },
         caption="What the judges took",
         note=" ".join((LEDGER_NOTE, *remarks)),
     )
 
 
-def failure_table(rows: Sequence[FailureCount]) -> Table:
+def _failure_table(rows: Sequence[FailureCount]) -> Table:
     """Return what each judge left without a verdict, by kind."""
-    return Table(
-        columns=("Judge", "Failure", "What it means", "Showings"),
-        rows=tuple((row.judge, title(row.kind), FAILURES.get(row.kind, ""), row.count) for row in rows),
+    return table_of(
+        rows,
+        {
+            "Judge": lambda row: row.judge,
+            "Failure": lambda row: title(row.kind),
+            "What it means": lambda row: FAILURES.get(row.kind, ""),
+            "Showings": lambda row: row.count,
+        },
         caption="Showings of pairs without a verdict",
         note=FAILURES_NOTE,
         text_columns=3,
     )
 
 
-def seen_table(rows: Sequence[ModelSeen]) -> Table:
+def _seen_table(rows: Sequence[ModelSeen]) -> Table:
     """Return which models answered, configurations counted."""
     groups: dict[tuple[str, str | None], list[ModelSeen]] = {}
     for row in rows:
         groups.setdefault((row.judge, row.model), []).append(row)
-    return Table(
-        columns=("Judge", "Model that answered", "From", "To", "Configurations", "Answers"),
-        rows=tuple(
-            (
-                judge,
-                model or "not said",
-                _minute(min(one.first for one in members)),
-                _minute(max(one.last for one in members)),
-                len({one.fingerprint for one in members if one.fingerprint}) or NOTHING,
-                f"{sum(one.answers for one in members):,}",
-            )
-            for (judge, model), members in groups.items()
-        ),
+    return table_of(
+        groups.values(),
+        {
+            "Judge": lambda members: members[0].judge,
+            "Model that answered": lambda members: members[0].model or "not said",
+            "From": lambda members: _minute(min(one.first for one in members)),
+            "To": lambda members: _minute(max(one.last for one in members)),
+            "Configurations": lambda members: (
+                len({one.fingerprint for one in members if one.fingerprint}) or NOTHING
+            ),
+            "Answers": lambda members: f"{sum(one.answers for one in members):,}",
+        },
         caption="Models that answered",
         note=SEEN_NOTE,
         text_columns=4,
     )
 
 
-def calibration_table(judge: str, rows: Sequence[CalibrationRow]) -> Table:
+def _calibration_table(judge: str, rows: Sequence[CalibrationRow]) -> Table:
     """Return how one judge did on each check, a row for each criterion."""
     mine = {(row.check, row.criterion): row for row in rows if row.judge == judge}
     checks = [check for check in HEADINGS if any(check == known for known, _ in mine)]

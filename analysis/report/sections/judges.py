@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.report.columns import full_table, left_names, with_limits
+from analysis.report.columns import interval_name, left_columns, with_limits
 from analysis.report.section import Section
 from analysis.results.judge_agreement import EPSILONS, BesideRow, JudgeRow
 from analysis.stats.judge_tests import AlternativeTest, Annotator
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import ALL, and_list, limits, number, p_of, percent, title, why_none
+from guard_eval.reporting.escaping import Cell
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import ALL, and_list, limits, number, p_of, percent, sentence, title, why_none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,13 +27,17 @@ def _omega(place: int) -> Callable[[JudgeRow], Cell]:
     return lambda row: row.alternative[place].winning_rate
 
 
-COLUMNS: dict[str, Callable[[JudgeRow], Cell]] = {
-    "simulated": lambda row: row.rater_kind == "simulated",
+JUDGE_COLUMNS: dict[str, Callable[[JudgeRow | BesideRow], Cell]] = {
+    "simulated": lambda row: row.simulated,
     "rater_kind": lambda row: row.rater_kind,
     "judge": lambda row: row.judge,
     "method_a": lambda row: row.method_a,
     "method_b": lambda row: row.method_b,
     "criterion": lambda row: row.criterion,
+}
+
+COLUMNS: Columns[JudgeRow] = {
+    **JUDGE_COLUMNS,
     "people": lambda row: row.people,
     "items": lambda row: row.items,
     "same_as_most_people": lambda row: row.same.estimate,
@@ -60,13 +64,8 @@ COLUMNS: dict[str, Callable[[JudgeRow], Cell]] = {
     ),
 }
 
-BESIDE_COLUMNS: dict[str, Callable[[BesideRow], Cell]] = {
-    "simulated": lambda row: row.rater_kind == "simulated",
-    "rater_kind": lambda row: row.rater_kind,
-    "judge": lambda row: row.judge,
-    "method_a": lambda row: row.method_a,
-    "method_b": lambda row: row.method_b,
-    "criterion": lambda row: row.criterion,
+BESIDE_COLUMNS: Columns[BesideRow] = {
+    **JUDGE_COLUMNS,
     "dataset": lambda row: row.dataset or ALL,
     "people_wins": lambda row: row.people.wins,
     "people_losses": lambda row: row.people.losses,
@@ -78,8 +77,8 @@ BESIDE_COLUMNS: dict[str, Callable[[BesideRow], Cell]] = {
     "warnings": lambda row: "; ".join(row.warnings),
 }
 
-ANNOTATOR_COLUMNS: dict[str, Callable[[AnnotatorRow], Cell]] = {
-    "simulated": lambda row: row.judged.rater_kind == "simulated",
+ANNOTATOR_COLUMNS: Columns[AnnotatorRow] = {
+    "simulated": lambda row: row.judged.simulated,
     "judge": lambda row: row.judged.judge,
     "method_a": lambda row: row.judged.method_a,
     "method_b": lambda row: row.judged.method_b,
@@ -134,21 +133,21 @@ def section(rows: Sequence[JudgeRow], beside: Sequence[BesideRow], *, name_metho
         return None
     names = list(dict.fromkeys((row.rater_kind, row.judge) for row in rows))
     shown = set(names[:JUDGES_SHOWN])
-    some = tuple(row for row in rows if (row.rater_kind, row.judge) in shown)
+    some = [row for row in rows if (row.rater_kind, row.judge) in shown]
     paragraphs = [
         "Every judge is compared with the people on the pairs that both judged; judges are not pooled."
     ]
     if len(names) > len(shown):
         paragraphs.append(f"{len(names) - len(shown)} more judges stand in judges.csv.")
     parts = [
-        *beside_tables([row for row in beside if (row.rater_kind, row.judge) in shown]),
-        agreement_table(some, name_methods=name_methods),
-        lean_table(some, name_methods=name_methods),
+        *_beside_tables([row for row in beside if (row.rater_kind, row.judge) in shown]),
+        _agreement_table(some, name_methods=name_methods),
+        _lean_table(some, name_methods=name_methods),
     ]
-    exports = {"judges": full_table(COLUMNS, rows), "people_beside_judge": full_table(BESIDE_COLUMNS, beside)}
-    tested = tuple(row for row in some if not row.alternative[0].reason)
+    exports = {"judges": table_of(rows, COLUMNS), "people_beside_judge": table_of(beside, BESIDE_COLUMNS)}
+    tested = [row for row in some if not row.alternative[0].reason]
     if tested:
-        parts.append(alternative_table(tested, name_methods=name_methods))
+        parts.append(_alternative_table(tested, name_methods=name_methods))
     each = [
         AnnotatorRow(judged=row, test=test, annotator=one)
         for row in rows
@@ -156,7 +155,7 @@ def section(rows: Sequence[JudgeRow], beside: Sequence[BesideRow], *, name_metho
         for one in test.annotators
     ]
     if each:
-        exports["alternative_annotator"] = full_table(ANNOTATOR_COLUMNS, each)
+        exports["alternative_annotator"] = table_of(each, ANNOTATOR_COLUMNS)
     untested = sorted({row.alternative[0].reason for row in some} - {""})
     where = "" if not tested else " for some results"
     paragraphs += [f"The alternative-annotator test is undefined{where}: {reason}." for reason in untested]
@@ -169,25 +168,22 @@ def section(rows: Sequence[JudgeRow], beside: Sequence[BesideRow], *, name_metho
     )
 
 
-def beside_tables(rows: Sequence[BesideRow]) -> tuple[Table, ...]:
+def _beside_tables(rows: Sequence[BesideRow]) -> list[Table]:
     """Return a table per judge and comparison as the paper has it (`tab:llm_with_human`)."""
     groups: dict[tuple[str, str, str, str], list[BesideRow]] = {}
     for row in rows:
         groups.setdefault((row.rater_kind, row.judge, row.method_a, row.method_b), []).append(row)
-    return tuple(_beside_table(tuple(members)) for members in groups.values())
+    return [_beside_table(members) for members in groups.values()]
 
 
-def _beside_table(rows: tuple[BesideRow, ...]) -> Table:
+def _beside_table(rows: Sequence[BesideRow]) -> Table:
     first = rows[0]
-    a, b = first.method_a, first.method_b
-    remarks = {text for row in rows if row.dataset is None for text in row.warnings}
-    note = " ".join((BESIDE_NOTE, *(f"{text[0].upper()}{text[1:]}." for text in sorted(remarks))))
+    names = (first.method_a, first.method_b, "ties")
+    remarks = sorted({text for row in rows if row.dataset is None for text in row.warnings})
     return Table(
         columns=(
-            "Criterion",
-            "Dataset",
-            *(f"People: {name}" for name in (a, b, "ties")),
-            *(f"Judge: {name}" for name in (a, b, "ties")),
+            *("Criterion", "Dataset"),
+            *(f"{who}: {name}" for who in ("People", "Judge") for name in names),
             "Agree?",
         ),
         rows=tuple(
@@ -203,97 +199,77 @@ def _beside_table(rows: tuple[BesideRow, ...]) -> Table:
             )
             for row in rows
         ),
-        caption=f"People beside {_judge(first)}: {a} against {b}",
-        note=note,
+        caption=f"People beside {_judge(first)}: {first.method_a} against {first.method_b}",
+        note=" ".join((BESIDE_NOTE, *map(sentence, remarks))),
         text_columns=2,
-        strong=frozenset(number for number, row in enumerate(rows) if row.dataset is None),
+        strong=frozenset(place for place, row in enumerate(rows) if row.dataset is None),
     )
 
 
-def agreement_table(rows: tuple[JudgeRow, ...], *, name_methods: bool = True) -> Table:
+def _judge_table(
+    rows: Sequence[JudgeRow], columns: Columns[JudgeRow], *, name_methods: bool, caption: str, note: str
+) -> Table:
+    """Return a table of the page: comparison, criterion and judge, then `columns`."""
+    left = {**left_columns(name_methods=name_methods), "Judge": _judge}
+    return table_of(rows, {**left, **columns}, caption=caption, note=note, text_columns=len(left))
+
+
+def _agreement_table(rows: Sequence[JudgeRow], *, name_methods: bool) -> Table:
     """Return how often each judge says what people say, beside how often people do."""
-    names = left_names(name_methods=name_methods, who="Judge")
     reasons = sorted({row.kappa.reason for row in rows if row.kappa.reason})
-    remarks = [f"κ is undefined where {reason}." for reason in reasons]
-    return Table(
-        columns=(
-            *names,
-            "People",
-            "Pairs",
-            "Same as most people",
-            f"{percent(rows[0].same.level, 0)} interval",
-            "Cohen's κ",
-            "As one person",
-            "Two people",
-            "τ-b",
-        ),
-        rows=tuple(
-            (
-                *_left(row, name_methods=name_methods),
-                row.people,
-                row.items,
-                percent(row.same.estimate),
-                limits(row.same),
-                with_limits(row.kappa.value, row.kappa.low, row.kappa.high),
-                percent(row.with_a_person),
-                percent(row.among_people),
-                NOTHING if row.correlation is None else number(row.correlation),
-            )
-            for row in rows
-        ),
+    return _judge_table(
+        rows,
+        {
+            "People": lambda row: row.people,
+            "Pairs": lambda row: row.items,
+            "Same as most people": lambda row: percent(row.same.estimate),
+            interval_name(rows[0].same.level): lambda row: limits(row.same),
+            "Cohen's κ": lambda row: with_limits(row.kappa.value, row.kappa.low, row.kappa.high),
+            "As one person": lambda row: percent(row.with_a_person),
+            "Two people": lambda row: percent(row.among_people),
+            "τ-b": lambda row: number(row.correlation),
+        },
+        name_methods=name_methods,
         caption="Agreement of judges with people",
-        note=" ".join((AGREEMENT_NOTE, *remarks)),
-        text_columns=len(names),
+        note=" ".join((AGREEMENT_NOTE, *(f"κ is undefined where {reason}." for reason in reasons))),
     )
 
 
-def lean_table(rows: tuple[JudgeRow, ...], *, name_methods: bool = True) -> Table:
+def _lean_table(rows: Sequence[JudgeRow], *, name_methods: bool) -> Table:
     """Return whether a judge favours a method more than people do."""
-    names = left_names(name_methods=name_methods, who="Judge")
     first = "the first method" if name_methods else rows[0].method_a
-    return Table(
-        columns=(
-            *names,
-            "Both take a side",
-            f"People alone for {first}",
-            f"Judge alone for {first}",
-            "p",
-        ),
-        rows=tuple(
-            (
-                *_left(row, name_methods=name_methods),
-                row.both_sided,
-                row.people_only,
-                row.judge_only,
-                p_of(row.lean),
-            )
-            for row in rows
-        ),
+    return _judge_table(
+        rows,
+        {
+            "Both take a side": lambda row: row.both_sided,
+            f"People alone for {first}": lambda row: row.people_only,
+            f"Judge alone for {first}": lambda row: row.judge_only,
+            "p": lambda row: p_of(row.lean),
+        },
+        name_methods=name_methods,
         caption="Sides on which judges and people differ",
         note=LEAN_NOTE + why_none(row.lean for row in rows),
-        text_columns=len(names),
     )
 
 
-def alternative_table(rows: tuple[JudgeRow, ...], *, name_methods: bool = True) -> Table:
+def _alternative_table(rows: Sequence[JudgeRow], *, name_methods: bool) -> Table:
     """Return ρ and ω of each judge, at each ε."""
-    names = left_names(name_methods=name_methods, who="Judge")
+
+    def omega(place: int) -> Callable[[JudgeRow], Cell]:
+        return lambda row: percent(row.alternative[place].winning_rate, 0)
+
     remarks = sorted({text for row in rows for text in row.alternative[0].warnings})
-    return Table(
-        columns=(*names, "People", "ρ", *(f"ω at ε = {_short(one)}" for one in EPSILONS), "Passes"),
-        rows=tuple(
-            (
-                *_left(row, name_methods=name_methods),
-                len(row.alternative[0].annotators),
-                percent(row.alternative[0].advantage),
-                *(percent(test.winning_rate, 0) for test in row.alternative),
-                _passes(row),
-            )
-            for row in rows
-        ),
+    return _judge_table(
+        rows,
+        {
+            "People": lambda row: len(row.alternative[0].annotators),
+            "ρ": lambda row: percent(row.alternative[0].advantage),
+            **{f"ω at ε = {_short(epsilon)}": omega(place) for place, epsilon in enumerate(EPSILONS)},
+            "Passes": _passes,
+        },
+        name_methods=name_methods,
         caption="May the judge stand in for a person?",
-        note=" ".join((ALTERNATIVE_NOTE, *(f"{text[0].upper()}{text[1:]}." for text in remarks))),
-        text_columns=len(names),
+        note=" ".join((ALTERNATIVE_NOTE, *map(sentence, remarks))),
     )
 
 
@@ -308,8 +284,3 @@ def _short(value: float) -> str:
 
 def _judge(row: JudgeRow | BesideRow) -> str:
     return f"{row.judge} (SIMULATED)" if row.rater_kind == "simulated" else row.judge
-
-
-def _left(row: JudgeRow, *, name_methods: bool) -> tuple[str, ...]:
-    methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
-    return (*methods, title(row.criterion), _judge(row))

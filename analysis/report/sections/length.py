@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names
+from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
 from analysis.results.length import LengthRow
-from analysis.stats.intervals import Interval
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import limits, number, p_value, percent
+from guard_eval.reporting.tables import Columns, table_of
+from guard_eval.reporting.words import limits, number, number_limits, p_value, percent
 
 NOTE = (
     "Of non-tied scores on pairs of unequal length; Wilson's interval takes scores as independent. Length "
@@ -30,7 +28,7 @@ ADJUSTED_NOTE = (
     "adjustment takes away both."
 )
 
-COLUMNS: dict[str, Callable[[LengthRow], Cell]] = {
+COLUMNS: Columns[LengthRow] = {
     **CELL_COLUMNS,
     "items": lambda row: row.items,
     "length_ratio": lambda row: row.ratio,
@@ -57,91 +55,45 @@ COLUMNS: dict[str, Callable[[LengthRow], Cell]] = {
 
 
 def section(rows: Sequence[LengthRow], *, name_methods: bool = True) -> Section | None:
-    """Return what length does to the win shares; nothing where no lengths are known."""
+    """Return how win shares depend on length; nothing where no lengths are known."""
     if not rows:
         return None
+    longer = cell_table(
+        rows,
+        {
+            "Pairs": lambda row: row.items,
+            "Length ratio": lambda row: number(row.ratio),
+            "For the longer": lambda row: row.longer,
+            "For the shorter": lambda row: row.shorter,
+            "Ties": lambda row: row.ties,
+            "Share for the longer": lambda row: percent(row.longer_share.estimate),
+            interval_name(rows[0].longer_share.level): lambda row: limits(row.longer_share),
+            "τ-b": lambda row: number(row.fit.correlation),
+        },
+        name_methods=name_methods,
+        caption="Preference for the longer text",
+        note=NOTE,
+    )
+    interval = interval_name(rows[0].fit.adjusted.level)
+    remarks = sorted({text for row in rows for text in (*row.warnings, *row.fit.adjusted.warnings)})
+    adjusted = cell_table(
+        rows,
+        {
+            "Win share": lambda row: percent(row.share),
+            "At equal length": lambda row: percent(row.fit.adjusted.estimate),
+            interval: lambda row: limits(row.fit.adjusted),
+            "p": lambda row: p_value(row.fit.share_test.p_value),
+            "Points per doubling": lambda row: number(row.fit.slope.estimate, 1, scale=100),
+            f"{interval} of these": lambda row: number_limits(row.fit.slope, 1, scale=100),
+            "p of these": lambda row: p_value(row.fit.slope_test.p_value),
+        },
+        name_methods=name_methods,
+        caption=f"Win share{'' if name_methods else f' of {rows[0].method_a}'} at equal length",
+        note=" ".join((ADJUSTED_NOTE, *(f"Some rows: {text}." for text in remarks))),
+    )
     return Section(
         anchor="length",
         title="Length",
-        parts=(
-            longer_table(tuple(rows), name_methods=name_methods),
-            adjusted_table(tuple(rows), name_methods=name_methods),
-        ),
-        exports={"length": full_table(COLUMNS, rows)},
+        parts=(longer, adjusted),
+        exports={"length": table_of(rows, COLUMNS)},
     )
-
-
-def longer_table(rows: tuple[LengthRow, ...], *, name_methods: bool = True) -> Table:
-    """Return how often the longer text was preferred."""
-    names = left_names(name_methods=name_methods)
-    return Table(
-        columns=(
-            *names,
-            "Pairs",
-            "Length ratio",
-            "For the longer",
-            "For the shorter",
-            "Ties",
-            "Share for the longer",
-            f"{percent(rows[0].longer_share.level, 0)} interval",
-            "τ-b",
-        ),
-        rows=tuple(
-            (
-                *left_cells(row, name_methods=name_methods),
-                row.items,
-                NOTHING if row.ratio is None else number(row.ratio),
-                row.longer,
-                row.shorter,
-                row.ties,
-                percent(row.longer_share.estimate),
-                limits(row.longer_share),
-                NOTHING if row.fit.correlation is None else number(row.fit.correlation),
-            )
-            for row in rows
-        ),
-        caption="Preference for the longer text",
-        note=NOTE,
-        text_columns=len(names),
-    )
-
-
-def adjusted_table(rows: tuple[LengthRow, ...], *, name_methods: bool = True) -> Table:
-    """Return the win shares at equal length, and how they go with length."""
-    names = left_names(name_methods=name_methods)
-    interval = f"{percent(rows[0].fit.adjusted.level, 0)} interval"
-    remarks = sorted({text for row in rows for text in (*row.warnings, *row.fit.adjusted.warnings)})
-    return Table(
-        columns=(
-            *names,
-            "Win share",
-            "At equal length",
-            interval,
-            "p",
-            "Points per doubling",
-            f"{interval} of these",
-            "p of these",
-        ),
-        rows=tuple(
-            (
-                *left_cells(row, name_methods=name_methods),
-                percent(row.share),
-                percent(row.fit.adjusted.estimate),
-                limits(row.fit.adjusted),
-                p_value(row.fit.share_test.p_value),
-                NOTHING if row.fit.slope.estimate is None else number(100 * row.fit.slope.estimate, 1),
-                _points(row.fit.slope),
-                p_value(row.fit.slope_test.p_value),
-            )
-            for row in rows
-        ),
-        caption=f"Win share{'' if name_methods else f' of {rows[0].method_a}'} at equal length",
-        note=" ".join((ADJUSTED_NOTE, *(f"Some rows: {text}." for text in remarks))),
-        text_columns=len(names),
-    )
-
-
-def _points(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return NOTHING
-    return f"{number(100 * interval.low, 1)} to {number(100 * interval.high, 1)}"

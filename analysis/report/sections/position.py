@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names
+from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
 from analysis.results.position import OrderRow, PositionRow
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, title
 
 NOTE = (
@@ -26,7 +26,7 @@ ORDER_NOTE = (
     "order."
 )
 
-COLUMNS: dict[str, Callable[[PositionRow], Cell]] = {
+COLUMNS: Columns[PositionRow] = {
     "simulated": lambda row: row.rater_kind == "simulated",
     "rater_kind": lambda row: row.rater_kind,
     "criterion": lambda row: row.criterion,
@@ -48,7 +48,7 @@ COLUMNS: dict[str, Callable[[PositionRow], Cell]] = {
     "warnings": lambda row: "; ".join((*row.warnings, *row.share.warnings)),
 }
 
-ORDER_COLUMNS: dict[str, Callable[[OrderRow], Cell]] = {
+ORDER_COLUMNS: Columns[OrderRow] = {
     **CELL_COLUMNS,
     "win_share_when_first": lambda row: row.result.first,
     "win_share_when_second": lambda row: row.result.second,
@@ -71,42 +71,32 @@ ORDER_COLUMNS: dict[str, Callable[[OrderRow], Cell]] = {
 def section(
     rows: Sequence[PositionRow], orders: Sequence[OrderRow] = (), *, name_methods: bool = True
 ) -> Section:
-    """Return the preference for a place, or that nobody knows what stood where."""
+    """Return the preference for a place, or that the places are unknown."""
     if not rows:
         unknown = "The verdicts do not say which text was shown first."
         return Section(anchor="position", title="Position", paragraphs=(unknown,))
-    parts = [position_table(tuple(rows))]
-    exports = {"position": full_table(COLUMNS, rows)}
+    parts = [_position_table(rows)]
+    exports = {"position": table_of(rows, COLUMNS)}
     if orders:
-        parts.append(order_table(tuple(orders), name_methods=name_methods))
-        exports["position_adjusted"] = full_table(ORDER_COLUMNS, orders)
+        parts.append(_order_table(orders, name_methods=name_methods))
+        exports["position_adjusted"] = table_of(orders, ORDER_COLUMNS)
     return Section(anchor="position", title="Position", parts=tuple(parts), exports=exports)
 
 
-def position_table(rows: tuple[PositionRow, ...]) -> Table:
-    """Return the preference for the text shown first, and the flips."""
-    columns = ("Criterion", "Judged by", "For the first", "For the second", "Ties", "Share for the first")
-    return Table(
-        columns=(
-            *columns,
-            f"{percent(rows[0].share.level, 0)} interval",
-            "Same method first",
-            "Flipped with the order",
-        ),
-        rows=tuple(
-            (
-                title(row.criterion),
-                RATERS[row.rater_kind],
-                row.first,
-                row.second,
-                row.ties,
-                percent(row.share.estimate),
-                limits(row.share),
-                percent(row.a_first),
-                _flips(row),
-            )
-            for row in rows
-        ),
+def _position_table(rows: Sequence[PositionRow]) -> Table:
+    return table_of(
+        rows,
+        {
+            "Criterion": lambda row: title(row.criterion),
+            "Judged by": lambda row: RATERS[row.rater_kind],
+            "For the first": lambda row: row.first,
+            "For the second": lambda row: row.second,
+            "Ties": lambda row: row.ties,
+            "Share for the first": lambda row: percent(row.share.estimate),
+            interval_name(rows[0].share.level): lambda row: limits(row.share),
+            "Same method first": lambda row: percent(row.a_first),
+            "Flipped with the order": _flips,
+        },
         caption="Preference for the text shown first",
         note=NOTE,
         text_columns=2,
@@ -119,37 +109,23 @@ def _flips(row: PositionRow) -> str:
     return f"{row.flipped} of {row.both_orders}: {percent(row.flips.estimate)} ({limits(row.flips)})"
 
 
-def order_table(rows: tuple[OrderRow, ...], *, name_methods: bool = True) -> Table:
-    """Return the shares by order, and with each order weighing the same."""
-    names = left_names(name_methods=name_methods)
-    return Table(
-        columns=(
-            *names,
-            "Shown first",
-            "Shown second",
-            "Worth of the first place",
-            "Win share, adjusted",
-            f"{percent(rows[0].result.adjusted.level, 0)} interval",
-            "p",
-        ),
-        rows=tuple(
-            (
-                *left_cells(row, name_methods=name_methods),
-                percent(row.result.first),
-                percent(row.result.second),
-                _points(row.result.effect.estimate),
-                percent(row.result.adjusted.estimate),
-                limits(row.result.adjusted),
-                p_value(row.result.test.p_value),
-            )
-            for row in rows
-        ),
+def _order_table(rows: Sequence[OrderRow], *, name_methods: bool) -> Table:
+    return cell_table(
+        rows,
+        {
+            "Shown first": lambda row: percent(row.result.first),
+            "Shown second": lambda row: percent(row.result.second),
+            "Worth of the first place": lambda row: _points(row.result.effect.estimate),
+            "Win share, adjusted": lambda row: percent(row.result.adjusted.estimate),
+            interval_name(rows[0].result.adjusted.level): lambda row: limits(row.result.adjusted),
+            "p": lambda row: p_value(row.result.test.p_value),
+        },
+        name_methods=name_methods,
         caption=f"Win share{'' if name_methods else f' of {rows[0].method_a}'} by order, and with each order "
         "weighing the same",
         note=ORDER_NOTE,
-        text_columns=len(names),
     )
 
 
 def _points(share: float | None) -> str:
-    return NOTHING if share is None else f"{number(100 * share, 1)} points"
+    return NOTHING if share is None else f"{number(share, 1, scale=100)} points"

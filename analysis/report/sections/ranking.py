@@ -2,78 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from analysis.report.columns import full_table
+from analysis.report.columns import interval_name
 from analysis.report.section import Section
 from analysis.results.ranking import RankingRow
 from analysis.stats.intervals import Interval
 from analysis.stats.ranking_bootstrap import RankInterval
 from guard_eval.reporting.drawing import INK, Drawing, in_rows
-from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import RATERS, limits, number, percent, title
+from guard_eval.reporting.tables import Columns, table_of
+from guard_eval.reporting.words import RATERS, limits, number, number_limits, percent, title
 
 MOST_FIGURES = 8
 """Figures of rankings in a report; the table has them all."""
 
-WHAT = {
-    "davidson": (
-        "Davidson's model gives each method a strength, from all its comparisons and with ties as verdicts "
-        "of their own: the odds that one method is preferred to another are e to the power of the difference "
-        "of their strengths. It takes for granted that strengths add up: if A is as far ahead of B as B of "
-        "C, it is twice as far ahead of C."
-    ),
-    "half-win": (
-        "Bradley and Terry's model with each tie as half a win to both. Half wins shrink the strengths where "
-        "there are many ties; Davidson's model does not."
-    ),
-}
+MODEL = (
+    "Davidson's model gives each method a strength, from all its comparisons and with ties as verdicts "
+    "of their own: the odds that one method is preferred to another are e to the power of the difference "
+    "of their strengths. It takes for granted that strengths add up: if A is as far ahead of B as B of "
+    "C, it is twice as far ahead of C."
+)
 NOTE = (
     "Strength: on a log scale, summing to 0. Expected share: against the average other method, ties split. "
     "Intervals, also of ranks, come from drawing {unit} anew, one method at a time: that several methods "
     "have the ranks shown all at once is less sure. Ranks that overlap are not told apart."
 )
 
-Place = tuple[RankingRow, int]
-"""A ranking, and one method's place among its methods."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankedMethod:
+    """One method of a ranking."""
+
+    row: RankingRow
+    name: str
+    strength: Interval
+    share: Interval
+    rank: RankInterval
+    half_wins: float | None
 
 
-def _estimate(row: RankingRow, place: int) -> tuple[Interval, Interval, RankInterval]:
-    return row.ranking.strengths[place], row.ranking.shares[place], row.ranking.ranks[place]
+def _ranked(row: RankingRow) -> list[RankedMethod]:
+    """Return the methods of a ranking, the strongest first."""
+    found = row.ranking
+    return [
+        RankedMethod(
+            row=row,
+            name=found.estimate.methods[place],
+            strength=found.strengths[place],
+            share=found.shares[place],
+            rank=found.ranks[place],
+            half_wins=None if row.half_wins is None else row.half_wins[place],
+        )
+        for place in row.order
+    ]
 
 
-COLUMNS: dict[str, Callable[[Place], Cell]] = {
-    "simulated": lambda one: one[0].rater_kind == "simulated",
-    "rater_kind": lambda one: one[0].rater_kind,
-    "criterion": lambda one: one[0].criterion,
-    "method": lambda one: one[0].ranking.estimate.methods[one[1]],
-    "rank": lambda one: one[0].ranking.ranks[one[1]].estimate,
-    "rank_best": lambda one: one[0].ranking.ranks[one[1]].low,
-    "rank_worst": lambda one: one[0].ranking.ranks[one[1]].high,
-    "strength": lambda one: one[0].ranking.strengths[one[1]].estimate,
-    "strength_low": lambda one: one[0].ranking.strengths[one[1]].low,
-    "strength_high": lambda one: one[0].ranking.strengths[one[1]].high,
-    "expected_share": lambda one: one[0].ranking.shares[one[1]].estimate,
-    "expected_share_low": lambda one: one[0].ranking.shares[one[1]].low,
-    "expected_share_high": lambda one: one[0].ranking.shares[one[1]].high,
-    "level": lambda one: one[0].ranking.level,
-    "log_nu": lambda one: one[0].ranking.estimate.log_nu,
-    "ties_of_equals": lambda one: one[0].tied,
-    "comparisons": lambda one: one[0].ranking.estimate.n,
-    "items": lambda one: one[0].ranking.n,
-    "item": lambda one: one[0].unit,
-    "model": lambda one: one[0].ranking.estimate.method,
-    "interval": lambda one: one[0].ranking.method,
-    "draws_without_strengths": lambda one: one[0].ranking.undefined,
-    "strength_half_win_bradley_terry": lambda one: (
-        None if one[0].half_wins is None else one[0].half_wins[one[1]]
-    ),
-    "undefined_because": lambda one: one[0].ranking.estimate.reason,
-    "warnings": lambda one: "; ".join(one[0].warnings),
+COLUMNS: Columns[RankedMethod] = {
+    "simulated": lambda one: one.row.rater_kind == "simulated",
+    "rater_kind": lambda one: one.row.rater_kind,
+    "criterion": lambda one: one.row.criterion,
+    "method": lambda one: one.name,
+    "rank": lambda one: one.rank.estimate,
+    "rank_best": lambda one: one.rank.low,
+    "rank_worst": lambda one: one.rank.high,
+    "strength": lambda one: one.strength.estimate,
+    "strength_low": lambda one: one.strength.low,
+    "strength_high": lambda one: one.strength.high,
+    "expected_share": lambda one: one.share.estimate,
+    "expected_share_low": lambda one: one.share.low,
+    "expected_share_high": lambda one: one.share.high,
+    "level": lambda one: one.row.ranking.level,
+    "log_nu": lambda one: one.row.ranking.estimate.log_nu,
+    "ties_of_equals": lambda one: one.row.tied,
+    "comparisons": lambda one: one.row.ranking.estimate.n,
+    "items": lambda one: one.row.ranking.n,
+    "item": lambda one: one.row.unit,
+    "model": lambda one: one.row.ranking.estimate.method,
+    "interval": lambda one: one.row.ranking.method,
+    "draws_without_strengths": lambda one: one.row.ranking.undefined,
+    "strength_half_win_bradley_terry": lambda one: one.half_wins,
+    "undefined_because": lambda one: one.row.ranking.estimate.reason,
+    "warnings": lambda one: "; ".join(one.row.warnings),
 }
 
 
@@ -81,52 +95,35 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
     """Return the rankings; None where no more than two methods are compared."""
     if not rows:
         return None
-    return Section(
-        anchor="ranking",
-        title="Ranking",
-        paragraphs=(WHAT[rows[0].model],),
-        parts=(ranking_table(rows), *_figures(rows)),
-        exports={"ranking": full_table(COLUMNS, _places(rows))},
-    )
-
-
-def ranking_table(rows: Sequence[RankingRow]) -> Table:
-    """Return strength, expected share and rank of every method, the strongest of each criterion first."""
-    level = f"{percent(rows[0].ranking.level, 0)} interval"
-    return Table(
-        columns=(
-            *("Criterion", "Judged by", "Method", "Rank", f"{level} of the rank"),
-            *("Strength", f"{level} of the strength", "Expected share", f"{level} of the share"),
-        ),
-        rows=tuple(_cells(row, place) for row, place in _places(rows)),
+    methods = [one for row in rows for one in _ranked(row)]
+    level = interval_name(rows[0].ranking.level)
+    table = table_of(
+        methods,
+        {
+            "Criterion": lambda one: title(one.row.criterion),
+            "Judged by": lambda one: RATERS[one.row.rater_kind],
+            "Method": lambda one: one.name,
+            "Rank": lambda one: "undefined" if one.rank.estimate is None else one.rank.estimate,
+            f"{level} of the rank": lambda one: _ranks(one.rank),
+            "Strength": lambda one: number(one.strength.estimate),
+            f"{level} of the strength": lambda one: number_limits(one.strength),
+            "Expected share": lambda one: percent(one.share.estimate),
+            f"{level} of the share": lambda one: limits(one.share),
+        },
         caption="The methods by strength",
         note=" ".join(
-            (
-                NOTE.format(unit=" or ".join(sorted({row.unit for row in rows}))),
-                *(_remark(row) for row in rows),
-            )
+            (NOTE.format(unit=" or ".join(sorted({row.unit for row in rows}))), *map(_remark, rows))
         ),
         text_columns=3,
     )
-
-
-def _places(rows: Sequence[RankingRow]) -> Iterator[Place]:
-    return ((row, place) for row in rows for place in row.order)
-
-
-def _cells(row: RankingRow, place: int) -> tuple[Cell, ...]:
-    strength, share, rank = _estimate(row, place)
-    left = (title(row.criterion), RATERS[row.rater_kind], row.ranking.estimate.methods[place])
-    if strength.estimate is None:
-        return (*left, "undefined", *(NOTHING,) * 5)
-    return (
-        *left,
-        rank.estimate,
-        _ranks(rank),
-        number(strength.estimate),
-        _ends(strength),
-        percent(share.estimate),
-        limits(share),
+    known = [row for row in rows if row.ranking.estimate.strengths is not None]
+    figures = [_figure(row, name=f"ranking-{number}") for number, row in enumerate(known[:MOST_FIGURES], 1)]
+    return Section(
+        anchor="ranking",
+        title="Ranking",
+        paragraphs=(MODEL,),
+        parts=(table, *figures),
+        exports={"ranking": table_of(methods, COLUMNS)},
     )
 
 
@@ -140,39 +137,32 @@ def _remark(row: RankingRow) -> str:
     return ". ".join((f"{where}: {of}{ties}", *row.warnings)) + "."
 
 
-def _figures(rows: Sequence[RankingRow]) -> tuple[Drawing, ...]:
-    known = [row for row in rows if row.ranking.estimate.strengths is not None]
-    return tuple(
-        _figure(row, name=f"ranking-{number}") for number, row in enumerate(known[:MOST_FIGURES], start=1)
-    )
-
-
 def _figure(row: RankingRow, *, name: str) -> Drawing:
-    found = [_estimate(row, place) for place in row.order]
-    names = [row.ranking.estimate.methods[place] for place in row.order]
+    methods = _ranked(row)
 
     def draw(axes: Axes) -> None:
-        for place, (strength, _, rank) in enumerate(found):
-            if strength.low is not None and strength.high is not None:
-                ends = [strength.low, strength.high]
+        for place, one in enumerate(methods):
+            if one.strength.low is not None and one.strength.high is not None:
+                ends = [one.strength.low, one.strength.high]
                 axes.plot(ends, [place, place], color=FIRST, linewidth=1.8, solid_capstyle="butt")
-            assert strength.estimate is not None
-            axes.plot([strength.estimate], [place], marker="o", markersize=6, color=FIRST)
+            assert one.strength.estimate is not None
+            axes.plot([one.strength.estimate], [place], marker="o", markersize=6, color=FIRST)
             # Beside the frame, where no interval can reach.
-            label = f"{rank.estimate}" if rank.low == rank.high else f"{rank.estimate} ({_ranks(rank)})"
+            rank = f"{one.rank.estimate}"
+            label = rank if one.rank.low == one.rank.high else f"{rank} ({_ranks(one.rank)})"
             axes.text(1.02, place, label, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
         axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.set_xlabel("strength (0: the average); on the right the rank with its interval")
         axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
 
     described = "; ".join(
-        f"{method}: rank {rank.estimate}, {_ranks(rank)}, strength {number(strength.estimate or 0.0)}, "
-        f"interval {_ends(strength)}"
-        for method, (strength, _, rank) in zip(names, found, strict=True)
+        f"{one.name}: rank {one.rank.estimate}, {_ranks(one.rank)}, "
+        f"strength {number(one.strength.estimate)}, interval {number_limits(one.strength)}"
+        for one in methods
     )
     return in_rows(
         draw,
-        names,
+        [one.name for one in methods],
         name=name,
         heading=f"Strengths on {title(row.criterion)}, judged by {RATERS[row.rater_kind]}",
         description=f"{described}. The dashed line is the average strength.",
@@ -184,9 +174,3 @@ def _ranks(rank: RankInterval) -> str:
     if rank.low is None or rank.high is None:
         return NOTHING
     return f"{rank.low}" if rank.low == rank.high else f"{rank.low} to {rank.high}"
-
-
-def _ends(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return NOTHING
-    return f"{number(interval.low)} to {number(interval.high)}"

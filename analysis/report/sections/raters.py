@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from analysis.report.columns import full_table
 from analysis.report.section import Section
 from analysis.results.raters import RaterRow
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Columns, table_of
 from guard_eval.reporting.words import RATERS, limits, number, percent
 
 SHOWN = 40
@@ -20,7 +19,7 @@ NOTE = (
     "first. Seconds: median. A rater apart from the rest is a reason to look, not to leave out."
 )
 
-COLUMNS: dict[str, Callable[[RaterRow], Cell]] = {
+COLUMNS: Columns[RaterRow] = {
     "simulated": lambda row: row.rater_kind == "simulated",
     "rater_kind": lambda row: row.rater_kind,
     "rater": lambda row: row.rater,
@@ -37,44 +36,28 @@ COLUMNS: dict[str, Callable[[RaterRow], Cell]] = {
 
 
 def section(rows: Sequence[RaterRow]) -> Section:
-    """Return a row for each rater."""
-    return Section(
-        anchor="raters",
-        title="Raters",
-        parts=(rater_table(tuple(rows)),),
-        exports={"raters": full_table(COLUMNS, rows)},
-    )
-
-
-def rater_table(rows: tuple[RaterRow, ...]) -> Table:
-    """Return one row for each rater, up to `SHOWN` of them."""
-    shown = rows[:SHOWN]
-    left_out = f" {len(rows) - len(shown)} more stand in raters.csv." if len(rows) > len(shown) else ""
-    return Table(
-        columns=(
-            "Rater",
-            "Judged by",
-            "Pairs",
-            "Verdicts",
-            "Ties",
-            "Others say the same",
-            "For the first",
-            "Seconds",
-        ),
-        rows=tuple(
-            (
-                row.rater,
-                RATERS[row.rater_kind],
-                row.pairs,
-                row.verdicts,
-                percent(row.ties),
-                percent(row.agreement),
-                NOTHING if row.first is None else f"{percent(row.first.estimate)} ({limits(row.first)})",
-                NOTHING if row.seconds is None else number(row.seconds, 1),
-            )
-            for row in shown
-        ),
+    """Return a row for each rater, up to `SHOWN` of them."""
+    left_out = f" {len(rows) - SHOWN} more stand in raters.csv." if len(rows) > SHOWN else ""
+    table = table_of(
+        rows[:SHOWN],
+        {
+            "Rater": lambda row: row.rater,
+            "Judged by": lambda row: RATERS[row.rater_kind],
+            "Pairs": lambda row: row.pairs,
+            "Verdicts": lambda row: row.verdicts,
+            "Ties": lambda row: percent(row.ties),
+            "Others say the same": lambda row: percent(row.agreement),
+            "For the first": _first,
+            "Seconds": lambda row: number(row.seconds, 1),
+        },
         caption="Raters one by one",
         note=NOTE + left_out,
         text_columns=2,
     )
+    return Section(
+        anchor="raters", title="Raters", parts=(table,), exports={"raters": table_of(rows, COLUMNS)}
+    )
+
+
+def _first(row: RaterRow) -> str:
+    return NOTHING if row.first is None else f"{percent(row.first.estimate)} ({limits(row.first)})"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
-from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names
+from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
 from analysis.results.sensitivity import DEFAULT, SensitivityRow
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import limits, p_of, p_value, percent, why_none
 
 NOTE = (
@@ -26,7 +25,7 @@ SURVIVAL_NOTE = (
     "method than the default's."
 )
 
-COLUMNS: dict[str, Callable[[SensitivityRow], Cell]] = {
+COLUMNS: Columns[SensitivityRow] = {
     **CELL_COLUMNS,
     "analysis": lambda row: row.analysis,
     "win_share": lambda row: row.share,
@@ -47,68 +46,65 @@ COLUMNS: dict[str, Callable[[SensitivityRow], Cell]] = {
 
 def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float = 0.05) -> Section:
     """Return whether the conclusions survive other analyses."""
+    level = next((row.interval.level for row in rows if row.interval is not None), 0.95)
+    every = cell_table(
+        rows,
+        {
+            "Analysis": lambda row: row.analysis,
+            "Remark": lambda row: row.note,
+            "Win share": lambda row: percent(row.share),
+            interval_name(level): lambda row: limits(row.interval),
+            "p": lambda row: p_of(row.test),
+            "n": lambda row: row.test.n,
+        },
+        name_methods=name_methods,
+        caption="The same verdicts, analysed in other ways",
+        note=NOTE + why_none(row.test for row in rows),
+        words=2,
+        strong=lambda row: row.analysis == DEFAULT,
+    )
     return Section(
         anchor="sensitivity",
         title="Sensitivity",
-        parts=(
-            survival_table(tuple(rows), name_methods=name_methods, alpha=alpha),
-            sensitivity_table(tuple(rows), name_methods=name_methods),
-        ),
-        exports={"sensitivity": full_table(COLUMNS, rows)},
+        parts=(survival_table(rows, name_methods=name_methods, alpha=alpha), every),
+        exports={"sensitivity": table_of(rows, COLUMNS)},
     )
 
 
-def survival_table(
-    rows: tuple[SensitivityRow, ...], *, name_methods: bool = True, alpha: float = 0.05
-) -> Table:
+def survival_table(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float = 0.05) -> Table:
     """Return, for each comparison and criterion, the default beside the spread of all other analyses."""
-    names = (*left_names(name_methods=name_methods), "Where p is largest")
-    cells: list[tuple[Cell, ...]] = []
-    for _, group in groupby(rows, key=_cell):
-        members = tuple(group)
-        first = members[0]
-        others = [row for row in members if row.analysis != DEFAULT]
-        tested = [(row.test.p_value, row) for row in others if row.test.p_value is not None]
-        worst = max(tested, key=lambda one: one[0])[1].analysis if tested else NOTHING
-        below = sum(p < alpha for p, _ in tested)
-        own = next(row for row in members if row.analysis == DEFAULT)
-        crossing = sum(_crosses(own, row) for row in others)
-        cells.append(
-            (
-                *left_cells(first, name_methods=name_methods),
-                worst,
-                percent(own.share),
-                p_of(own.test),
-                f"{below} of {len(tested)}",
-                p_value(max((p for p, _ in tested), default=None)),
-                crossing,
-            )
-        )
-    return Table(
-        columns=(*names, "Win share", "p by item (default)", "Below", "Largest p", "Other side"),
-        rows=tuple(cells),
+
+    def others(default: SensitivityRow) -> list[SensitivityRow]:
+        return [
+            row
+            for row in rows
+            if row.analysis != DEFAULT and (row.rater_kind, row.cell) == (default.rater_kind, default.cell)
+        ]
+
+    def tested(default: SensitivityRow) -> list[tuple[float, str]]:
+        return [(row.test.p_value, row.analysis) for row in others(default) if row.test.p_value is not None]
+
+    def worst(default: SensitivityRow) -> tuple[float | None, str]:
+        return max(tested(default), key=lambda one: one[0], default=(None, NOTHING))
+
+    def below(default: SensitivityRow) -> str:
+        found = tested(default)
+        return f"{sum(p < alpha for p, _ in found)} of {len(found)}"
+
+    return cell_table(
+        [row for row in rows if row.analysis == DEFAULT],
+        {
+            "Where p is largest": lambda row: worst(row)[1],
+            "Win share": lambda row: percent(row.share),
+            "p by item (default)": lambda row: p_of(row.test),
+            "Below": below,
+            "Largest p": lambda row: p_value(worst(row)[0]),
+            "Other side": lambda row: sum(_crosses(row, other) for other in others(row)),
+        },
+        name_methods=name_methods,
         caption="Does the conclusion survive other analyses?",
         note=SURVIVAL_NOTE.format(alpha=f"{alpha:g}"),
-        text_columns=len(names),
-    )
-
-
-def sensitivity_table(rows: tuple[SensitivityRow, ...], *, name_methods: bool = True) -> Table:
-    """Return each comparison in each way, the default in bold."""
-    names = (*left_names(name_methods=name_methods), "Analysis", "Remark")
-    cells: list[tuple[Cell, ...]] = []
-    for row in rows:
-        left = (*left_cells(row, name_methods=name_methods), row.analysis, row.note)
-        interval = NOTHING if row.interval is None else limits(row.interval)
-        cells.append((*left, percent(row.share), interval, p_of(row.test), row.test.n))
-    level = next((row.interval.level for row in rows if row.interval is not None), 0.95)
-    return Table(
-        columns=(*names, "Win share", f"{percent(level, 0)} interval", "p", "n"),
-        rows=tuple(cells),
-        caption="The same verdicts, analysed in other ways",
-        note=NOTE + why_none(row.test for row in rows),
-        text_columns=len(names),
-        strong=frozenset(number for number, row in enumerate(rows) if row.analysis == DEFAULT),
+        words=1,
     )
 
 
@@ -117,7 +113,3 @@ def _crosses(default: SensitivityRow, row: SensitivityRow) -> bool:
     if default.share is None or row.share is None:
         return False
     return (default.share - 0.5) * (row.share - 0.5) < -1e-12
-
-
-def _cell(row: SensitivityRow) -> tuple[str, str, str, str]:
-    return (row.rater_kind, row.method_a, row.method_b, row.criterion)

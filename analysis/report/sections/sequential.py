@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.report.columns import CELL_COLUMNS, full_table, left_cells, left_names
+from analysis.report.columns import CELL_COLUMNS, cell_table, comparisons
 from analysis.report.section import Section
 from analysis.results.sequential import SequentialRow
 from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished, short
-from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND, style
-from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, title
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, sentence, title
 
 GUARANTEE = (
     "The study declares that its verdicts are looked at before all are in. A test for a fixed number of "
@@ -35,7 +35,7 @@ MOST_POINTS = 1_000
 HEIGHT = 3.3
 """Inches."""
 
-COLUMNS: dict[str, Callable[[SequentialRow], Cell]] = {
+COLUMNS: Columns[SequentialRow] = {
     **CELL_COLUMNS,
     "items": lambda row: row.test.n,
     "items_off_one_half": lambda row: row.test.informative,
@@ -65,47 +65,37 @@ def section(rows: Sequence[SequentialRow], *, name_methods: bool) -> Section | N
         return None
     orders = sorted({row.order for row in rows})
     remarks = sorted({remark for row in rows for remark in (*row.warnings, *row.test.interval.warnings)})
-    said = [f"Items stand in order {' or '.join(orders)}."]
-    said += [f"{remark[0].upper()}{remark[1:]}." for remark in remarks]
-    groups: dict[tuple[str, str, str], list[SequentialRow]] = {}
-    for row in rows:
-        groups.setdefault((row.rater_kind, row.method_a, row.method_b), []).append(row)
+    order = f"Items stand in order {' or '.join(orders)}."
     return Section(
         anchor="sequential",
         title="Looking before the end",
-        paragraphs=(GUARANTEE, " ".join(said)),
+        paragraphs=(GUARANTEE, " ".join((order, *map(sentence, remarks)))),
         parts=(
-            sequential_table(tuple(rows), name_methods=name_methods),
-            *(
-                e_process(members, name=f"sequential-{place}")
-                for place, members in enumerate(groups.values(), 1)
-            ),
+            _table(rows, name_methods=name_methods),
+            *(_figure(members, name=f"sequential-{place}") for place, members in comparisons(rows)),
         ),
-        exports={"sequential": full_table(COLUMNS, rows)},
+        exports={"sequential": table_of(rows, COLUMNS)},
     )
 
 
-def sequential_table(rows: tuple[SequentialRow, ...], *, name_methods: bool = True) -> Table:
+def _table(rows: Sequence[SequentialRow], *, name_methods: bool) -> Table:
     """Return each comparison's e-value, p-value and confidence sequence."""
-    names = left_names(name_methods=name_methods)
-    cells = []
-    for row in rows:
-        test = row.test
-        left = left_cells(row, name_methods=name_methods)
-        adjusted = NOTHING if row.adjusted is None else p_value(row.adjusted)
-        reached = NOTHING if test.crossed is None else test.crossed
-        share = f"{percent(test.interval.estimate)} ({limits(test.interval)})"
-        cells.append((*left, test.n, _e_value(row), p_value(test.p_value), adjusted, reached, share))
     waiting = sorted({row.waiting for row in rows})
     many = f"{waiting[0]} to {waiting[-1]}" if waiting[1:] else f"{waiting[0]}"
     left_out = f" Pairs still waiting for raters are left out, {many} in a result." if waiting[-1] else ""
-    unit = "Prompts" if all(row.unit == "prompt" for row in rows) else "Items"
-    return Table(
-        columns=(*names, unit, "E", "p", "p (Holm)", "Reached", "Share"),
-        rows=tuple(cells),
+    return cell_table(
+        rows,
+        {
+            "Prompts" if all(row.unit == "prompt" for row in rows) else "Items": lambda row: row.test.n,
+            "E": _e_value,
+            "p": lambda row: p_value(row.test.p_value),
+            "p (Holm)": lambda row: NOTHING if row.adjusted is None else p_value(row.adjusted),
+            "Reached": lambda row: NOTHING if row.test.crossed is None else row.test.crossed,
+            "Share": lambda row: f"{percent(row.test.interval.estimate)} ({limits(row.test.interval)})",
+        },
+        name_methods=name_methods,
         caption="Tests that hold whenever one looks",
         note=NOTE + left_out,
-        text_columns=len(names),
     )
 
 
@@ -119,7 +109,7 @@ def _e_value(row: SequentialRow) -> str:
     return f"1.0e{whole + 1}" if digits == "10.0" else f"{digits}e{whole}"
 
 
-def e_process(rows: Sequence[SequentialRow], *, name: str) -> Drawing:
+def _figure(rows: Sequence[SequentialRow], *, name: str) -> Drawing:
     """Return the e-values after each item on a logarithmic scale, a line for each criterion."""
     first = rows[0]
     alpha = first.test.alpha

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from analysis.report.columns import CELL_COLUMNS, full_table
+from matplotlib.axes import Axes
+
+from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
 from analysis.report.section import Section
-from analysis.report.share_figures import bars, forest
 from analysis.results.shares import ShareRow, unit_note
-from guard_eval.reporting.drawing import Drawing
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table
+from guard_eval.reporting.drawing import INK, Drawing, in_rows, short
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND
+from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import (
     ALL,
     NO_P,
@@ -31,9 +33,14 @@ TESTS_NOTE = (
     "depend on each other."
 )
 
-COLUMNS: dict[str, Callable[[ShareRow], Cell]] = {
+
+def _dataset(row: ShareRow) -> str:
+    return row.dataset or ALL
+
+
+COLUMNS: Columns[ShareRow] = {
     **CELL_COLUMNS,
-    "dataset": lambda row: row.dataset or ALL,
+    "dataset": _dataset,
     "items": lambda row: row.items,
     "raters": lambda row: row.raters,
     "unit": lambda row: row.unit,
@@ -73,69 +80,53 @@ COLUMNS: dict[str, Callable[[ShareRow], Cell]] = {
 def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
     """Return the tables of one kind of raters after the other, and the figures."""
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
-    tables = [
-        share_table(tuple(row for row in rows if row.rater_kind == kind), name_methods=name_methods)
-        for kind in kinds
-    ]
+    drawings = []
+    for number, members in comparisons(rows):
+        drawings += [_forest(members, name=f"shares-{number}"), _bars(members, name=f"verdicts-{number}")]
     return Section(
         anchor="shares",
         title="Win shares",
         paragraphs=(f"{TESTS_NOTE} {unit_note(rows)}",),
-        parts=(*tables, *_drawings(rows)),
-        exports={"win_shares": full_table(COLUMNS, rows)},
+        parts=(
+            *(
+                share_table([row for row in rows if row.rater_kind == kind], name_methods=name_methods)
+                for kind in kinds
+            ),
+            *drawings,
+        ),
+        exports={"win_shares": table_of(rows, COLUMNS)},
     )
 
 
-def _drawings(rows: Sequence[ShareRow]) -> list[Drawing]:
-    groups: dict[tuple[str, str, str], list[ShareRow]] = {}
-    for row in rows:
-        groups.setdefault((row.rater_kind, row.method_a, row.method_b), []).append(row)
-    drawn = []
-    for number, members in enumerate(groups.values(), start=1):
-        drawn += [forest(members, name=f"shares-{number}"), bars(members, name=f"verdicts-{number}")]
-    return drawn
-
-
-def share_table(rows: tuple[ShareRow, ...], *, name_methods: bool = True) -> Table:
+def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table:
     """Return wins, shares, intervals and both tests of one kind of rater."""
     first = rows[0]
-    declared = any(row.declared for row in rows)
-    family = max(row.family for row in rows)
-    adjusted = (
-        f"{first.correction}: p by item, adjusted over {plural(family, 'result')} on all datasets"
-        f"{', declared beforehand' if declared else ', which nobody declared beforehand'}; rows "
+    declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
+    family = plural(max(row.family for row in rows), "result")
+    note = (
+        f"{first.correction}: p by item, adjusted over {family} on all datasets, {declared} beforehand; rows "
         "without it are exploratory."
     )
-    left = ("Comparison", "Criterion", "Dataset") if name_methods else ("Criterion", "Dataset")
-    figures = ("Wins", "Ties", "Losses", "Win share", f"{percent(first.level, 0)} interval")
-    return Table(
-        columns=(*left, *figures, "p as in the paper", "p by item", first.correction),
-        rows=tuple(_share_cells(row, name_methods=name_methods) for row in rows),
+    tests = [test for row in rows for test in (row.paper_test, row.test)]
+    left = {**left_columns(name_methods=name_methods), "Dataset": _dataset}
+    return table_of(
+        rows,
+        {
+            **left,
+            "Wins": lambda row: row.wins,
+            "Ties": lambda row: row.ties,
+            "Losses": lambda row: row.losses,
+            "Win share": lambda row: percent(row.share.estimate),
+            interval_name(first.level): lambda row: limits(row.share),
+            "p as in the paper": lambda row: p_of(row.paper_test),
+            "p by item": lambda row: p_of(row.test),
+            first.correction: _adjusted,
+        },
         caption=f"Win shares, judged by {RATERS[first.rater_kind]}"
         + ("" if name_methods else f": {first.method_a} against {first.method_b}"),
-        note=adjusted
-        + why_none(
-            [test for row in rows for test in (row.paper_test, row.test)], [row.out_of_reach for row in rows]
-        ),
+        note=note + why_none(tests, [row.out_of_reach for row in rows]),
         text_columns=len(left),
-        strong=frozenset(number for number, row in enumerate(rows) if row.dataset is None),
-    )
-
-
-def _share_cells(row: ShareRow, *, name_methods: bool) -> tuple[Cell, ...]:
-    methods = (f"{row.method_a} against {row.method_b}",) if name_methods else ()
-    return (
-        *methods,
-        title(row.criterion),
-        row.dataset or ALL,
-        row.wins,
-        row.ties,
-        row.losses,
-        percent(row.share.estimate),
-        limits(row.share),
-        p_of(row.paper_test),
-        p_of(row.test),
-        _adjusted(row),
+        strong=lambda row: row.dataset is None,
     )
 
 
@@ -143,3 +134,101 @@ def _adjusted(row: ShareRow) -> str:
     if row.adjusted is not None:
         return p_value(row.adjusted)
     return NO_P if row.out_of_reach else NOTHING
+
+
+def _forest(rows: Sequence[ShareRow], *, name: str) -> Drawing:
+    """Return win shares with their intervals and a line at 50 %, for one comparison and one kind of rater."""
+    first = rows[0]
+
+    def draw(axes: Axes) -> None:
+        for place, row in enumerate(rows):
+            total = row.dataset is None
+            share = 100 * (row.pooled if row.share.estimate is None else row.share.estimate)
+            if row.share.low is not None and row.share.high is not None:
+                ends = [100 * row.share.low, 100 * row.share.high]
+                axes.plot(
+                    ends, [place, place], color=FIRST, linewidth=2.6 if total else 1.4, solid_capstyle="butt"
+                )
+            axes.plot(
+                [share], [place], marker="D" if total else "o", markersize=7 if total else 5, color=FIRST
+            )
+        axes.axvline(50, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set_xlim(0, 100)
+        axes.set_xlabel(f"win share of {short(first.method_a)}, %\n(below 50: {short(first.method_b)} ahead)")
+        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
+
+    heading = f"Win share of {first.method_a} against {first.method_b}, judged by {RATERS[first.rater_kind]}"
+    lines = "; ".join(
+        f"{_label(row)}: {percent(row.share.estimate)}, interval {limits(row.share)}" for row in rows
+    )
+    return _drawn(
+        draw,
+        rows,
+        name=name,
+        heading=heading,
+        description=f"{lines}. The dashed line is 50 %, no preference.",
+    )
+
+
+def _bars(rows: Sequence[ShareRow], *, name: str) -> Drawing:
+    """Return wins, ties and losses as stacked bars, for one comparison and one kind of rater."""
+    first = rows[0]
+    parts = (
+        (f"{short(first.method_a)} better", FIRST, [row.wins for row in rows]),
+        ("tie", BETWEEN, [row.ties for row in rows]),
+        (f"{short(first.method_b)} better", SECOND, [row.losses for row in rows]),
+    )
+
+    def draw(axes: Axes) -> None:
+        left = [0.0] * len(rows)
+        for label, colour, counts in parts:
+            widths = [100 * count / row.n for count, row in zip(counts, rows, strict=True)]
+            axes.barh(range(len(rows)), widths, left=left, height=0.66, color=colour, label=label)
+            for place, (start, width) in enumerate(zip(left, widths, strict=True)):
+                if width >= 5:
+                    axes.text(
+                        start + width / 2,
+                        place,
+                        f"{width:.0f}",
+                        ha="center",
+                        va="center",
+                        color="#111111",
+                        fontsize=8.5,
+                    )
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("% of ratings")
+        axes.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handlelength=1
+        )
+
+    heading = f"Verdicts on {first.method_a} and {first.method_b}, by {RATERS[first.rater_kind]}"
+    lines = "; ".join(f"{_label(row)}: {row.wins} wins, {row.ties} ties, {row.losses} losses" for row in rows)
+    return _drawn(
+        draw, rows, name=name, heading=heading, description=f"For {first.method_a}: {lines}.", legend=True
+    )
+
+
+def _label(row: ShareRow) -> str:
+    return f"{title(row.criterion)} · {_dataset(row)}"
+
+
+def _drawn(
+    draw: Callable[[Axes], None],
+    rows: Sequence[ShareRow],
+    *,
+    name: str,
+    heading: str,
+    description: str,
+    legend: bool = False,
+) -> Drawing:
+    return in_rows(
+        draw,
+        [_label(row) for row in rows],
+        name=name,
+        heading=heading,
+        description=description,
+        strong={place for place, row in enumerate(rows) if row.dataset is None},
+        legend=legend,
+        simulated=rows[0].simulated,
+    )
