@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from guard_eval.cli.console import say, say_table
+from guard_eval.metrics import export
+from guard_eval.metrics.figures.scores import intervals, plane
+from guard_eval.metrics.figures.traces import behaviour, behaviours
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
+from guard_eval.metrics.shown import closest_to_human
+from guard_eval.reporting.words import NO_P, p_value
+from guard_eval.texts.continuations import read_traces
 from guard_eval.texts.generations import HUMAN
 
 SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
@@ -18,8 +25,6 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 
 def show(results: Results) -> None:
     """Print a table for each dataset, then definitions, differences and warnings."""
-    from guard_eval.metrics.shown import closest_to_human
-
     closest = closest_to_human(results)
     by_place = {(one.metric, one.dataset, one.strategy): one for one in results.scores}
     metrics = [name for name in SHOWN if any(one.metric == name for one in results.scores)]
@@ -62,8 +67,6 @@ def _cell(score: Score | None, *, star: bool) -> str:
 
 
 def _show_differences(differences: Sequence[Difference]) -> None:
-    from guard_eval.reporting.words import NO_P, p_value
-
     shown = [one for one in differences if one.metric in COMPARED and one.value is not None]
     for dataset in dict.fromkeys(one.dataset for one in shown):
         say(f"\n{dataset}: differences from {shown[0].baseline}, {shown[0].level:.0%} intervals over prompts")
@@ -124,8 +127,6 @@ def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:
     Raises:
         StudyError: Something cannot be written.
     """
-    from guard_eval.metrics import export
-
     figures = draw(results, folder / "figures", traces)
     export.write_csv(results, folder / "metrics.csv")
     export.write_scores_csv(results, folder / "scores.csv")
@@ -142,32 +143,25 @@ def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:
 
 def draw(results: Results, folder: Path, traces: Sequence[Path]) -> dict[str, Path]:
     """Draw metric against metric, intervals, and what was traced; return the SVGs by caption."""
-    from guard_eval.metrics.figures.scores import intervals, plane
-    from guard_eval.metrics.figures.traces import behaviour, behaviours
-    from guard_eval.texts.continuations import read_traces
-
     folder.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, Path] = {}
+
+    def both(caption: str, name: str, to: Callable[..., bool]) -> None:
+        """Draw a figure as SVG and as PNG, where there is something to draw."""
+        if to(path=folder / f"{name}.svg") and to(path=folder / f"{name}.png"):
+            drawn[caption] = folder / f"{name}.svg"
+
     for place, dataset in enumerate(dict.fromkeys(one.dataset for one in results.scores), start=1):
-        for suffix in (".svg", ".png"):
-            path = folder / f"{place}-diversity-coherence{suffix}"
-            if plane(results, dataset=dataset, path=path) and suffix == ".svg":
-                drawn[f"Diversity and coherence, {dataset}"] = path
-            for metric in COMPARED:
-                path = folder / f"{place}-{metric}{suffix}"
-                if intervals(results, metric, dataset=dataset, path=path) and suffix == ".svg":
-                    drawn[f"{METRICS[metric].title}, {dataset}"] = path
+        of = partial(plane, results, dataset=dataset)
+        both(f"Diversity and coherence, {dataset}", f"{place}-diversity-coherence", of)
+        for metric in COMPARED:
+            of = partial(intervals, results, metric, dataset=dataset)
+            both(f"{METRICS[metric].title}, {dataset}", f"{place}-{metric}", of)
     for path in traces:
-        found = read_traces([path])
-        strategy = path.name.removesuffix(".trace.jsonl")
-        for suffix in (".svg", ".png"):
-            one, all_ = folder / f"trace-{strategy}{suffix}", folder / f"traces-{strategy}{suffix}"
-            if (
-                found
-                and behaviour(found[0], one, title=f"{strategy}, {found[0].prompt_id}")
-                and suffix == ".svg"
-            ):
-                drawn[f"Entropy, k and α: {strategy}, one text"] = one
-            if behaviours(found, all_, title=strategy) and suffix == ".svg":
-                drawn[f"Entropy, k and α: {strategy}, {len(found)} texts"] = all_
+        found, strategy = read_traces([path]), path.name.removesuffix(".trace.jsonl")
+        if found:
+            of = partial(behaviour, found[0], title=f"{strategy}, {found[0].prompt_id}")
+            both(f"Entropy, k and α: {strategy}, one text", f"trace-{strategy}", of)
+        of = partial(behaviours, found, title=strategy)
+        both(f"Entropy, k and α: {strategy}, {len(found)} texts", f"traces-{strategy}", of)
     return drawn
