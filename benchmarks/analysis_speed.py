@@ -28,8 +28,7 @@ from common import Turns, compare
 from numpy.typing import NDArray
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
-from analysis.stats.agreement import fleiss
-from analysis.stats.agreement_coefficients import gwet, krippendorff
+from analysis.stats.agreement import fleiss, gwet, krippendorff
 from analysis.stats.counts import from_verdicts
 from analysis.stats.ranking import davidson
 from analysis.stats.ranking_bootstrap import tally
@@ -90,7 +89,7 @@ def verdicts_of(items: int) -> Verdicts:
 def coefficients(verdicts: Verdicts) -> tuple[float, float, float]:
     """Return Fleiss' κ, Krippendorff's α and Gwet's AC1, which carry their intervals."""
     patterns = from_verdicts(verdicts, categories=3)
-    found = fleiss(patterns).kappa, krippendorff(patterns).value, gwet(patterns).value
+    found = fleiss(patterns).value, krippendorff(patterns).value, gwet(patterns).value
     return tuple(np.nan if value is None else value for value in found)  # type: ignore[return-value]
 
 

@@ -28,8 +28,7 @@ from calibration_tables import MARK, Row, markdown
 from numpy.typing import NDArray
 
 from analysis.stats import power
-from analysis.stats.agreement import fleiss
-from analysis.stats.agreement_coefficients import gwet, krippendorff
+from analysis.stats.agreement import fleiss, gwet, krippendorff
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import item_mean
 from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth

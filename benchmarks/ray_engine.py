@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 from common import environment, wait_until
 
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 from guard_eval.engines.ray import writers
 from guard_eval.engines.ray.cluster import library
 from guard_eval.records import Continuation, Prompt, Recipe
@@ -131,7 +131,7 @@ def _generate(options: argparse.Namespace) -> None:
         ray.PART_SECONDS = 1.0  # files show how far it is
     only = ["greedy"] if options.greedy else None
     study = Study.open(options.folder)
-    generate.run(study, engine=generate.Engine.RAY, address=options.address, only=only)
+    generate(study, engine="ray", address=options.address, only=only)
 
 
 def kills(options: argparse.Namespace) -> None:
@@ -158,7 +158,7 @@ def kills(options: argparse.Namespace) -> None:
                 print(f"| one node of two | {share:.0%} | {_made(study)} |", flush=True)
                 wait_until(ended, seconds=1800, what="the end of the last run")
         whole = make(Path(folder) / "one", prompts=options.prompts, tokens=options.tokens)
-        generate.run(whole)
+        generate(whole)
         ours, theirs = texts(study), texts(whole)
     ids = {row[2] for row in ours}
     print(f"texts: {len(theirs)} by one process, {len(ours)} by the cluster")

@@ -207,6 +207,8 @@ class Pair:
     text_b: str
     position: int
     """Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with."""
+    for_people: bool = True
+    """Whether people rate it; a judge rates every pair."""
 
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:

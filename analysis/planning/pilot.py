@@ -74,7 +74,7 @@ def _row(row: AgreementRow, ties: float) -> PilotRow:
         units=row.units,
         raters=len(row.raters),
         ties=ties,
-        agreement=found.kappa,
+        agreement=found.value,
         low=found.low,
         high=found.high,
         reason=found.reason,

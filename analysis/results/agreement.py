@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.results.cells import CellRow
-from analysis.stats.agreement import Agreement, cohen, fleiss
-from analysis.stats.agreement_coefficients import Coefficient, gwet, krippendorff
+from analysis.results.cells import CellRow, cell_fields
+from analysis.stats.agreement import Coefficient, cohen, fleiss, gwet, krippendorff
 from analysis.stats.counts import from_counts
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, item_numbers, units
 
@@ -58,18 +57,18 @@ class AgreementRow(CellRow):
     raters: tuple[str, ...]
     unit: Literal["prompt", "pair"]
     units: int
-    agreement: Agreement
+    agreement: Coefficient
     alpha: Coefficient
     ac1: Coefficient
     ac2: Coefficient
-    categories: tuple[Agreement, ...]
+    categories: tuple[Coefficient, ...]
     pairs: tuple[PairOfRaters, ...]
     no_pairs: str = ""
 
     @property
     def paradox(self) -> bool:
         """Return whether raters mostly agree and κ is low because one verdict dominates (Feinstein 1990)."""
-        kappa, ac1, raw = self.agreement.kappa, self.ac1.value, self.agreement.raw
+        kappa, ac1, raw = self.agreement.value, self.ac1.value, self.agreement.raw
         return kappa is not None and ac1 is not None and raw is not None and raw >= 0.7 and ac1 - kappa > 0.3
 
     @property
@@ -89,7 +88,6 @@ def agreement_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[Agreemen
 
 
 def _row(cell: tuple[str, str, str, str], scores: pd.DataFrame, *, level: float) -> AgreementRow:
-    method_a, method_b, kind, criterion = cell
     item, first = item_numbers(scores)
     found = units(scores.iloc[first])
     rater, names = pd.factorize(scores["rater"], sort=True)
@@ -103,10 +101,7 @@ def _row(cell: tuple[str, str, str, str], scores: pd.DataFrame, *, level: float)
         table[item, rater] = verdict
         pairs = tuple(_pairs(raters, table, found.clusters, level=level))
     return AgreementRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
-        rater_kind=kind,
+        **cell_fields(cell),
         items=len(counts),
         raters=raters,
         unit=found.name,
@@ -123,7 +118,7 @@ def _row(cell: tuple[str, str, str, str], scores: pd.DataFrame, *, level: float)
 
 def by_category(
     counts: NDArray[np.int64], clusters: NDArray[np.int64] | None = None, *, level: float = 0.95
-) -> tuple[Agreement, ...]:
+) -> tuple[Coefficient, ...]:
     """Return Fleiss' κ_j (Fleiss 1971) of each category, with its interval.
 
     κ_j asks how far raters agree on whether a verdict is j or not: it is Fleiss' κ of j against the rest,

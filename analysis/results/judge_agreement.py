@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis.results.cells import NO_VERDICTS, CellRow, VerdictCounts
-from analysis.stats.agreement import cohen
-from analysis.stats.agreement_coefficients import Coefficient
+from analysis.stats.agreement import Coefficient, cohen
 from analysis.stats.intervals import Interval, item_mean, wilson
 from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out, mcnemar
 from analysis.stats.significance import TestResult, reachable, sign_flip

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields
 from analysis.results.models import MOST_RATINGS, Modelled, linear_model, ordinal_model, placed_model
-from analysis.results.units import TOGETHER, share_interval, share_test
+from analysis.results.shares import TOGETHER, share_interval, share_test
 from analysis.stats.intervals import Interval, clopper_pearson, wilson
 from analysis.stats.resampling import win_share_bootstrap
 from analysis.stats.significance import (
@@ -74,13 +74,9 @@ def sensitivity_rows(verdicts: Verdicts, *, alpha: float = 0.05, seed: int = 0) 
     single = dict(by_cell(scored.frame)) if small else {}
     rows = []
     for cell, scores in by_cell(scored.scores):
-        method_a, method_b, kind, criterion = cell
         rows += [
             SensitivityRow(
-                method_a=method_a,
-                method_b=method_b,
-                criterion=criterion,
-                rater_kind=kind,
+                **cell_fields(cell),
                 analysis=analysis,
                 share=share,
                 interval=interval,

@@ -1,21 +1,25 @@
-"""Win shares: how often each method was preferred, with intervals and both tests."""
+"""Win shares: how often each method was preferred, with intervals and both tests.
+
+The unit of intervals and tests is the prompt where it is known, and the pair elsewhere. Pairs of one prompt
+depend on each other as ratings of one pair do: a hard prompt is hard in all of them. So they change sides
+together in the test, and enter the interval's variance as one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
 
-from analysis.results.cells import CellRow
-from analysis.results.units import share_interval, share_test
+from analysis.results.cells import CellRow, cell_fields, cell_order, families
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
-from analysis.stats.intervals import Interval
-from analysis.stats.significance import TestResult, binomial, reachable
-from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, units
-from guard_eval.reporting.words import KIND_PLACE
+from analysis.stats.intervals import Interval, item_mean
+from analysis.stats.significance import TestResult, binomial, reachable, sign_flip
+from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, unit_sums, units
 
+TOGETHER = "the pairs of a prompt together"
 Correction = Literal["holm", "bh"]
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
@@ -115,19 +119,39 @@ def share_rows(
         correction: Holm's, or Benjamini and Hochberg's.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
-    scores, items = scored.scores, scored.items
+    scores, items = scored.scores, dict(by_cell(scored.items))
     rows: list[ShareRow] = []
     wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
     comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
-    for key in sorted(scores[CELL].drop_duplicates().itertuples(index=False, name=None), key=_order(planned)):
-        mine, own_items = _pick(scores, key), _pick(items, key)
+    for cell, mine in by_cell(scores):
+        own_items = items[cell]
         datasets = sorted(own_items["dataset"].unique())
-        counted = comparisons[key[:3]], wholes[key[2]]
-        rows.append(_row(key, None, mine, own_items, counted, alpha=alpha))
+        counted = comparisons[cell[:3]], wholes[cell[2]]
+        rows.append(_row(cell, None, mine, own_items, counted, alpha=alpha))
         for name in datasets if len(datasets) > 1 else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
-            rows.append(_row(key, name, part, own, counted, alpha=alpha))
-    return _adjust(rows, planned, correction, alpha)
+            rows.append(_row(cell, name, part, own, counted, alpha=alpha))
+    return _adjust(sorted(rows, key=cell_order(planned)), planned, correction, alpha)
+
+
+def share_interval(items: pd.DataFrame, *, level: float) -> Interval:
+    """Return the mean share of `item_scores`, each item weighing the same, with its interval over units."""
+    clusters = units(items).clusters
+    return item_mean(items["share"].to_numpy(), items["dataset"].tolist(), clusters=clusters, level=level)
+
+
+def share_test(items: pd.DataFrame) -> TestResult:
+    """Return the sign-flip test of `item_scores`: each unit's sum of scores is as likely as its negative."""
+    numerators, denominators, _ = unit_sums(items)
+    found = sign_flip(numerators, denominators)
+    if len(numerators) == len(items):
+        return found
+    balanced = ("every prompt is balanced between the methods",)
+    return replace(
+        found,
+        method=f"{found.method}, {TOGETHER}",
+        warnings=found.warnings if found.p_value is not None else balanced,
+    )
 
 
 def unit_note(rows: Sequence[ShareRow]) -> str:
@@ -155,32 +179,8 @@ def _counted(scores: pd.DataFrame) -> Counted:
     )
 
 
-def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[int, int, str, str, str]]:
-    """Return a sort key for cells: by kind of rater, the planned ones first and in the plan's order."""
-    place = {cell: number for number, cell in enumerate(planned or ())}
-
-    def key(cell: tuple[str, ...]) -> tuple[int, int, str, str, str]:
-        method_a, method_b, kind, criterion = cell
-        return (
-            KIND_PLACE[kind],
-            place.get((method_a, method_b, criterion), len(place)),
-            method_a,
-            method_b,
-            criterion,
-        )
-
-    return key
-
-
-def _pick(frame: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
-    mask = pd.Series(True, index=frame.index)
-    for name, value in zip(CELL, key, strict=True):
-        mask &= frame[name] == value
-    return frame[mask]
-
-
 def _row(
-    key: tuple[str, ...],
+    cell: tuple[str, str, str, str],
     dataset: str | None,
     scores: pd.DataFrame,
     items: pd.DataFrame,
@@ -188,17 +188,13 @@ def _row(
     *,
     alpha: float,
 ) -> ShareRow:
-    method_a, method_b, kind, criterion = key
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     per_item, found = items["raters"], units(items)
     uneven = int(per_item.min()) != int(per_item.max())
     why = f"pairs have between {per_item.min()} and {per_item.max()} raters; every pair weighs the same"
     return ShareRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
-        rater_kind=kind,
+        **cell_fields(cell),
         dataset=dataset,
         wins=wins,
         ties=ties,
@@ -223,12 +219,9 @@ def _adjust(
     rows: list[ShareRow], planned: Planned | None, correction: Correction, alpha: float
 ) -> tuple[ShareRow, ...]:
     """Put corrected p-values into the rows of each kind's family, and take out those that say nothing."""
-    family_of: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
-        if row.dataset is None and (planned is None or row.cell in planned):
-            family_of.setdefault(row.rater_kind, []).append(place)
     out = list(rows)
-    for places in family_of.values():
+    totals = ((place, row) for place, row in enumerate(rows) if row.dataset is None)
+    for places in families(totals, planned):
         tests = [rows[place].test for place in places]
         corrected, reasons = within_reach(
             [test.p_value for test in tests],

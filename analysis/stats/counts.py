@@ -8,14 +8,19 @@ items as for a million.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Integers = NDArray[np.integer]
+Codes = NDArray[np.int64]
+
 # Items are taken in blocks that stay in the processor's cache.
 _BLOCK = 1 << 16
-# Up to here an array with a cell for every possible code is cheaper than sorting the codes.
+# Up to here, or four times the rows, a cell for every possible code is cheaper than sorting the codes. Up to
+# here, too, the raters' verdicts on an item fit 16 bits.
 _DENSE = 1 << 16
 
 
@@ -23,23 +28,23 @@ _DENSE = 1 << 16
 class Patterns:
     """The distinct verdict counts of a set of items, in lexicographic order, and how often each occurs.
 
+    An item without a rating is in no pattern.
+
     Attributes:
         counts: How many raters chose each category, int64 [patterns, categories]; no row is all zeros.
         items: How many items have the pattern, int64 [patterns].
-        unrated: Items without a rating, which are in no pattern.
         clustered: Where items of a cluster (a prompt) depend on each other: the cluster and the pattern of
             each item with a rating, int64 [2, items], clusters from 0; `None` where items are alone.
     """
 
-    counts: NDArray[np.int64]
-    items: NDArray[np.int64]
-    unrated: int = 0
-    clustered: NDArray[np.int64] | None = None
+    counts: Codes
+    items: Codes
+    clustered: Codes | None = None
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Codes:
         """Return the ratings of one item of each pattern, [patterns]."""
-        sizes: NDArray[np.int64] = self.counts.sum(axis=1)
+        sizes: Codes = self.counts.sum(axis=1)
         return sizes
 
     @property
@@ -87,7 +92,7 @@ class Patterns:
         return error if error > 1e-12 else None
 
 
-def from_counts(counts: ArrayLike, clusters: NDArray[np.integer] | None = None) -> Patterns:
+def from_counts(counts: ArrayLike, clusters: Integers | None = None) -> Patterns:
     """Return the patterns of `counts`, non-negative integers [items, categories].
 
     Args:
@@ -100,16 +105,15 @@ def from_counts(counts: ArrayLike, clusters: NDArray[np.integer] | None = None) 
     table = np.asarray(counts)
     if table.ndim != 2 or (table.size and (table.dtype.kind not in "iu" or table.min() < 0)):
         raise ValueError(f"counts are non-negative integers, [items, categories]; got shape {table.shape}")
-    if not table.size:
-        return _patterns(np.zeros((0, table.shape[1]), dtype=np.int64), np.zeros(0, dtype=np.int64))
-    if clusters is not None:
+    if clusters is not None and table.size:
         rated = table.any(axis=1)
         rows, place, items = np.unique(table[rated], axis=0, return_inverse=True, return_counts=True)
         cluster = np.unique(np.asarray(clusters)[rated], return_inverse=True)[1]
-        found = _patterns(rows.astype(np.int64), items.astype(np.int64), unrated=int((~rated).sum()))
-        return replace(found, clustered=np.stack([cluster, place.ravel()]).astype(np.int64))
-    rows, items = _distinct(table)
-    return _patterns(rows, items)
+        clustered = np.stack([cluster, place.ravel()]).astype(np.int64)
+        return replace(_patterns(rows.astype(np.int64), items), clustered=clustered)
+    most = int(table.max(initial=0))
+    columns, items = distinct_rows(tuple(table.T), bounds=[(0, most)] * table.shape[1])
+    return _patterns(np.stack(columns, axis=1), items)
 
 
 def from_verdicts(verdicts: ArrayLike, *, categories: int) -> Patterns:
@@ -125,29 +129,57 @@ def from_verdicts(verdicts: ArrayLike, *, categories: int) -> Patterns:
     array = np.asarray(verdicts)
     if array.ndim != 2 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"verdicts are integers, [items, raters]; got {array.dtype} of shape {array.shape}")
-    if not array.size:
-        none = np.zeros((0, categories), dtype=np.int64)
-        return _patterns(none, np.zeros(0, dtype=np.int64), unrated=len(array))
-    reduce = _by_tuple if (categories + 1) ** array.shape[1] <= _DENSE else _by_table
-    rows, items = reduce(array, categories)
-    return _patterns(*_merged(rows, items))
+    if array.size and (categories + 1) ** array.shape[1] <= _DENSE:
+        return _of_tuples(array, categories)
+    check_verdicts(array, categories)
+    return from_counts(_tally(array, categories))
 
 
-def _patterns(rows: NDArray[np.int64], items: NDArray[np.int64], *, unrated: int = 0) -> Patterns:
-    rated = rows.any(axis=1)
-    counts, kept = rows[rated], items[rated]
-    counts.flags.writeable = kept.flags.writeable = False
-    return Patterns(counts=counts, items=kept, unrated=unrated + int(items[~rated].sum()))
-
-
-def _checked(block: NDArray[np.integer], categories: int) -> None:
-    low, high = int(block.min()), int(block.max())
+def check_verdicts(verdicts: Integers, categories: int) -> None:
+    """Raise ValueError unless all are from 0 to `categories` − 1, or −1 for missing."""
+    low, high = int(verdicts.min(initial=0)), int(verdicts.max(initial=-1))
     if low < -1 or high >= categories:
         wrong = low if low < -1 else high
         raise ValueError(f"a verdict is −1 (missing) or from 0 to {categories - 1}; {wrong} is neither")
 
 
-def _by_tuple(array: NDArray[np.integer], categories: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_rows(
+    columns: Sequence[Integers], bounds: Sequence[tuple[int, int]] | None = None
+) -> tuple[tuple[Codes, ...], Codes]:
+    """Return the columns of the distinct rows, in lexicographic order, and how often each row occurs.
+
+    `bounds` are each column's least and greatest possible value, where they are known.
+    """
+    if not len(columns[0]):
+        none = np.zeros(0, dtype=np.int64)
+        return (none,) * len(columns), none
+    bounds = bounds or [(int(column.min()), int(column.max())) for column in columns]
+    least, room = [low for low, _ in bounds], [high - low + 1 for low, high in bounds]
+    if math.prod(room) > np.iinfo(np.int64).max:
+        rows, often = np.unique(np.stack(columns, axis=1).astype(np.int64), axis=0, return_counts=True)
+        return tuple(rows.T), often
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, low, wide in zip(columns, least, room, strict=True):
+        key *= wide
+        np.add(key, column - low if low else column, out=key, casting="unsafe")
+    if math.prod(room) <= max(_DENSE, 4 * len(key)):
+        cells = np.bincount(key)
+        used = np.flatnonzero(cells)
+        often = cells[used]
+    else:
+        used, often = np.unique(key, return_counts=True)
+    parts = np.unravel_index(used, room)
+    return tuple(part + low for part, low in zip(parts, least, strict=True)), often
+
+
+def _patterns(rows: Codes, items: Codes) -> Patterns:
+    rated = rows.any(axis=1)
+    counts, kept = rows[rated], items[rated]
+    counts.flags.writeable = kept.flags.writeable = False
+    return Patterns(counts=counts, items=kept)
+
+
+def _of_tuples(array: Integers, categories: int) -> Patterns:
     """Count every combination of the raters' verdicts, then turn the combinations into counts."""
     base, raters = categories + 1, array.shape[1]
     cells = np.zeros(base**raters, dtype=np.int64)
@@ -155,7 +187,7 @@ def _by_tuple(array: NDArray[np.integer], categories: int) -> tuple[NDArray[np.i
     ones = np.uint16(sum(base**rater for rater in range(raters)))
     for start in range(0, len(array), _BLOCK):
         block = array[start : start + _BLOCK]
-        _checked(block, categories)
+        check_verdicts(block, categories)
         code = block[:, 0].astype(np.uint16)
         for rater in range(1, raters):
             code *= np.uint16(base)
@@ -163,50 +195,11 @@ def _by_tuple(array: NDArray[np.integer], categories: int) -> tuple[NDArray[np.i
         code += ones
         cells += np.bincount(code, minlength=len(cells))
     used = np.flatnonzero(cells)
-    digits = used[:, None] // base ** np.arange(raters) % base
-    return _tally(digits - 1, categories), cells[used]
+    counts = _tally(used[:, None] // base ** np.arange(raters) % base - 1, categories)
+    rows, place = np.unique(counts, axis=0, return_inverse=True)
+    return _patterns(rows, np.bincount(place.ravel(), weights=cells[used]).astype(np.int64))
 
 
-def _by_table(array: NDArray[np.integer], categories: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count each block's verdicts per item and category, and keep the block's distinct counts."""
-    rows, items = [], []
-    for start in range(0, len(array), _BLOCK):
-        block = array[start : start + _BLOCK]
-        _checked(block, categories)
-        found, often = _distinct(_tally(block, categories))
-        rows.append(found)
-        items.append(often)
-    return np.concatenate(rows), np.concatenate(items)
-
-
-def _tally(block: NDArray[np.integer], categories: int) -> NDArray[np.int64]:
+def _tally(block: Integers, categories: int) -> Codes:
     """Return how often each category occurs in each row, [rows, categories]."""
     return np.stack([(block == k).sum(axis=1) for k in range(categories)], axis=1).astype(np.int64)
-
-
-def _distinct(table: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct rows of non-negative integers and how often each occurs."""
-    base, width = int(table.max()) + 1, table.shape[1]
-    if base**width > np.iinfo(np.int64).max:
-        rows, often = np.unique(table, axis=0, return_counts=True)
-        return rows.astype(np.int64), often.astype(np.int64)
-    # The first category is the highest digit, so that codes sort as their rows do.
-    powers = [base ** (width - 1 - k) for k in range(width)]
-    code = np.zeros(len(table), dtype=np.int64)
-    for k, power in enumerate(powers):
-        code += table[:, k].astype(np.int64) * power
-    if base**width <= _DENSE:
-        cells = np.bincount(code)
-        used = np.flatnonzero(cells)
-        often = cells[used]
-    else:
-        used, often = np.unique(code, return_counts=True)
-    return used[:, None] // np.array(powers, dtype=np.int64) % base, often.astype(np.int64)
-
-
-def _merged(rows: NDArray[np.int64], items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add up the items of equal rows."""
-    distinct, where = np.unique(rows, axis=0, return_inverse=True)
-    total = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(total, where, items)
-    return distinct, total

@@ -37,10 +37,11 @@ class Interval:
 def _check_counts(successes: int, n: int, level: float) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"successes must lie between 0 and n, and {successes} of {n} do not")
-    _check_level(level)
+    check_level(level)
 
 
-def _check_level(level: float) -> None:
+def check_level(level: float) -> None:
+    """Raise ValueError unless `level` lies between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"a confidence level lies between 0 and 1; {level} does not")
 
@@ -119,7 +120,7 @@ def item_mean(
         clusters: The item's cluster (its prompt), [n], each within one stratum; `None` where items are alone.
         level: The confidence level.
     """
-    _check_level(level)
+    check_level(level)
     values = np.asarray(means, dtype=float)
     if values.ndim != 1 or len(values) != len(strata):
         raise ValueError(f"one stratum per item: {values.shape} means, {len(strata)} strata")

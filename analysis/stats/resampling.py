@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.stats.counts import distinct_rows
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult, sign_limit
 
@@ -128,8 +129,6 @@ FEW = 40
 
 _LEAST_IN_TAIL = 10
 """Replicates expected beyond a limit below which its Monte-Carlo error is itself a guess."""
-# Up to here an array with a cell for every possible score is cheaper than sorting the scores.
-_DENSE = 1 << 22
 # Numbers drawn at a time, so that many distinct scores do not take the memory of all replicates at once.
 _DRAWS = 1 << 22
 
@@ -325,7 +324,7 @@ def _reduced(
         codes = np.zeros_like(codes)
         unit = "item" if sizes.max() == 1 else "prompt"
         warnings = (f"a dataset has only one {unit}, so the datasets are not resampled each by itself",)
-    code, size, top, bottom, items = _distinct(codes, sizes, tops, bottoms)
+    (code, size, top, bottom), items = distinct_rows((codes, sizes, tops, bottoms))
     common = math.lcm(*np.unique(bottom).tolist())
     # In whole numbers below 2⁵³ sums are exact, whatever their order; too fine a grid is left in fractions.
     scale = common if common * int(sizes.sum()) < 2**53 else 1
@@ -337,19 +336,3 @@ def _reduced(
         often = np.bincount(places, weights=items[mine]).astype(np.int64)
         groups.append(_Stratum(scores=values[0], items=often, sizes=values[1].astype(np.int64)))
     return groups, scale, warnings
-
-
-def _distinct(*columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Return the distinct rows of stratum, size, numerator and denominator, and how often each occurs."""
-    least = [int(column.min()) for column in columns]
-    room = [int(column.max()) - low + 1 for column, low in zip(columns, least, strict=True)]
-    if math.prod(room) > _DENSE:
-        rows, often = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
-        return (*rows.T, often)
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    for column, low, wide in zip(columns, least, room, strict=True):
-        key = key * wide + (column - low)
-    cells = np.bincount(key)
-    used = np.flatnonzero(cells)
-    parts = np.unravel_index(used, room)
-    return (*(part + low for part, low in zip(parts, least, strict=True)), cells[used])

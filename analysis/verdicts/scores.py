@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -27,6 +28,8 @@ Planned = tuple[tuple[str, str, str], ...]
 """The comparisons declared beforehand: (method_a, method_b, criterion)."""
 
 _FINEST = 2**30
+_LARGEST = 2**61
+"""Denominators up to which twice their value is an int64."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,19 +169,35 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
     """Return one row per item of `rater_scores`: its mean score as `numerator` / `denominator`, and `share`.
 
     The score lies between −1 (every rater for method_b) and 1; share = (1 + score) / 2 is the item's
-    tie-split win share.
+    tie-split win share. A score whose denominator exceeds 2⁶¹ is off by at most 2⁻³¹; all others are exact.
     """
-    showings = scores["showings"].to_numpy()
-    common = math.lcm(*(int(value) for value in np.unique(showings)))
+    nets, showings = scores["net"].to_numpy(), scores["showings"].to_numpy()
     place, first = item_numbers(scores)
-    part = scores["net"].to_numpy() * (common // showings)
-    items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
     raters = np.bincount(place, minlength=len(first)).astype(np.int64)
-    totals = np.zeros(len(first), dtype=np.int64)
-    np.add.at(totals, place, part)
-    items = items.assign(numerator=totals, raters=raters, denominator=raters * common)
+    common = math.lcm(*np.unique(showings).tolist())
+    if common * int(raters.max(initial=1)) <= _LARGEST:
+        denominators = raters * common
+        numerators = np.zeros(len(first), dtype=np.int64)
+        np.add.at(numerators, place, nets * (common // showings))
+    else:
+        numerators, denominators = _one_by_one(nets, showings, place, raters)
+    items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
+    items = items.assign(numerator=numerators, raters=raters, denominator=denominators)
     items["share"] = 0.5 + items["numerator"] / (2 * items["denominator"])
     return items
+
+
+def _one_by_one(
+    nets: NDArray[np.int64], showings: NDArray[np.int64], place: NDArray[np.int64], raters: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the items' mean scores where the numbers of showings have too large a common multiple."""
+    sums = [Fraction()] * len(raters)
+    for item, net, shown in zip(place.tolist(), nets.tolist(), showings.tolist(), strict=True):
+        sums[item] += Fraction(net, shown)
+    means = [total / many for total, many in zip(sums, raters.tolist(), strict=True)]
+    means = [mean if mean.denominator <= _LARGEST else mean.limit_denominator(2**31) for mean in means]
+    whole = np.array([(mean.numerator, mean.denominator) for mean in means], dtype=np.int64)
+    return whole[:, 0], whole[:, 1]
 
 
 def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -42,7 +42,7 @@ def command(
     """
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
-        pairs = len(store.pairs())
+        pairs = sum(pair.for_people for pair in store.pairs())
         if not pairs:
             raise StudyError(f"{folder} has no pairs yet; run: guard-eval pair {folder}")
         token = _token(store, invite) if invite else None

@@ -100,7 +100,9 @@ def show_one(study: Study) -> None:
 def simulate(study: Study) -> None:
     """Let the simulated raters rate what waits for them."""
     with Store.open(study.database, study_hash=study.hash) as store, progress("pairs") as bar:
-        task = bar.add_task("SIMULATED", total=len(NAMES) * len(store.pairs()), note="")
+        task = bar.add_task(
+            "SIMULATED", total=len(NAMES) * sum(pair.for_people for pair in store.pairs()), note=""
+        )
         rated = rate_all(
             store,
             study.plan,

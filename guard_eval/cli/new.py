@@ -65,6 +65,7 @@ baseline = "greedy"
 [pairs]
 compare = [["guard", "acs(q=1)"]]
 per_dataset = 50                  # prompts drawn from each dataset
+# human_pairs = 40                # people rate so many of a comparison, drawn at random; a judge all
 
 [annotation]                      # people
 criteria = ["coherence", "fluency"]

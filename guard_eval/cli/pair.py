@@ -44,8 +44,15 @@ def pair(study: Study) -> list[Pair]:
     check_complete(drawn, continuations, settings.pairs.compare)  # before there is a database
     with Store.open(study.database, create=True, study_hash=study.hash) as store:
         pairs = make_pairs(
-            drawn, continuations, settings.pairs.compare, seed=settings.seed, existing=store.pairs()
+            drawn,
+            continuations,
+            settings.pairs.compare,
+            seed=settings.seed,
+            human_pairs=settings.pairs.human_pairs,
+            existing=store.pairs(),
         )
         new = store.add_pairs(pairs)
-    say(f"{len(pairs)} pairs, {new} of them new; {settings.annotation.raters_per_pair} people see each")
+    for_people = sum(pair.for_people for pair in pairs)
+    which = "each" if for_people == len(pairs) else f"each of {for_people} drawn at random, and a judge all"
+    say(f"{len(pairs)} pairs, {new} of them new; {settings.annotation.raters_per_pair} people see {which}")
     return pairs

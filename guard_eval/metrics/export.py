@@ -1,4 +1,4 @@
-"""Results as files: CSV, Markdown, LaTeX, HTML and JSON, each written whole or not at all.
+"""Results as a folder of files: CSV, JSON, Markdown, LaTeX, HTML and figures, each whole or not there at all.
 
 Names of strategies and datasets, notes and settings are data: every format escapes what its reader would take
 for markup, and CSV what a spreadsheet would take for a formula.
@@ -10,20 +10,23 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from pathlib import Path
 
-from guard_eval.metrics.scores import METRICS, Difference, Results, Score
-from guard_eval.metrics.shown import (
+from guard_eval.metrics.rounding import (
     CLOSEST,
+    by_strategy,
     closest_to_human,
     counted,
     figure,
     interval,
     levels,
     metrics_of,
-    strategies,
-    wide,
+    strategies_of,
+    text_count,
 )
+from guard_eval.metrics.scores import METRICS, Difference, Results, Score
+from guard_eval.reporting.drawing import Drawing, write_drawing
 from guard_eval.reporting.escaping import (
     NOTHING,
     Cell,
@@ -35,71 +38,76 @@ from guard_eval.reporting.escaping import (
     one_line,
 )
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.tables import Table, to_markdown
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, p_value
 from guard_eval.reporting.writing import write_whole
 from guard_eval.texts.generations import HUMAN
 
-_TEMPLATE = Path(__file__).parent / "metrics.html.j2"
+_TEMPLATES = Path(__file__).parent / "templates"
 _LONGEST = 80
 """Characters of a name in LaTeX: TeX refuses tables wider than 5.7 m."""
-_FIT = (
-    r"\ifdim\wd0>\linewidth\ifdefined\resizebox\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi"
-    r"\else\usebox0\fi"
-)
 
 
-def write_csv(results: Results, path: Path) -> None:
-    """Write a row per dataset and strategy: `dataset`, `strategy`, `texts`, and each metric with its limits.
+def write_results(results: Results, folder: Path, figures: Mapping[str, Drawing] | None = None) -> None:
+    r"""Write everything that was found into `folder`, which exists.
 
-    Values are not rounded; what is undefined is an empty cell.
+    `metrics.csv` has a row per dataset and strategy, `scores.csv` and `differences.csv` a row per score and
+    difference with every field; none of them is rounded. `metrics.json` has all of it. `metrics.md`, `.html`
+    and `.tex` (a `booktabs` table to `\input`, set like the paper's own) are to be read.
+
+    Args:
+        results: The results.
+        folder: Where to; `differences.csv` of an earlier run is removed if there are no differences.
+        figures: By the name of their files, which lie in `figures/` as SVG, PDF and PNG, and in the page.
 
     Raises:
-        StudyError: The file cannot be written.
+        StudyError: A file cannot be written.
+    """
+    drawn = figures or {}
+    for name, drawing in drawn.items():
+        write_drawing(drawing, folder / "figures" / name)
+    files = {
+        "metrics.csv": metrics_csv(results),
+        "scores.csv": _fields_csv(Score, results.scores),
+        "differences.csv": _fields_csv(Difference, results.differences),
+        "metrics.json": results_json(results),
+        "metrics.md": _page(results, ".md", _markdown_cell),
+        "metrics.tex": metrics_latex(results),
+        "metrics.html": _page(results, ".html", _html_cell, figures=list(drawn.values())),
+    }
+    if not results.differences:  # an earlier run's would not belong to these scores
+        del files["differences.csv"]
+        (folder / "differences.csv").unlink(missing_ok=True)
+    for name, text in files.items():
+        write_whole(folder / name, text.encode())
+
+
+def metrics_csv(results: Results) -> str:
+    """Return a row per dataset and strategy: `dataset`, `strategy`, `texts`, and each metric with its limits.
+
+    Values are not rounded; what is undefined is an empty cell.
     """
     metrics = metrics_of(results)
     names = [name for metric in metrics for name in (metric, f"{metric}_low", f"{metric}_high")]
     rows = []
-    for row in wide(results, metrics):
-        values: list[Cell] = [row.dataset, row.strategy, row.texts]
+    for (dataset, strategy), scores in by_strategy(results).items():
+        values: list[Cell] = [dataset, strategy, text_count(scores)]
         for metric in metrics:
-            score = row.scores.get(metric)
+            score = scores.get(metric)
             values += [score.value, score.low, score.high] if score else [None, None, None]
         rows.append(values)
-    write_whole(path, csv_text([["dataset", "strategy", "texts", *names], *rows]).encode())
+    return csv_text([["dataset", "strategy", "texts", *names], *rows])
 
 
-def write_scores_csv(results: Results, path: Path) -> None:
-    """Write a row per score with every field, its settings as `signature`.
-
-    Raises:
-        StudyError: The file cannot be written.
-    """
-    _write_fields(path, Score, results.scores)
-
-
-def write_differences_csv(results: Results, path: Path) -> None:
-    """Write a row per difference with every field.
-
-    Raises:
-        StudyError: The file cannot be written.
-    """
-    _write_fields(path, Difference, results.differences)
-
-
-def _write_fields(path: Path, kind: type[Score | Difference], found: Sequence[Score | Difference]) -> None:
+def _fields_csv(kind: type[Score | Difference], found: Sequence[Score | Difference]) -> str:
     names = [field.name for field in fields(kind)]
     values = ([getattr(one, name) for name in names] for one in found)
     rows = ([counted(cell) if isinstance(cell, Mapping) else cell for cell in row] for row in values)
-    write_whole(path, csv_text([names, *rows]).encode())
+    return csv_text([names, *rows])
 
 
-def write_json(results: Results, path: Path) -> None:
-    """Write everything; a value that is no finite number is null.
-
-    Raises:
-        StudyError: The file cannot be written.
-    """
+def results_json(results: Results) -> str:
+    """Return everything; a value that is no finite number is null."""
     whole = {
         "scores": [asdict(score) for score in results.scores],
         "differences": [asdict(difference) for difference in results.differences],
@@ -111,8 +119,7 @@ def write_json(results: Results, path: Path) -> None:
         ],
         "warnings": list(results.warnings),
     }
-    text = json.dumps(_finite(whole), indent=2, allow_nan=False)
-    write_whole(path, f"{text}\n".encode())
+    return json.dumps(_finite(whole), indent=2, allow_nan=False) + "\n"
 
 
 def _finite(value: object) -> object:
@@ -139,28 +146,32 @@ class _Content:
     Attributes:
         metrics: The metrics shown.
         heads: Their headings.
-        closest: As `closest_to_human` returns it.
         cells: Of each dataset and strategy, one per metric.
         texts: How many texts each of these had.
         notes: What the numbers at cells refer to.
+        closest: What bold figures mean; empty where there are none.
+        intervals: What brackets mean; empty where there are none.
+        methods: How differences were tested.
+        facts: Settings, speeds and signatures by name.
     """
 
-    def __init__(self, results: Results, metrics: Sequence[str] | None = None) -> None:
-        self.metrics = tuple(metrics or metrics_of(results))
+    def __init__(self, results: Results) -> None:
+        self.metrics = metrics_of(results)
         self.heads = [_head(metric) for metric in self.metrics]
-        self.closest = closest_to_human(results)
+        self._closest = closest_to_human(results)
         self.notes: list[str] = []
-        rows = wide(results, self.metrics)
+        rows = by_strategy(results)
         self.cells = {
-            (row.dataset, row.strategy): [self._cell(row.scores.get(metric)) for metric in self.metrics]
-            for row in rows
+            place: [self._cell(scores.get(metric)) for metric in self.metrics]
+            for place, scores in rows.items()
         }
-        self.texts = {(row.dataset, row.strategy): row.texts for row in rows}
-        self.datasets = tuple(dict.fromkeys(row.dataset for row in rows))
-        self.methods = list(dict.fromkeys(map(_method, results.differences)))
-        self.facts = list(_facts(results))
+        self.texts = {place: text_count(scores) for place, scores in rows.items()}
+        self.datasets = tuple(dict.fromkeys(dataset for dataset, _ in rows))
+        self.closest = CLOSEST if self._closest else ""
         level = levels(score.level for score in results.scores if score.low is not None)
         self.intervals = f"In brackets: the value's {level} interval." if level else ""
+        self.methods = list(dict.fromkeys(map(_method, results.differences)))
+        self.facts = list(_facts(results))
 
     def _cell(self, score: Score | None) -> _ScoreCell:
         if score is None:
@@ -171,7 +182,7 @@ class _Content:
         return _ScoreCell(
             value=figure(score.metric, score.value),
             interval=interval(score.metric, score.low, score.high),
-            closest=(score.metric, score.dataset, score.strategy) in self.closest,
+            closest=(score.metric, score.dataset, score.strategy) in self._closest,
             note=self.notes.index(note) + 1 if note else None,
         )
 
@@ -181,7 +192,7 @@ class _Content:
             Table(
                 columns=("Strategy", "Texts", *self.heads),
                 rows=tuple(
-                    (strategy, self.texts[dataset, strategy], *map(cell, cells))
+                    (strategy, self.texts[where, strategy], *map(cell, cells))
                     for (where, strategy), cells in self.cells.items()
                     if where == dataset
                 ),
@@ -233,60 +244,26 @@ def _facts(results: Results) -> Iterable[tuple[str, str]]:
             yield f"signature of {metric}", signature
 
 
-def write_markdown(results: Results, path: Path) -> None:
-    """Write a table per dataset with intervals, then differences, settings, signatures and warnings.
-
-    Raises:
-        StudyError: The file cannot be written.
-    """
-    content, esc = _Content(results), escape_markdown
-    parts = ["# Metrics", *(f"> {esc(text)}" for text in results.warnings)]
-    parts += [to_markdown(table, heading=True) for table in content.tables(_markdown_cell)]
-    parts += [CLOSEST if content.closest else "", content.intervals]
-    if results.differences:
-        parts += [to_markdown(_differences(results), heading=True), _items(content.methods)]
-    parts += ["## Settings", _items(f"{name}: {value}" for name, value in content.facts)]
-    parts += ["\n".join(f"[^{place}]: {esc(note)}" for place, note in enumerate(content.notes, start=1))]
-    write_whole(path, ("\n\n".join(filter(None, parts)) + "\n").encode())
-
-
-def _items(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {escape_markdown(text)}" for text in texts)
+def _page(
+    results: Results, ending: str, cell: Callable[[_ScoreCell], Escaped], figures: Sequence[Drawing] = ()
+) -> str:
+    content = _Content(results)
+    return render(
+        _TEMPLATES / f"metrics{ending}.j2",
+        title="Metrics",
+        content=content,
+        warnings=results.warnings,
+        tables=content.tables(cell),
+        differences=_differences(results) if results.differences else None,
+        meanings=[(METRICS[name].label, METRICS[name].meaning) for name in content.metrics],
+        figures=figures,
+    )
 
 
 def _markdown_cell(cell: _ScoreCell) -> Escaped:
     value = f"**{cell.value}**" if cell.closest else cell.value
     note = f"[^{cell.note}]" if cell.note else ""
     return Escaped(" ".join(filter(None, (f"{value}{note}", escape_markdown(cell.interval)))))
-
-
-def write_html(
-    results: Results, path: Path, *, figures: Mapping[str, Path] | None = None, title: str = "Metrics"
-) -> None:
-    """Write a page that needs nothing else, light or dark as its reader has it.
-
-    Args:
-        results: The results.
-        path: The file.
-        figures: SVG files by caption; they become part of the page as images, in which no script runs.
-        title: The page's heading.
-
-    Raises:
-        StudyError: The file cannot be written, or a figure not read.
-    """
-    content = _Content(results)
-    page = render(
-        _TEMPLATE,
-        title=title,
-        content=content,
-        warnings=results.warnings,
-        tables=content.tables(_html_cell),
-        differences=_differences(results) if results.differences else None,
-        meanings=[(METRICS[name].label, METRICS[name].meaning) for name in content.metrics],
-        closest=CLOSEST.removeprefix("Bold: "),
-        figures=figures or {},
-    )
-    write_whole(path, page.encode())
 
 
 def _html_cell(cell: _ScoreCell) -> Escaped:
@@ -296,57 +273,38 @@ def _html_cell(cell: _ScoreCell) -> Escaped:
     return Escaped(f"{value}{note}{limits}")
 
 
-def write_latex(results: Results, path: Path, *, metrics: Sequence[str] | None = None) -> None:
-    r"""Write a `booktabs` table to `\input`: strategies as rows, datasets side by side, no intervals.
+def metrics_latex(results: Results) -> str:
+    r"""Return a `booktabs` table to `\input`: strategies as rows, datasets side by side, no intervals.
 
-    It is set like the paper's own. Settings, notes, warnings and how differences were tested follow as
-    comments.
-
-    Args:
-        results: The results.
-        path: The file.
-        metrics: Its columns within each dataset; all that were taken if not given.
-
-    Raises:
-        StudyError: The file cannot be written.
+    It is set like the paper's own, people last. Settings, notes, warnings and how differences were tested
+    follow as comments.
     """
-    content = _Content(results, metrics)
-    width, number = len(content.metrics), len(content.datasets)
-    names = [rf"\multicolumn{{{width}}}{{c}}{{{_latex_name(dataset)}}}" for dataset in content.datasets]
-    rules = [rf"\cmidrule(lr){{{2 + place * width}-{1 + (place + 1) * width}}}" for place in range(number)]
-    caption = f"Automatic metrics. {CLOSEST if content.closest else ''}".strip()
-    lines = [
-        r"% \usepackage{booktabs}, and graphicx for a table wider than the page to be shrunk",
-        r"\begin{table*}[htbp]",
-        r"\centering\small\setlength{\tabcolsep}{4pt}",
-        rf"\sbox0{{\begin{{tabular}}{{l{'r' * width * number}}}",
-        r"\toprule",
-        rf"Strategy & {' & '.join(names)} \\",
-        " ".join(rules),
-        rf" & {' & '.join(map(escape_latex, content.heads * number))} \\",
-        r"\midrule",
-        *_latex_rows(content, strategies(results)),
-        r"\bottomrule",
-        r"\end{tabular}}%",
-        _FIT,
-        rf"\caption{{{escape_latex(caption)}}}",
-        r"\end{table*}",
-    ]
-    lines += [f"% {one_line(text)}" for text in (*results.warnings, *content.notes, *content.methods)]
-    lines += [f"% {one_line(name)}: {one_line(value)}" for name, value in content.facts]
-    write_whole(path, ("\n".join(lines) + "\n").encode())
-
-
-def _latex_rows(content: _Content, names: Sequence[str]) -> Iterable[str]:
-    shown = [name for name in names if any(name == strategy for _, strategy in content.cells)]
-    missing = [_ScoreCell()] * len(content.metrics)
-    for strategy in sorted(shown, key=lambda name: name == HUMAN):  # humans last, as in the paper
-        if strategy == HUMAN and len(shown) > 1:
-            yield r"\midrule"
-        cells = (
-            cell for dataset in content.datasets for cell in content.cells.get((dataset, strategy), missing)
+    content = _Content(results)
+    width, missing = len(content.metrics), [_ScoreCell()] * len(content.metrics)
+    rows = []
+    for strategy in sorted(strategies_of(results), key=lambda name: name == HUMAN):
+        cells = [content.cells.get((dataset, strategy), missing) for dataset in content.datasets]
+        rows.append(
+            (strategy == HUMAN, _latex_row([_latex_name(strategy), *map(_latex_cell, chain(*cells))]))
         )
-        yield rf"{_latex_name(strategy)} & {' & '.join(map(_latex_cell, cells))} \\"
+    comments = [*results.warnings, *content.notes, *content.methods]
+    comments += [f"{one_line(name)}: {one_line(value)}" for name, value in content.facts]
+    return render(
+        _TEMPLATES / "metrics.tex.j2",
+        width=width,
+        datasets=len(content.datasets),
+        groups=_latex_row(
+            [rf"\multicolumn{{{width}}}{{c}}{{{_latex_name(one)}}}" for one in content.datasets]
+        ),
+        heads=_latex_row(map(escape_latex, content.heads * len(content.datasets))),
+        rows=rows,
+        closest=content.closest,
+        comments=[Escaped(one_line(text)) for text in comments],
+    )
+
+
+def _latex_row(cells: Iterable[str]) -> Escaped:
+    return Escaped(" & ".join(cells))
 
 
 def _latex_name(text: str) -> str:

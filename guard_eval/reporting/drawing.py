@@ -6,19 +6,22 @@ The same figure has the same bytes every time.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from guard_eval.reporting.escaping import Escaped, one_line
-from guard_eval.reporting.figure_style import as_pdf, as_png, as_svg, described, style
+from guard_eval.reporting.figure_style import SIZE, as_pdf, as_png, as_svg, described, style
+from guard_eval.reporting.writing import write_whole
 
 INK = "#010203"
 """Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
-WIDTH, ROW = 6.6, 0.29
-"""Inches: a figure's width, and the height of one of its rows."""
+WIDTH, ROW, LINE = 6.6, 0.29, 0.07
+"""Inches: a figure's width, the height of one of its rows, and of each further line of a row's label."""
 LONGEST = 34
 """Characters of a label; a longer name is cut."""
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
@@ -54,6 +57,7 @@ def in_rows(
     description: str,
     strong: Collection[int] = (),
     legend: bool = False,
+    lines: int = 1,
     simulated: bool = False,
 ) -> Drawing:
     """Return a figure whose rows are labelled on the left, the first on top.
@@ -66,15 +70,19 @@ def in_rows(
         description: Its text alternative.
         strong: The rows whose labels are bold.
         legend: Whether a legend above needs room.
+        lines: Into how many lines a long label may break.
         simulated: Whether to stamp it.
     """
+    names = [_broken(label, lines) for label in labels]
+    row = ROW + LINE * max((name.count("\n") for name in names), default=0)
     with style(ink=INK, frame=INK, ground="none", salt=name):
-        figure = Figure(figsize=(WIDTH, ROW * len(labels) + (1.0 if legend else 0.9)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, row * len(names) + (1.0 if legend else 0.9)), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        axes.set_yticks(range(len(labels)), [short(label) for label in labels])
+        axes.set_yticks(range(len(names)), names)
         for place, tick in enumerate(axes.get_yticklabels()):
             tick.set_fontweight("bold" if place in strong else "normal")
+            tick.set_fontsize(8.5 if "\n" in names[place] else SIZE)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
@@ -95,10 +103,17 @@ def finished(
     return Drawing(name=name, title=heading, description=description, svg=image, pdf=pdf, png=png)
 
 
-def short(text: str) -> str:
+def short(text: str, longest: int = LONGEST) -> str:
     """Return `text` in one line, cut where it is longer than a label may be."""
     line = one_line(text)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def _broken(label: str, lines: int) -> str:
+    """Return `label` in up to `lines` lines, broken at spaces where there are any."""
+    if lines == 1:
+        return short(label)
+    return "\n".join(textwrap.wrap(one_line(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
 def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
@@ -124,3 +139,18 @@ def standalone(drawing: Drawing) -> str:
     style = "<style>svg{color:#1c1e21}@media (prefers-color-scheme:dark){svg{color:#e6e6e3}}</style>"
     head, rest = drawing.svg.split(">", 1)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{rest}\n'
+
+
+def write_drawing(drawing: Drawing, stem: Path) -> Path:
+    """Write a figure as SVG, PDF and PNG, each whole or not at all; return the SVG's path.
+
+    Args:
+        drawing: The figure.
+        stem: The files' path without an ending; its folder is made where missing.
+
+    Raises:
+        StudyError: A file cannot be written.
+    """
+    for ending, data in (("svg", standalone(drawing).encode()), ("pdf", drawing.pdf), ("png", drawing.png)):
+        write_whole(stem.with_name(f"{stem.name}.{ending}"), data, make_folder=True)
+    return stem.with_name(f"{stem.name}.svg")

@@ -20,7 +20,7 @@ _FIELDS = [field.name for field in fields(Pair)]
 _PART = 500
 """How many pairs go into a statement."""
 
-_POSITIONS = select(schema.occupancy.c.position).where(schema.occupancy.c.pool == occupancy.PEOPLE)
+_POSITIONS = select(schema.pair.c.position).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
 
 
 def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:

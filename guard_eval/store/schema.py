@@ -30,6 +30,7 @@ from sqlalchemy import (
     exists,
     false,
     select,
+    true,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeDecorator
@@ -183,6 +184,7 @@ pair = Table(
     Column("text_a", ExactText, nullable=False),
     Column("text_b", ExactText, nullable=False),
     Column("position", Integer, nullable=False, doc="its parity and the slot's decide the sides"),
+    Column("for_people", Boolean, nullable=False, server_default=true(), doc="people rate it too"),
 )
 
 gold = Table(

@@ -166,10 +166,18 @@ class MetricSettings(SettingsTable):
 
 
 class Pairs(SettingsTable):
-    """Which strategies are compared, on how many prompts of each dataset."""
+    """Which strategies are compared, on how many prompts of each dataset.
+
+    Attributes:
+        compare: Couples of strategies.
+        per_dataset: Prompts drawn from each dataset.
+        human_pairs: Of each comparison people rate so many pairs, drawn at random; a judge rates all. None
+            where people rate all, too.
+    """
 
     compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
     per_dataset: int = Field(default=50, ge=1)
+    human_pairs: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")
     def _different(self) -> Self:

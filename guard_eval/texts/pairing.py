@@ -46,6 +46,7 @@ def make_pairs(
     compare: Sequence[Sequence[str]],
     *,
     seed: int,
+    human_pairs: int | None = None,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
     """Join the continuations of every compared couple of strategies on the drawn `prompts`.
@@ -59,11 +60,13 @@ def make_pairs(
         continuations: Of each strategy, by signature.
         compare: Couples of signatures; the first is `method_a`.
         seed: The study's seed.
+        human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
         existing: Pairs that are in the study already.
 
     Raises:
         StudyError: A continuation is missing, or `existing` has pairs that these settings do not give.
     """
+    rated = prompts_for_people(prompts, human_pairs)
     check_complete(prompts, continuations, compare)
     known = {pair.id: pair for pair in existing}
     made: list[Pair] = []
@@ -88,11 +91,40 @@ def make_pairs(
                 text_a=a.text,
                 text_b=b.text,
                 position=position if before is None else before.position,
+                for_people=prompt.id in rated,
             )
+            if before is not None and before.for_people != pair.for_people:
+                raise StudyError(_another_part(existing, human_pairs))
             position += before is None
             made.append(pair)
     _complain_of_strays(made, known)
     return made
+
+
+def prompts_for_people(prompts: Sequence[Prompt], count: int | None) -> set[str]:
+    """Return the ids of `count` of the drawn prompts, whose pairs people rate; all of them for None.
+
+    They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
+    """
+    datasets: dict[str, list[str]] = {}
+    for prompt in prompts:
+        datasets.setdefault(prompt.dataset, []).append(prompt.id)
+    chosen: set[str] = set()
+    count, before = min(len(prompts), len(prompts) if count is None else count), 0
+    for ids in datasets.values():
+        before += len(ids)
+        # rounding what is due so far, not each dataset's part, makes the parts add up
+        due = (2 * before * count + len(prompts)) // (2 * len(prompts))
+        chosen.update(ids[: due - len(chosen)])
+    return chosen
+
+
+def _another_part(existing: Sequence[Pair], human_pairs: int | None) -> str:
+    recorded = sum(pair.for_people for pair in existing)
+    return (
+        f"pairs.human_pairs = {human_pairs or 'all'} gives people other pairs than those drawn before "
+        f"({recorded} of {len(existing)} in the study); restore human_pairs, or start a new study"
+    )
 
 
 def _complain_of_strays(made: Sequence[Pair], known: Mapping[str, Pair]) -> None:

@@ -149,7 +149,6 @@ def test_all_the_scores_at_once_or_in_blocks_are_the_same(monkeypatch):
     tops, bottoms, strata = study(200, seed=11, raters=40)
     whole = win_share_bootstrap(tops, bottoms, strata, replicates=500, seed=1)
     monkeypatch.setattr(resampling, "_DRAWS", 100)
-    monkeypatch.setattr(resampling, "_DENSE", 0)
     assert win_share_bootstrap(tops, bottoms, strata, replicates=500, seed=1) == whole
 
 

@@ -23,25 +23,25 @@ def test_each_category_of_fleiss_1971_as_statsmodels_has_it_against_the_rest():
     counts = np.loadtxt(GOLDEN / "fleiss_1971_diagnoses.csv", delimiter=",", skiprows=1, dtype=int)[:, 1:]
     found = by_category(counts)
     for one, column in zip(found, counts.T, strict=True):
-        assert one.kappa == pytest.approx(fleiss_kappa(np.stack([column, 6 - column], axis=1)))
+        assert one.value == pytest.approx(fleiss_kappa(np.stack([column, 6 - column], axis=1)))
     # κ is the mean of the categories' κ with weights p(1 − p) (Fleiss 1971).
     shares = counts.sum(axis=0) / counts.sum()
     weights = shares * (1 - shares)
-    assert weights @ [one.kappa for one in found] / weights.sum() == pytest.approx(fleiss(counts).kappa)
+    assert weights @ [one.value for one in found] / weights.sum() == pytest.approx(fleiss(counts).value)
 
 
 def test_a_category_by_hand():
     # Ties of two raters in 4 pairs: both, one, none, none. p = 3/8, raw = (1 + 0 + 1 + 1)/4;
     # chance = (3/8)² + (5/8)² = 34/64; κ = (3/4 − 17/32)/(15/32) = 7/15.
     (row,) = agreement_rows(table({"p1": "--", "p2": "-x", "p3": "xy", "p4": "xx"}))
-    assert row.categories[1].kappa == pytest.approx(7 / 15)
+    assert row.categories[1].value == pytest.approx(7 / 15)
     assert row.categories[1].low < 7 / 15 < row.categories[1].high
 
 
 def test_a_verdict_that_nobody_gave_has_no_kappa():
     (row,) = agreement_rows(table({"p1": "xx", "p2": "xy", "p3": "yy"}))
-    assert row.categories[1].kappa is None
-    assert row.categories[0].kappa == pytest.approx(row.categories[2].kappa)
+    assert row.categories[1].value is None
+    assert row.categories[0].value == pytest.approx(row.categories[2].value)
 
 
 def test_ac2_by_hand():
@@ -95,7 +95,7 @@ def test_a_crowd_is_not_taken_two_by_two(monkeypatch):
     monkeypatch.setattr(agreement, "MOST_RATERS", 2)
     (row,) = agreement_rows(table(SAID))
     assert row.no_pairs == "there are 3 raters, more than 2"
-    assert row.categories[0].kappa is not None
+    assert row.categories[0].value is not None
 
 
 def test_people_and_judges_are_never_compared():
@@ -134,7 +134,7 @@ def test_the_section_shows_and_exports_the_details():
     assert "SIMULATED" in figure.svg
     export = found.exports["agreement"]
     (row,) = agreement_rows(frame)
-    assert export.rows[0][export.columns.index("fleiss_kappa")] == row.agreement.kappa
+    assert export.rows[0][export.columns.index("fleiss_kappa")] == row.agreement.value
     assert export.rows[0][export.columns.index("gwet_ac2_ordinal")] == agreement_rows(frame)[0].ac2.value
     assert len(found.exports["agreement_of_two"].rows) == 3
     assert {row[0] for row in found.exports["agreement_of_two"].rows} == {True}

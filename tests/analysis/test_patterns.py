@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.stats.counts import from_counts, from_verdicts
+from analysis.stats.counts import distinct_rows, from_counts, from_verdicts
 
 
 def as_counter(patterns):
@@ -40,7 +40,6 @@ def test_patterns_of_verdicts_are_those_counted_item_by_item(drawn, order, dtype
     patterns = from_verdicts(np.array(verdicts, dtype=dtype, order=order), categories=categories)
     counted, unrated = by_hand(verdicts, categories)
     assert as_counter(patterns) == counted
-    assert patterns.unrated == unrated
     assert patterns.n == len(verdicts) - unrated
     assert patterns.ratings == sum(verdict >= 0 for item in verdicts for verdict in item)
     assert patterns.counts.tolist() == sorted(patterns.counts.tolist())
@@ -54,7 +53,17 @@ def test_counts_and_verdicts_have_the_same_patterns(drawn):
     theirs = from_counts(table)
     assert ours.counts.tolist() == theirs.counts.tolist()
     assert ours.items.tolist() == theirs.items.tolist()
-    assert ours.unrated == theirs.unrated
+
+
+@pytest.mark.parametrize("largest", [2, 10**5, 10**15])
+@given(st.data())
+def test_distinct_rows_counted_by_place_by_code_and_by_row(largest, data):
+    row = st.lists(st.sampled_from([-largest, 0, largest]), min_size=2, max_size=2)
+    rows = data.draw(st.lists(row, min_size=1, max_size=20))
+    columns, often = distinct_rows(tuple(np.array(rows).T))
+    counted = Counter(map(tuple, rows))
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == sorted(counted)
+    assert often.tolist() == [counted[key] for key in sorted(counted)]
 
 
 def test_five_raters_and_three_choices_have_21_patterns():
@@ -69,7 +78,7 @@ def test_five_raters_and_three_choices_have_21_patterns():
     assert patterns.items.tolist() == often.tolist()
 
 
-def test_wide_studies_are_merged_across_blocks():
+def test_wide_studies_have_no_code_per_combination():
     verdicts = np.tile(np.arange(12) % 3, (70_000, 1)).astype(np.int8)
     patterns = from_verdicts(verdicts, categories=3)
     assert patterns.counts.tolist() == [[4, 4, 4]]
@@ -79,8 +88,8 @@ def test_wide_studies_are_merged_across_blocks():
 def test_nothing_has_no_patterns():
     for patterns in (from_counts(np.zeros((0, 3), dtype=int)), from_verdicts(np.zeros((0, 5)), categories=3)):
         assert patterns.counts.shape == (0, 3)
-        assert patterns.n == patterns.ratings == patterns.unrated == 0
-    assert from_verdicts(np.full((4, 2), -1), categories=3).unrated == 4
+        assert patterns.n == patterns.ratings == 0
+    assert from_verdicts(np.full((4, 2), -1), categories=3).n == 0
 
 
 def test_patterns_cannot_be_changed():

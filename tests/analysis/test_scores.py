@@ -1,7 +1,10 @@
 """Scores and items against pandas' own grouping, and text columns as numbers."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +18,7 @@ from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows
-from analysis.results.shares import share_rows
+from analysis.results.shares import share_rows, share_test
 from analysis.verdicts.encoding import combined, recoded, text_codes
 from analysis.verdicts.scores import CELL, ITEM, ScoredVerdicts, item_numbers, item_scores, rater_scores
 from analysis.verdicts.tidy import orient, validate
@@ -64,6 +67,34 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
         number, first = item_numbers(rows)
         assert list(number) == list(rows.groupby(ITEM, sort=True).ngroup())
         assert list(number[first]) == list(range(len(first)))
+
+
+@pytest.mark.parametrize(("most", "raters"), [(41, 60), (43, 1), (60, 50)])
+def test_scores_of_many_numbers_of_showings_are_exact(most, raters):
+    # The common multiple of 1 … 41 times 60 raters, and that of 1 … 43, are more than an int64 holds.
+    rng = np.random.default_rng(most)
+    showings = rng.integers(1, most + 1, (40, raters))
+    showings[:, 0] = np.arange(most - 40, most) + 1
+    nets = rng.integers(-showings, showings + 1)
+    nets[0] = showings[0]
+    rows = [
+        {**dict.fromkeys(ITEM, "x"), "pair_id": f"{item:02}", "rater": f"{rater:02}", "unit": -1 - item}
+        | {"net": nets[item, rater], "showings": showings[item, rater]}
+        for item, rater in np.ndindex(showings.shape)
+    ]
+    items = item_scores(pd.DataFrame(rows))
+    exact = [
+        sum(Fraction(int(net), int(shown)) for net, shown in zip(*one, strict=True)) / raters
+        for one in zip(nets, showings, strict=True)
+    ]
+    found = [
+        Fraction(top, bottom) for top, bottom in zip(items["numerator"], items["denominator"], strict=True)
+    ]
+    for mean, ours, share in zip(exact, found, items["share"], strict=True):
+        assert abs(mean - ours) <= (0 if mean.denominator <= 2**61 else Fraction(1, 2**31))
+        assert share == pytest.approx(float(1 + mean) / 2, rel=1e-9)
+    assert found[0] == 1
+    assert share_test(items).statistic == pytest.approx(float(sum(exact) / sum(map(abs, exact))))
 
 
 def test_no_scores_have_no_items():

@@ -1,28 +1,21 @@
 """Results as files: figures by hand, hostile names in every format, the paper's bold figures."""
 
 import csv
+import io
 import json
 import re
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import (
-    write_csv,
-    write_differences_csv,
-    write_html,
-    write_json,
-    write_latex,
-    write_markdown,
-    write_scores_csv,
-)
+from guard_eval.metrics.export import metrics_csv, metrics_latex, results_json, write_results
+from guard_eval.metrics.rounding import by_strategy, closest_to_human, figure, metrics_of, text_count
+from guard_eval.metrics.score_figures import intervals
 from guard_eval.metrics.scores import Difference, Results, Score
-from guard_eval.metrics.shown import closest_to_human, figure, metrics_of, wide
-from guard_eval.reporting.escaping import clean
 from guard_eval.texts.generations import HUMAN
 
 FORMULA = "=cmd|' /C calc'!A0"
@@ -39,15 +32,6 @@ HOSTILE = [
     "@SUM(1)",
     "-1+1",
     "\t=1",
-]
-WRITERS = [
-    write_csv,
-    write_scores_csv,
-    write_differences_csv,
-    write_json,
-    write_markdown,
-    write_latex,
-    write_html,
 ]
 
 
@@ -108,24 +92,33 @@ NASTY = Results(
 )
 
 
-def _rows(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, strict=True))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return a function that writes results, and returns the text of one of the files."""
+
+    def write(results, name, figures=None):
+        folder = tmp_path_factory.mktemp("metrics")
+        write_results(results, folder, figures)
+        return (folder / name).read_text(encoding="utf-8")
+
+    return write
 
 
-def test_wide_keeps_the_results_order_and_leaves_out_what_is_not_there():
-    rows = wide(RESULTS, metrics_of(RESULTS))
+def _rows(text):
+    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def test_rows_keep_the_results_order_and_leave_out_what_was_not_taken():
+    rows = by_strategy(RESULTS)
     assert metrics_of(RESULTS) == ("diversity", "coherence")
-    assert [(row.dataset, row.strategy, row.texts) for row in rows] == [
+    assert [(*place, text_count(scores)) for place, scores in rows.items()] == [
         ("wikitext", "guard", 100),
         ("wikitext", "cs", 90),
         ("wikitext", HUMAN, 100),
         ("wikinews", "guard", 5),
     ]
-    first = rows[0].scores["diversity"]
-    assert (first.value, first.low, first.high) == (92.861, 92.0, 93.5)
-    assert set(rows[3].scores) == {"diversity"}
-    assert [set(row.scores) for row in wide(RESULTS, ["coherence"])] == [{"coherence"}] * 3
+    assert rows["wikitext", "guard"]["diversity"] is RESULTS.scores[0]
+    assert set(rows["wikinews", "guard"]) == {"diversity"}
 
 
 @pytest.mark.parametrize(
@@ -206,9 +199,8 @@ def test_closest_needs_a_human_value_of_the_same_dataset():
     assert closest_to_human(Results(scores=scores)) == {("mauve", "wikinews", "guard")}
 
 
-def test_the_wide_csv_is_not_rounded(tmp_path):
-    write_csv(RESULTS, tmp_path / "m.csv")
-    assert (tmp_path / "m.csv").read_text().splitlines() == [
+def test_the_wide_csv_is_not_rounded():
+    assert metrics_csv(RESULTS).splitlines() == [
         "dataset,strategy,texts,diversity,diversity_low,diversity_high,coherence,coherence_low,coherence_high",
         "wikitext,guard,100,92.861,92.0,93.5,-2.61,,",
         "wikitext,cs,90,89.5,,,,,",
@@ -217,9 +209,8 @@ def test_the_wide_csv_is_not_rounded(tmp_path):
     ]
 
 
-def test_the_long_csvs_have_every_field(tmp_path):
-    write_scores_csv(RESULTS, tmp_path / "s.csv")
-    first, second = _rows(tmp_path / "s.csv")[:2]
+def test_the_long_csvs_have_every_field(written):
+    first, second = _rows(written(RESULTS, "scores.csv"))[:2]
     assert first == {
         "metric": "diversity",
         "dataset": "wikitext",
@@ -234,57 +225,56 @@ def test_the_long_csvs_have_every_field(tmp_path):
         "signature": "simctg",
     }
     assert (second["low"], second["note"]) == ("", "No interval: too few prompts.")
-    write_differences_csv(RESULTS, tmp_path / "d.csv")
-    one, two = _rows(tmp_path / "d.csv")
+    one, two = _rows(written(RESULTS, "differences.csv"))
     assert one == {name: str(value) for name, value in asdict(difference()).items()}
     assert (two["value"], two["p_holm"]) == ("", "")
 
 
-def test_no_csv_has_a_formula(tmp_path):
-    for write in (write_csv, write_scores_csv, write_differences_csv):
-        write(NASTY, tmp_path / "f.csv")
-        rows = _rows(tmp_path / "f.csv")
-        assert len(rows) == len(HOSTILE)
-        assert rows[0]["strategy"] == f"'{FORMULA}"
-        for row in rows:
-            words = [cell for name, cell in row.items() if name not in {"value", "low", "high"}]
-            assert not [cell for cell in words if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
-        assert [row["strategy"] for row in rows][3] == "a|b"
-    write_csv(Results(scores=(score("coherence", -1.5),)), tmp_path / "f.csv")
-    assert _rows(tmp_path / "f.csv")[0]["coherence"] == "-1.5"  # a number stays a number
+def test_an_earlier_runs_differences_are_removed(tmp_path):
+    write_results(RESULTS, tmp_path)
+    write_results(replace(RESULTS, differences=()), tmp_path)
+    assert not (tmp_path / "differences.csv").exists()
 
 
-def test_json_there_and_back(tmp_path):
-    for results in (RESULTS, NASTY):
-        write_json(results, tmp_path / "m.json")
-        read = json.loads((tmp_path / "m.json").read_text())
-        assert tuple(Score(**row) for row in read["scores"]) == results.scores
-        assert tuple(Difference(**row) for row in read["differences"]) == results.differences
-        assert read["settings"] == dict(results.settings)
-        assert {(row["dataset"], row["strategy"]): row["speed"] for row in read["speed"]} == results.speed
-        assert tuple(read["warnings"]) == results.warnings
-    assert ["diversity", "wikitext", "guard"] in _json(RESULTS, tmp_path)["closest_to_human"]
+@pytest.mark.parametrize("name", ["metrics.csv", "scores.csv", "differences.csv"])
+def test_no_csv_has_a_formula(written, name):
+    rows = _rows(written(NASTY, name))
+    assert len(rows) == len(HOSTILE)
+    assert rows[0]["strategy"] == f"'{FORMULA}"
+    for row in rows:
+        words = [cell for name, cell in row.items() if name not in {"value", "low", "high"}]
+        assert not [cell for cell in words if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert [row["strategy"] for row in rows][3] == "a|b"
 
 
-def _json(results, folder):
-    write_json(results, folder / "m.json")
-
+def _json(results):
     def refuse(name):
         raise AssertionError(name)
 
-    return json.loads((folder / "m.json").read_text(), parse_constant=refuse)
+    return json.loads(results_json(results), parse_constant=refuse)
 
 
-def test_json_never_holds_nan(tmp_path):
+@pytest.mark.parametrize("results", [RESULTS, NASTY], ids=["plain", "nasty"])
+def test_json_there_and_back(results):
+    read = _json(results)
+    assert tuple(Score(**row) for row in read["scores"]) == results.scores
+    assert tuple(Difference(**row) for row in read["differences"]) == results.differences
+    assert read["settings"] == dict(results.settings)
+    assert {(row["dataset"], row["strategy"]): row["speed"] for row in read["speed"]} == results.speed
+    assert tuple(read["warnings"]) == results.warnings
+    if results is RESULTS:
+        assert ["diversity", "wikitext", "guard"] in read["closest_to_human"]
+
+
+def test_json_never_holds_nan():
     nan = score(value=float("nan"), low=float("-inf"), high=float("inf"))
-    read = _json(Results(scores=(nan,), settings={"x": float("nan")}), tmp_path)
+    read = _json(Results(scores=(nan,), settings={"x": float("nan")}))
     (row,) = read["scores"]
     assert (row["value"], row["low"], row["high"], read["settings"]["x"]) == (None, None, None, None)
 
 
-def test_markdown_by_hand(tmp_path):
-    write_markdown(RESULTS, tmp_path / "m.md")
-    text = (tmp_path / "m.md").read_text()
+def test_markdown_by_hand(written):
+    text = written(RESULTS, "metrics.md")
     assert text.startswith("# Metrics\n\n> Two batches differ.\n\n## wikitext\n\n")
     for line in [
         "| Strategy | Texts | Div. (%) | Coh. (nats) |",
@@ -307,9 +297,8 @@ def test_markdown_by_hand(tmp_path):
         assert line in text.splitlines()
 
 
-def test_markdown_holds_no_markup_of_others(tmp_path):
-    write_markdown(NASTY, tmp_path / "m.md")
-    text = (tmp_path / "m.md").read_text(encoding="utf-8")
+def test_markdown_holds_no_markup_of_others(written):
+    text = written(NASTY, "metrics.md")
     for line in text.splitlines():
         if line.startswith("|"):  # as many bare pipes as the table has columns, and one
             assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) in {4, 10}
@@ -318,9 +307,8 @@ def test_markdown_holds_no_markup_of_others(tmp_path):
     assert "\x1b" not in text
 
 
-def test_latex_as_the_papers_table(tmp_path):
-    write_latex(RESULTS, tmp_path / "m.tex")
-    lines = (tmp_path / "m.tex").read_text().splitlines()
+def test_latex_as_the_papers_table():
+    lines = metrics_latex(RESULTS).splitlines()
     for line in [
         r"\sbox0{\begin{tabular}{lrrrr}",
         r"Strategy & \multicolumn{2}{c}{wikitext} & \multicolumn{2}{c}{wikinews} \\",
@@ -336,13 +324,10 @@ def test_latex_as_the_papers_table(tmp_path):
         assert line in lines
     human = lines.index(r"human & 93.84 & $-$2.43 & -- & -- \\")
     assert (lines[human - 1], lines[human + 1]) == (r"\midrule", r"\bottomrule")
-    write_latex(RESULTS, tmp_path / "m.tex", metrics=["coherence"])
-    assert r"guard & \textbf{$-$2.61} \\" in (tmp_path / "m.tex").read_text()
 
 
-def test_latex_comments_stay_on_their_line(tmp_path):
-    write_latex(NASTY, tmp_path / "m.tex")
-    text = (tmp_path / "m.tex").read_text(encoding="utf-8")
+def test_latex_comments_stay_on_their_line():
+    text = metrics_latex(NASTY)
     after = text.split("\\end{table*}\n", 1)[1]
     assert all(line.startswith("% ") for line in after.splitlines())
     assert "\\input{x}" not in text.split("\\end{table*}\n", 1)[0]
@@ -356,7 +341,7 @@ def test_latex_compiles(tmp_path, packages):
     more = Results(scores=(*NASTY.scores, *(score(strategy=name) for name in names), score(strategy=HUMAN)))
     document = r"\documentclass{article}\usepackage{%s}\begin{document}\input{%s}\end{document}"
     for name, results in (("plain", RESULTS), ("nasty", NASTY), ("more", more)):
-        write_latex(results, tmp_path / f"{name}.table.tex")
+        (tmp_path / f"{name}.table.tex").write_text(metrics_latex(results), encoding="utf-8")
         (tmp_path / f"{name}.tex").write_text(document % (packages, f"{name}.table"))
         done = subprocess.run(
             ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"],
@@ -386,9 +371,8 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-def test_html_by_hand(tmp_path):
-    write_html(RESULTS, tmp_path / "m.html")
-    text = (tmp_path / "m.html").read_text()
+def test_html_by_hand(written):
+    text = written(RESULTS, "metrics.html")
     page = Page(text)
     said = " ".join(" ".join(page.text).split())
     for words in [
@@ -412,43 +396,40 @@ def test_html_by_hand(tmp_path):
     assert not any(str(value).startswith(("http", "//")) for _, value in page.attributes)
 
 
-def test_html_holds_no_markup_of_others(tmp_path):
-    (tmp_path / "f.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
-    figures = dict.fromkeys(HOSTILE, tmp_path / "f.svg")
-    write_html(NASTY, tmp_path / "m.html", figures=figures, title=HOSTILE[1])
-    text = (tmp_path / "m.html").read_text(encoding="utf-8")
+def test_html_holds_no_markup_of_others(written):
+    drawn = {
+        str(n): intervals(NASTY, "diversity", dataset=one, name=f"f{n}") for n, one in enumerate(HOSTILE)
+    }
+    text = written(NASTY, "metrics.html", drawn)
     page = Page(text)
     assert "script" not in page.tags
-    assert page.tags.count("img") == len(HOSTILE)
+    assert "img" not in page.tags
+    assert page.tags.count("figure") == page.tags.count("svg") == len(HOSTILE)
     assert not [name for name, _ in page.attributes if name.startswith("on")]
-    alts = [value for name, value in page.attributes if name == "alt"]
-    assert alts == [clean(name) for name in HOSTILE]
-    assert all(
-        value.startswith("data:image/svg+xml;base64,") for name, value in page.attributes if name == "src"
-    )
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
     assert "{{ 7*7 }}" in text  # a name is no template
     assert "\x1b" not in text
     assert "\x00" not in text
 
 
-def test_a_figure_that_is_not_there(tmp_path):
-    with pytest.raises(StudyError, match=r"cannot read the figure .*none\.svg: .*; draw it again"):
-        write_html(RESULTS, tmp_path / "m.html", figures={"f": tmp_path / "none.svg"})
-    assert not list(tmp_path.iterdir())
+def test_figures_lie_beside_the_page(tmp_path):
+    drawn = {"1-diversity": intervals(RESULTS, "diversity", dataset="wikitext", name="f")}
+    write_results(RESULTS, tmp_path, drawn)
+    files = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert files == ["1-diversity.pdf", "1-diversity.png", "1-diversity.svg"]
 
 
-@pytest.mark.parametrize("write", WRITERS)
-def test_whole_or_not_at_all(tmp_path, write):
-    path = tmp_path / "out"
-    path.mkdir()
-    with pytest.raises(StudyError, match=r"cannot write .*out: .*; mend that and run the command again"):
-        write(RESULTS, path)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "metrics.csv").mkdir()
+    with pytest.raises(
+        StudyError, match=r"cannot write .*metrics\.csv: .*; \w+ that and run the command again"
+    ):
+        write_results(RESULTS, tmp_path)
     with pytest.raises(StudyError, match="cannot write"):
-        write(RESULTS, tmp_path / "none" / "out")
+        write_results(RESULTS, tmp_path / "none")
 
 
-@pytest.mark.parametrize("write", WRITERS)
-def test_nothing_measured(tmp_path, write):
-    write(Results(scores=()), tmp_path / "out")
-    assert (tmp_path / "out").stat().st_size
+def test_nothing_measured(tmp_path):
+    write_results(Results(scores=()), tmp_path)
+    assert all(path.stat().st_size for path in tmp_path.iterdir())

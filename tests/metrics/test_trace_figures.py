@@ -2,13 +2,10 @@
 
 import xml.etree.ElementTree as ET
 
-import numpy as np
 import pytest
-from matplotlib.text import Text
 
-from guard_eval.errors import StudyError
-from guard_eval.metrics.figures import traces
-from guard_eval.metrics.figures.traces import behaviour, behaviours, summaries
+from guard_eval.metrics import trace_figures
+from guard_eval.metrics.trace_figures import SERIES, behaviour, summaries
 from guard_eval.records import Trace
 
 WHOLE = Trace(
@@ -27,35 +24,36 @@ PART = Trace(id="three", prompt_id="p3", values={"H": [1.0, 2.0, 3.0], "alpha": 
 
 
 @pytest.fixture
-def drawn(monkeypatch):
-    """The matplotlib figures that were saved."""
-    kept = []
-    save = traces.save
-    monkeypatch.setattr(traces, "save", lambda figure, *more: (kept.append(figure), save(figure, *more)))
-    return kept
+def draw(monkeypatch):
+    """A function that draws traces, and returns the figure's axes by their labels and its texts."""
+    kept, plain = [], trace_figures.finished
+
+    def finished(figure, axes, **options):
+        kept.append(figure)
+        return plain(figure, axes, **options)
+
+    def drawn(*traces, title="guard"):
+        found = behaviour(traces, name="f", title=title)
+        elements = ET.fromstring(found.svg).iter("{http://www.w3.org/2000/svg}text")
+        axes = {axes.get_ylabel(): axes for axes in kept[-1].axes}
+        return axes, ["".join(element.itertext()).strip() for element in elements]
+
+    monkeypatch.setattr(trace_figures, "finished", finished)
+    return drawn
 
 
-def panels(figure):
-    return {axes.get_ylabel(): axes for axes in figure.axes}
-
-
-def texts(path):
-    return ["".join(e.itertext()).strip() for e in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
-
-
-def test_one_text_is_drawn_as_recorded(tmp_path, drawn):
-    assert behaviour(WHOLE, tmp_path / "f.svg", title="guard")
-    axes = panels(drawn[0])
+def test_one_text_is_drawn_as_recorded(draw):
+    axes, texts = draw(WHOLE)
     lines = {line.get_label(): line for panel in axes.values() for line in panel.get_lines()}
     assert len(lines) == 4
-    for name, label in traces.SERIES.items():
+    for name, label in SERIES.items():
         assert list(lines[label].get_xdata()) == [1, 2, 3, 4]
         assert list(lines[label].get_ydata()) == WHOLE.values[name]
     assert lines["local entropy Hₜ"].get_linestyle() == "-"
     assert lines["global entropy H_glob"].get_linestyle() == "--"
     assert lines["candidates kₜ"].get_drawstyle() == "steps-mid"
     assert set(axes) == {"entropy (nats)", "kₜ (candidates)", "αₜ"}
-    assert {"guard", "One text of 4 tokens", "local entropy Hₜ"} <= set(texts(tmp_path / "f.svg"))
+    assert {"guard", "One text of 4 tokens.", "local entropy Hₜ"} <= set(texts)
 
 
 def test_percentiles_and_means_by_hand():
@@ -66,94 +64,54 @@ def test_percentiles_and_means_by_hand():
     assert high == pytest.approx([2.8, 5.8, 5.0])
 
 
-def test_many_texts_are_drawn_as_means_and_bands(tmp_path, drawn):
-    assert behaviours([WHOLE, SHORT, PART], tmp_path / "f.svg", title="guard")
-    axes = panels(drawn[0])
-    solid, dashed = (
-        next(line for line in axes["entropy (nats)"].get_lines() if line.get_linestyle() == style)
-        for style in ("-", "--")
-    )
+def test_many_texts_are_drawn_as_means_and_bands(draw):
+    axes, texts = draw(WHOLE, SHORT, PART)
+    lines = {line.get_label(): line for line in axes["entropy (nats)"].get_lines()}
     means = [(3.9 + 3.9 + 1) / 3, (5.6 + 5.6 + 2) / 3, (5.5 + 3) / 2, 0.1]
-    assert list(solid.get_ydata()) == pytest.approx(means)
-    assert list(dashed.get_ydata())[2:] == [5.0, 3.8]
+    assert list(lines[SERIES["H"]].get_ydata()) == pytest.approx(means)
+    assert list(lines[SERIES["H_glob"]].get_ydata())[2:] == [5.0, 3.8]
     (band,) = axes["αₜ"].collections
     heights = {x: sorted(y for at, y in band.get_paths()[0].vertices if at == x) for x in (1, 3)}
     # at the third token 0 and 0.7 are left: 0.07 and 0.63
     assert (heights[3][0], heights[3][-1]) == pytest.approx((0.07, 0.63))
     (running,) = axes["texts"].patches
     assert list(running.get_data().values) == [3, 3, 2, 1]
-    found = texts(tmp_path / "f.svg")
-    assert "still running: 3 at first, 1 at last" in found
-    assert "Recorded: H_glob in 2 texts only, kₜ in 2 texts only." in found
+    assert "still running: 3 at first, 1 at last" in texts
+    assert any("Recorded: H_glob in 2 texts only, kₜ in 2 texts only." in text for text in texts)
 
 
-def test_what_a_trace_lacks_is_named(tmp_path, drawn):
-    one, every = tmp_path / "one.svg", tmp_path / "every.svg"
-    assert behaviour(PART, one, title="acs(q=1)")
-    assert behaviours([PART], every, title="acs(q=1)")
-    for path in (one, every):
-        found = texts(path)
-        assert "Not recorded: H_glob, kₜ." in found
-        assert found.count("not recorded") == 1
-        assert "local entropy Hₜ" in found
-        assert "global entropy H_glob" not in found
-    assert panels(drawn[0])["kₜ (candidates)"].get_lines() == []
+@pytest.mark.parametrize("traces", [[PART], [PART, PART]])
+def test_what_a_trace_lacks_is_named(draw, traces):
+    axes, texts = draw(*traces)
+    assert any("Not recorded: H_glob, kₜ." in text for text in texts)
+    assert texts.count("not recorded") == 1
+    assert "local entropy Hₜ" in texts
+    assert "global entropy H_glob" not in texts
+    assert axes["kₜ (candidates)"].get_lines() == []
 
 
 @pytest.mark.parametrize("values", [{}, {"H": []}, {"q": [1.0]}])
-def test_nothing_to_show_is_no_figure(values, tmp_path):
+def test_nothing_to_show_is_no_figure(values):
     trace = Trace(id="x", prompt_id="p", values=values)
-    assert not behaviour(trace, tmp_path / "f.svg", title="t")
-    assert not behaviours([trace], tmp_path / "f.svg", title="t")
-    assert not behaviours([], tmp_path / "f.svg", title="t")
-    assert list(tmp_path.iterdir()) == []
+    assert behaviour([trace], name="f", title="t") is None
+    assert behaviour([trace, trace], name="f", title="t") is None
+    assert behaviour([], name="f", title="t") is None
 
 
-@pytest.mark.parametrize("title", ["$x", "$x_1^2$", "<b>", "a\x00\n&", "W" * 400, ""])
-def test_titles_are_text_and_all_can_be_read(title, tmp_path, drawn):
-    assert behaviour(WHOLE, tmp_path / "f.svg", title=title)
-    assert behaviours([PART], tmp_path / "g.svg", title=title)
-    found = texts(tmp_path / "f.svg")
-    wanted = {"a\x00\n&": "a\ufffd &"}.get(title, title)
-    assert any(text == wanted or (len(title) > 100 and text.startswith("WWWW")) for text in [*found, ""])
-    for figure in drawn:
-        axes = [axis for panel in figure.axes for axis in (panel.xaxis, panel.yaxis)]
-        unseen = {
-            tick.label1 for axis in axes for tick in axis.get_major_ticks()
-        }  # some lie outside the axes
-        for text in figure.findobj(Text):
-            assert text.get_fontsize() >= 9
-            if text not in unseen and text.get_text().strip() and text.get_visible():
-                assert text.get_window_extent().x1 <= figure.bbox.x1 + 1
+@pytest.mark.parametrize("title", ["$x", "$x_1^2$", "<b>", "a\x00\n&", "W" * 400])
+def test_titles_are_text(title, draw):
+    _, texts = draw(WHOLE, title=title)
+    wanted = {"a\x00\n&": "a\ufffd &", "W" * 400: "W" * 65 + "…"}.get(title, title)
+    assert wanted in texts
 
 
-def test_a_text_of_one_token_is_a_point(tmp_path, drawn):
+def test_a_text_of_one_token_is_a_point(draw):
     trace = Trace(id="x", prompt_id="p", values={name: values[:1] for name, values in WHOLE.values.items()})
-    assert behaviour(trace, tmp_path / "f.svg", title="t")
-    assert behaviours([trace], tmp_path / "g.png", title="t")
-    assert {line.get_marker() for axes in drawn[0].axes for line in axes.get_lines()} == {"o"}
-    assert "One text of 1 token" in texts(tmp_path / "f.svg")
+    axes, texts = draw(trace)
+    assert {line.get_marker() for panel in axes.values() for line in panel.get_lines()} == {"o"}
+    assert "One text of 1 token." in texts
 
 
-def test_the_same_bytes_again(tmp_path):
-    for ending in ("svg", "png"):
-        for name in ("a", "b"):
-            assert behaviour(WHOLE, tmp_path / f"one-{name}.{ending}", title="t")
-            assert behaviours([WHOLE, SHORT], tmp_path / f"all-{name}.{ending}", title="t")
-        for kind in ("one", "all"):
-            one, other = (tmp_path / f"{kind}-{name}.{ending}" for name in ("a", "b"))
-            assert one.read_bytes() == other.read_bytes()
-
-
-def test_paths_that_cannot_be_written(tmp_path):
-    with pytest.raises(StudyError, match=r"a figure ends in .svg or .png, not in '.pdf'"):
-        behaviour(WHOLE, tmp_path / "f.pdf", title="t")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StudyError, match="cannot write"):
-        behaviours([WHOLE], tmp_path / "file" / "f.png", title="t")
-
-
-def test_summaries_of_equal_rows_have_no_width():
-    low, mean, high = summaries([[1.0, 2.0]] * 3)
-    assert np.array_equal(low, mean)
-    assert np.array_equal(mean, high)
+@pytest.mark.parametrize("traces", [[WHOLE], [WHOLE, SHORT]])
+def test_the_same_bytes_again(traces):
+    assert behaviour(traces, name="f", title="t") == behaviour(traces, name="f", title="t")

@@ -43,6 +43,27 @@ def test_a_pair_gets_as_many_raters_as_it_has_slots(store, make_pairs, plan):
     assert set(Counter(row.pair_id for row in store.tidy()).values()) == {2}
 
 
+def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, claim):
+    pairs = [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)]
+    assert store.add_pairs(pairs) == 9
+    assert store.add_pairs(pairs) == 0
+    assert store.pairs() == pairs
+    part = sorted(pair.prompt for pair in pairs if pair.for_people)
+    ann, ben = people(store, 2)
+    assert store.progress(ann, plan) == (0, 3)
+    assert store.assign([ann.name, ben.name], plan) == 6
+    assert sorted(rate_all(store, ann, plan)) == sorted(rate_all(store, ben, plan)) == part
+    simulated = store.rater("SIMULATED", "simulated")
+    assert sorted(rate_all(store, simulated, plan)) == part
+    assert len(claim(store, store.rater("judge", "model"), plan, 99)) == 18  # both orders
+
+
+def test_a_pair_for_people_does_not_become_one_that_is_not(store, make_pairs):
+    store.add_pairs(make_pairs(2))
+    with pytest.raises(StudyError, match="for_people"):
+        store.add_pairs([replace(pair, for_people=False) for pair in make_pairs(2)])
+
+
 def test_a_blind_pair_holds_the_two_texts_and_no_name(store, make_pairs, plan):
     pairs = make_pairs(4)
     store.add_pairs(pairs)

@@ -10,7 +10,7 @@ from made import continuation, recipe
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts.pairing import draw_prompts, make_pairs
+from guard_eval.texts.pairing import draw_prompts, make_pairs, prompts_for_people
 
 PROMPTS = [Prompt(id=f"{d}-{i}", dataset=d, text=f"{d} {i}") for d in ("news", "tales") for i in range(20)]
 
@@ -83,3 +83,40 @@ def test_pairs_of_other_settings_are_not_left_behind_silently():
     other = [replace(c, id=c.id[::-1]) for c in MADE["greedy"]]
     with pytest.raises(StudyError, match="holds 40 of 40 pairs that these settings no longer give"):
         make_pairs(PROMPTS, {**MADE, "greedy": other}, [["guard", "greedy"]], seed=1, existing=before)
+
+
+@given(st.integers(2, 45), st.integers(1, 20), st.integers())
+def test_people_rate_a_random_part_of_every_comparison_by_the_sizes_of_datasets(count, tales, seed):
+    prompts = draw_prompts(PROMPTS[: 20 + tales], per_dataset=20, seed=seed)
+    compare = [["guard", "acs(q=1)"], ["guard", "greedy"]]
+    pairs = make_pairs(prompts, MADE, compare, seed=seed, human_pairs=count)
+    parts = [[p for p in pairs if p.method_b == b and p.for_people] for _, b in compare]
+    total = 20 + tales
+    for part in parts:
+        assert len(part) == min(count, total)
+        assert abs(sum(p.dataset == "news" for p in part) - min(count, total) * 20 / total) <= 0.5
+    assert {p.prompt_id for p in parts[0]} == {p.prompt_id for p in parts[1]}
+    # who rates fewer pairs rates some of the same
+    fewer = make_pairs(prompts, MADE, compare, seed=seed, human_pairs=max(2, count // 2))
+    news = [{p.id for p in made if p.for_people and p.dataset == "news"} for made in (fewer, pairs)]
+    assert news[0] <= news[1]
+
+
+def test_which_pairs_people_rate_is_random_over_seeds():
+    chosen = Counter(
+        prompt
+        for seed in range(400)
+        for prompt in prompts_for_people(draw_prompts(PROMPTS[:20], per_dataset=20, seed=seed), 5)
+    )
+    # 400 draws of 5 of 20: 100 each, standard deviation 8.7
+    assert len(chosen) == 20
+    assert 65 < min(chosen.values()) <= max(chosen.values()) < 135
+
+
+def test_people_get_no_other_pairs_later():
+    compare = [["guard", "greedy"]]
+    first = make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10)
+    assert make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10, existing=first) == first
+    for count in (12, None):
+        with pytest.raises(StudyError, match=r"human_pairs = .*\(10 of 40 in the study\); restore"):
+            make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=count, existing=first)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from guard_eval.cli.console import say, say_table
-from guard_eval.metrics import export
-from guard_eval.metrics.figures.scores import intervals, plane
-from guard_eval.metrics.figures.traces import behaviour, behaviours
+from guard_eval.metrics.export import write_results
+from guard_eval.metrics.rounding import closest_to_human
+from guard_eval.metrics.score_figures import intervals, plane
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
-from guard_eval.metrics.shown import closest_to_human
+from guard_eval.metrics.trace_figures import behaviour
+from guard_eval.reporting.drawing import Drawing
 from guard_eval.reporting.words import NO_P, p_value
 from guard_eval.texts.continuations import read_traces
 from guard_eval.texts.generations import HUMAN
@@ -122,46 +122,29 @@ def _joined(signatures: Sequence[str]) -> str:
 
 
 def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:
-    """Write every table and figure into `folder`, and say so.
+    """Write every table and figure into `folder`, and print where they are.
 
     Raises:
         StudyError: Something cannot be written.
     """
-    figures = draw(results, folder / "figures", traces)
-    export.write_csv(results, folder / "metrics.csv")
-    export.write_scores_csv(results, folder / "scores.csv")
-    if results.differences:
-        export.write_differences_csv(results, folder / "differences.csv")
-    else:  # an earlier run's would not belong to these scores
-        (folder / "differences.csv").unlink(missing_ok=True)
-    export.write_json(results, folder / "metrics.json")
-    export.write_markdown(results, folder / "metrics.md")
-    export.write_latex(results, folder / "metrics.tex")
-    export.write_html(results, folder / "metrics.html", figures=figures)
+    write_results(results, folder, dict(draw(results, traces)))
     say(f"\nmetrics: {folder / 'metrics.html'}, also as .csv .md .tex .json; figures: {folder / 'figures'}/")
 
 
-def draw(results: Results, folder: Path, traces: Sequence[Path]) -> dict[str, Path]:
-    """Draw metric against metric, intervals, and what was traced; return the SVGs by caption."""
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn: dict[str, Path] = {}
-
-    def both(caption: str, name: str, to: Callable[..., bool]) -> None:
-        """Draw a figure as SVG and as PNG, where there is something to draw."""
-        if to(path=folder / f"{name}.svg") and to(path=folder / f"{name}.png"):
-            drawn[caption] = folder / f"{name}.svg"
-
+def draw(results: Results, traces: Sequence[Path]) -> Iterator[tuple[str, Drawing]]:
+    """Yield the figures by file name: metric against metric, intervals, and what was traced."""
     for place, dataset in enumerate(dict.fromkeys(one.dataset for one in results.scores), start=1):
-        of = partial(plane, results, dataset=dataset)
-        both(f"Diversity and coherence, {dataset}", f"{place}-diversity-coherence", of)
+        name = f"{place}-diversity-coherence"
+        if drawing := plane(results, dataset=dataset, name=name):
+            yield name, drawing
         for metric in COMPARED:
-            of = partial(intervals, results, metric, dataset=dataset)
-            both(f"{METRICS[metric].title}, {dataset}", f"{place}-{metric}", of)
-    for path in traces:
-        found, strategy = read_traces([path]), path.name.removesuffix(".trace.jsonl")
-        if found:
-            of = partial(behaviour, found[0], title=f"{strategy}, {found[0].prompt_id}")
-            both(f"Entropy, k and α: {strategy}, one text", f"trace-{strategy}", of)
-        of = partial(behaviours, found, title=strategy)
-        both(f"Entropy, k and α: {strategy}, {len(found)} texts", f"traces-{strategy}", of)
-    return drawn
+            name = f"{place}-{metric}"
+            if drawing := intervals(results, metric, dataset=dataset, name=name):
+                yield name, drawing
+    for place, path in enumerate(traces, start=1):
+        found = read_traces([path])
+        strategy = path.name.removesuffix(".trace.jsonl")
+        for kind, some in (("trace", found[:1]), ("traces", found)):
+            title = f"{strategy}, {some[0].prompt_id}" if kind == "trace" and some else strategy
+            if drawing := behaviour(some, name=f"{kind}-{place}", title=title):
+                yield f"{kind}-{strategy}", drawing

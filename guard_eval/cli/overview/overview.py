@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.stats.agreement import Agreement, fleiss
-from analysis.stats.agreement_coefficients import Coefficient, gwet
+from analysis.stats.agreement import Coefficient, fleiss, gwet
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import Interval, wilson
 from guard_eval.cli.overview.raters import RaterLine, rater_lines
@@ -39,7 +38,7 @@ class CriterionLine:
     criterion: str
     verdicts: int
     ties: float
-    agreement: Agreement
+    agreement: Coefficient
     ac1: Coefficient
     first: Interval
 

@@ -39,7 +39,7 @@ def read(store: Store) -> StudySnapshot:
         checks=checks,
         notes=notes,
         raters=store.raters(),
-        pairs=store.pairs(),
+        pairs=[pair for pair in store.pairs() if pair.for_people],
         study_hash=study_hash,
     )
 

@@ -104,7 +104,7 @@ def criteria_table(view: Overview, *, narrow: bool = False) -> Table:
 def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
     found, name = line.agreement, line.criterion.replace("_", " ")
     limits = NOTHING if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}"
-    kappa, ac1 = (NOTHING if one is None else f"{one:.2f}" for one in (found.kappa, line.ac1.value))
+    kappa, ac1 = (NOTHING if one is None else f"{one:.2f}" for one in (found.value, line.ac1.value))
     ties, same, first = map(_percent, (line.ties, found.raw, line.first.estimate))
     if narrow:
         return (name, ties, same, f"{kappa} ({limits})", ac1, f"{first} ({_limits(line.first)})")

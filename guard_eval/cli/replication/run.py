@@ -23,8 +23,9 @@ from guard_eval.cli.replication.paper import ENTRIES, Entry, cases, find, labels
 from guard_eval.cli.replication.studies import ROOT, Asked, apart_of, existing, lay_out, planned
 from guard_eval.cli.reporting.verdicts import table_of, verdicts
 from guard_eval.errors import StudyError
-from guard_eval.metrics.figures.traces import behaviour
+from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import RaterKind
+from guard_eval.reporting.drawing import write_drawing
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import current_texts, read_traces, trace_files
@@ -235,9 +236,9 @@ def _trace(entry: Entry, place: Path, studies: Studies) -> None:
             f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"
         )
     paper, own = cases()[entry.label], _texts(study, "figure", ("guard",)).get("guard", "")
-    figure = place / f"replication-{entry.name}.svg"
-    for path in (figure, figure.with_suffix(".png")):
-        behaviour(traces[-1], path, title="GUARD on the figure's prompt")
+    drawing = behaviour(traces[-1:], name=entry.name, title="GUARD on the figure's prompt")
+    assert drawing is not None  # GUARD records all that is drawn
+    figure = write_drawing(drawing, place / f"replication-{entry.name}")
     rows: list[PaperText] = [("Prompt", paper["Prompt"], None), ("GUARD", paper["GUARD"], own)]
     apart = apart_of(entry, studies).sentence("the paper's texts")
     finish_texts(entry, place, rows, [apart], figure=figure)

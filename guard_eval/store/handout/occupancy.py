@@ -1,10 +1,11 @@
 """How full each pair is, kept beside the presentations: a free slot is found without counting them all.
 
-In every pool whose raters see a pair once (people, simulations) a pair has a row: what hand-out needs of it
-but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While those are fewer
-than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the hash of its id
-puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index, however large
-the study is and however full. A slot whose lease ran out is still held here; the index of leases finds it.
+In every pool whose raters see a pair once (people, simulations) a pair for people has a row: what hand-out
+needs of it but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While
+those are fewer than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the
+hash of its id puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index,
+however large the study is and however full. A slot whose lease ran out is still held here; the index of
+leases finds it.
 
 All of it can be counted again from the presentations and the roster (`recount`). To count at each hand-out
 instead takes 45 ms and more near the end of a large study (benchmarks/assignment_count.py).
@@ -27,6 +28,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     union,
     update,
 )
@@ -56,7 +58,7 @@ class PoolState(NamedTuple):
     """What is read before anything is handed out; nothing in it is counted over the pairs.
 
     Attributes:
-        pairs: How many pairs the study has.
+        pairs: How many pairs the study has for people.
         ready: How many of them have their row in the pool.
         slots: For how many slots it is marked which pairs are vacant; None before the first hand-out.
         gold: How many expected answers the gold pairs have.
@@ -96,6 +98,7 @@ _MISSING = (
     .where(
         pair.c.id > bindparam("param_after"),
         pair.c.id.not_in(select(gold.c.pair_id)),
+        pair.c.for_people == true(),
         ~exists().where(occupancy.c.pool == bindparam("param_pool"), occupancy.c.pair_id == pair.c.id),
     )
     .order_by(pair.c.id)
@@ -173,12 +176,15 @@ def complete(connection: Connection, pool: str) -> None:
 
 
 def add(connection: Connection, new: Sequence[Pair]) -> None:
-    """Make the rows of pairs just added, in the pool of people.
+    """Make the rows of pairs just added, in the pool of people; a pair that is not for them gets none.
 
     Must run alone in it. Other pools make theirs at their next hand-out (`complete`).
     """
-    pairs = pool_state(connection, PEOPLE).pairs + len(new)
-    connection.execute(insert(occupancy), [_row(PEOPLE, pair.id, pair) for pair in new])
+    rows = [_row(PEOPLE, pair.id, pair) for pair in new if pair.for_people]
+    if not rows:
+        return
+    pairs = pool_state(connection, PEOPLE).pairs + len(rows)
+    connection.execute(insert(occupancy), rows)
     for key in ("pairs", f"pairs in {PEOPLE}"):
         schema.put(connection, key, str(pairs))
 

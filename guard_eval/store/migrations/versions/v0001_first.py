@@ -64,6 +64,7 @@ def _make_study() -> None:
         sa.Column("text_a", sa.Text, nullable=False),
         sa.Column("text_b", sa.Text, nullable=False),
         sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("for_people", sa.Boolean, nullable=False, server_default=sa.true()),
     )
     op.create_table(
         "gold",

@@ -1,0 +1,134 @@
+"""Win shares for raters like these: items and raters both as samples, with interval and test.
+
+A share's usual interval holds for the raters who took part, whatever the number of items. Here the question
+is what raters like them would say: how they differ from each other is part of the error, and more raters help
+more than more items do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.results.cells import CellRow, cell_fields
+from analysis.results.shares import share_interval, share_test
+from analysis.stats.intervals import Interval
+from analysis.stats.population import FEWEST_RATERS, TWO_WAY_T, TwoWayDesign
+from analysis.stats.significance import TestResult, reachable
+from analysis.verdicts.scores import ITEM, ScoredVerdicts, Verdicts, by_cell, item_scores
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PopulationShare:
+    """A win share for raters like those who took part.
+
+    Attributes:
+        share: Win share of method_a, the same as for these raters, with its interval over items and raters.
+        test: That the share is one half among all raters like these.
+        raters: How many took part.
+        rater_sd: The standard deviation of raters' own win shares; 0 where they differ by no more than
+            chance, and then interval and test are those for these raters; `None` where it is not known.
+        freedom: Degrees of freedom of interval and test; `None` where they are those for these raters.
+    """
+
+    share: Interval
+    test: TestResult
+    raters: int
+    rater_sd: float | None = None
+    freedom: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PopulationRow(CellRow):
+    """One comparison on one criterion, over all datasets, for raters like those of one kind who took part.
+
+    Attributes:
+        found: Share, interval and test.
+    """
+
+    found: PopulationShare
+
+
+def population_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PopulationRow, ...]:
+    """Return every comparison, criterion and kind of rater for raters like these.
+
+    Fewer than three raters give no interval and no p, and the reason.
+
+    Args:
+        verdicts: A table of verdicts.
+        alpha: One minus the intervals' level.
+    """
+    return tuple(
+        PopulationRow(
+            **cell_fields(cell),
+            found=_reachable(population_share(scores, level=1 - alpha), alpha),
+        )
+        for cell, scores in by_cell(ScoredVerdicts.of(verdicts).scores)
+    )
+
+
+def _reachable(found: PopulationShare, alpha: float) -> PopulationShare:
+    return replace(found, test=reachable(found.test, alpha))
+
+
+def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
+    """Return the win share of `rater_scores` of one comparison, kind and criterion for raters like these.
+
+    Every item weighs the same, and so does every rater of an item. Items are a sample within each dataset,
+    those of one prompt together.
+    """
+    items = item_scores(scores)
+    these, test = share_interval(items, level=level), share_test(items)
+    design, shares = _design(scores)
+    few = design.raters < FEWEST_RATERS
+    if few or not design.estimable:
+        why = (
+            f"a result for raters like these needs at least {FEWEST_RATERS} raters, and there are "
+            f"{design.raters}"
+            if few
+            else "raters cannot be told from pairs: too few pairs have several raters"
+        )
+        return PopulationShare(
+            share=replace(these, low=None, high=None, method=TWO_WAY_T, warnings=(why,)),
+            test=TestResult(p_value=None, statistic=0.0, n=test.n, method=TWO_WAY_T, warnings=(why,)),
+            raters=design.raters,
+        )
+    found = design.means(shares)
+    between, variance = float(found.raters[0]), float(found.variances[0])
+    if between <= 0 or variance <= 0:
+        return PopulationShare(share=these, test=test, raters=design.raters, rater_sd=0.0)
+    half, estimate = float(found.half_widths(level)[0]), float(found.estimates[0])
+    low, high = estimate - half, estimate + half
+    cut = ("the interval was cut at 0 or 1; with so few raters it is rough",) if low < 0 or high > 1 else ()
+    # Whoever concludes on more raters than took part cannot be surer than of these.
+    p = None if test.p_value is None else max(test.p_value, float(found.p_values(0.5)[0]))
+    return PopulationShare(
+        share=replace(these, low=max(0.0, low), high=min(1.0, high), method=TWO_WAY_T, warnings=cut),
+        test=replace(
+            test,
+            p_value=p,
+            statistic=(estimate - 0.5) / math.sqrt(variance),
+            method=f"{TWO_WAY_T}; p is at least that of these raters' sign-flip test",
+        ),
+        raters=design.raters,
+        rater_sd=math.sqrt(between),
+        freedom=float(found.freedoms[0]),
+    )
+
+
+def _design(scores: pd.DataFrame) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+    """Return who rated which unit with which weight, and each one's mean share there."""
+    per_item = scores.groupby(ITEM, sort=False)["rater"].transform("size").to_numpy()
+    weight = 1 / per_item / (1 / per_item).sum()
+    share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
+    unit, rater = pd.factorize(scores["unit"])[0], pd.factorize(scores["rater"])[0]
+    _, first, place = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)
+    weights = np.bincount(place, weights=weight).astype(float)
+    dataset = pd.factorize(scores["dataset"])[0]
+    units_of = np.bincount(dataset[np.unique(unit, return_index=True)[1]])
+    design = TwoWayDesign(unit[first], rater[first], weights, dataset[first] if units_of.min() > 1 else None)
+    return design, np.asarray(np.bincount(place, weights=weight * share) / weights)

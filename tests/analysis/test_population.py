@@ -1,0 +1,174 @@
+"""Raters as a sample: against a published analysis of variance and studies whose truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from verdicts_by_hand import table
+
+from analysis.results.population import population_rows
+from analysis.results.shares import share_rows
+from analysis.stats.intervals import item_mean
+from analysis.stats.population import TwoWayDesign
+from analysis.stats.simulation import Design, simulate, truth
+
+SHROUT_FLEISS = np.array(
+    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float
+)
+"""Six targets and four judges (Shrout and Fleiss 1979, table 2)."""
+
+
+def full(items, raters):
+    item, rater = np.divmod(np.arange(items * raters), raters)
+    return TwoWayDesign(item, rater, np.full(items * raters, 1 / (items * raters)))
+
+
+def test_a_full_table_is_the_published_analysis_of_variance():
+    found = full(6, 4).means(SHROUT_FLEISS.ravel())
+    targets, judges, rest = 11.24, 32.49, 1.02  # mean squares, their table 3
+    assert found.raters[0] == pytest.approx((judges - rest) / 6, abs=0.005)
+    assert found.variances[0] == pytest.approx((targets + judges - rest) / 24, abs=0.005)
+    freedom = (targets + judges - rest) ** 2 / (targets**2 / 5 + judges**2 / 3 + rest**2 / 15)
+    assert found.freedoms[0] == pytest.approx(freedom, abs=0.005)
+    assert found.estimates[0] == pytest.approx(127 / 24)
+    p = 2 * stats.t.sf(abs(127 / 24 - 5) / found.variances[0] ** 0.5, found.freedoms[0])
+    assert found.p_values(5)[0] == pytest.approx(p)
+
+
+@st.composite
+def designs(draw):
+    """Draw who rated what, with which weight, in one to three strata."""
+    items, raters, strata = draw(st.integers(4, 9)), draw(st.integers(2, 5)), draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rated = rng.random((items, raters)) < draw(st.sampled_from([0.2, 0.6, 1]))
+    rated[np.arange(items), np.arange(items) % raters] = True
+    item, rater = np.nonzero(rated)
+    weight = rng.uniform(0.5, 2, len(item))
+    return TwoWayDesign(item, rater, weight / weight.sum(), item % strata)
+
+
+@settings(max_examples=60, deadline=None)
+@given(designs())
+def test_the_expectations_are_those_of_the_linear_forms(design):
+    """The matrices that the formulas stand for, made in full: v'y over each rater, item and score."""
+    n, w, s = len(design.item), design.weight, design.stratum
+    centred = np.eye(n) - np.stack([w * (s == own) / w[s == own].sum() for own in s])
+    effects = [np.eye(numbers.max() + 1)[numbers] for numbers in (design.rater, design.item, np.arange(n))]
+    expected, target = design._expectations()
+    for row, groups in zip(expected, effects, strict=True):
+        forms = groups.T @ (w[:, None] * centred)
+        assert row == pytest.approx([((forms @ effect) ** 2).sum() for effect in effects])
+    assert target == pytest.approx([((w @ effect) ** 2).sum() for effect in effects])
+
+
+def test_several_studies_at_once_are_each_by_itself():
+    design, rng = full(7, 3), np.random.default_rng(1)
+    scores = rng.random((4, 21))
+    whole = design.means(scores)
+    for place, own in enumerate(scores):
+        alone = design.means(own)
+        assert [alone.variances[0], alone.freedoms[0], alone.raters[0]] == pytest.approx(
+            [whole.variances[place], whole.freedoms[place], whole.raters[place]]
+        )
+
+
+BIASED = {f"p{number}": "xx-y" if number % 3 else "x--y" for number in range(12)}
+"""The first rater is for x, the last one for y."""
+
+
+def test_raters_who_differ_widen_the_interval_and_leave_the_share():
+    (row,), (these,) = population_rows(table(BIASED)), share_rows(table(BIASED))
+    assert row.found.share.estimate == these.share.estimate
+    assert row.found.share.high - row.found.share.low > 3 * (these.share.high - these.share.low)
+    assert row.found.test.p_value > these.test.p_value
+    means = np.array([[1, 1, 0.5, 0] if number % 3 else [1, 0.5, 0.5, 0] for number in range(12)])
+    rest = means - means.mean(axis=0) - means.mean(axis=1, keepdims=True) + means.mean()
+    between = 12 * means.mean(axis=0).var(ddof=1) - (rest**2).sum() / 33
+    assert row.found.rater_sd == pytest.approx((between / 12) ** 0.5)
+
+
+def test_raters_who_differ_by_chance_alone_change_nothing():
+    verdicts = table(
+        {"p1": "xy-", "p2": "-xy", "p3": "y-x", "p4": "xxx", "p5": "xx-", "p6": "x-x", "p7": "-xx"}
+    )
+    (row,), (these,) = population_rows(verdicts), share_rows(verdicts)
+    assert row.found.rater_sd == 0
+    assert (row.found.share, row.found.test) == (these.share, these.test)
+
+
+def test_neither_names_nor_the_order_of_rows_matter():
+    verdicts = table(BIASED)
+    renamed = verdicts.assign(rater=verdicts["rater"].map({"r0": "z", "r1": "b", "r2": "k", "r3": "a"}))
+    turned = renamed.sample(frac=1, random_state=3).reset_index(drop=True)
+    (row,), (other,) = population_rows(verdicts), population_rows(turned)
+    assert other.found.share.low == pytest.approx(row.found.share.low)
+    assert other.found.test.p_value == pytest.approx(row.found.test.p_value)
+
+
+@pytest.mark.parametrize(
+    ("letters", "why"), [("xy", "at least 3 raters, and there are 2"), ("x", "there are 1")]
+)
+def test_fewer_than_three_raters_give_no_number(letters, why):
+    (row,) = population_rows(table({f"p{number}": letters for number in range(8)}))
+    assert row.found.share.low is row.found.share.high is row.found.test.p_value is row.found.rater_sd is None
+    assert why in row.found.share.warnings[0]
+
+
+def test_raters_of_one_pair_each_cannot_be_told_from_pairs():
+    (row,) = population_rows(table({"p1": "x  ", "p2": " y ", "p3": "  x"}))
+    assert row.found.test.p_value is None
+    assert "too few pairs have several raters" in row.found.test.warnings[0]
+
+
+def test_all_verdicts_the_same_leave_nothing_to_test():
+    (row,) = population_rows(table({f"p{number}": "---" for number in range(8)}))
+    assert row.found.test.p_value is None
+    assert row.found.share.low is None
+
+
+def test_pairs_of_a_prompt_are_one_unit():
+    """Every pair twice, as two pairs of one prompt, is no more than every pair once."""
+    once = table(BIASED)
+    copies = [once.assign(prompt_id=once["pair_id"]), once.assign(prompt_id=once["pair_id"])]
+    copies[1]["pair_id"] += "again"
+    (row,), (twice,) = population_rows(once), population_rows(pd.concat(copies, ignore_index=True))
+    assert twice.found.share.low == pytest.approx(row.found.share.low)
+    assert twice.found.freedom == pytest.approx(row.found.freedom)
+
+
+def incomplete(items, raters, each, rng):
+    """Return a design in which raters have rated nearly equally often, and its columns of a full study."""
+    load, chosen = np.zeros(raters), []
+    for _ in range(items):
+        own = np.lexsort((rng.random(raters), load))[:each]
+        load[own] += 1
+        chosen.append(np.sort(own))
+    rater = np.concatenate(chosen)
+    item = np.repeat(np.arange(items), each)
+    return TwoWayDesign(item, rater, np.full(items * each, 1 / (items * each))), item * raters + rater
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("items", "raters", "each", "bound"),
+    [(40, 5, 5, 0.065), (150, 3, 3, 0.08), (150, 5, 3, 0.065), (150, 20, 1, 0.065), (500, 10, 10, 0.065)],
+)
+@pytest.mark.parametrize("share", [0.5, 0.6])
+def test_the_error_is_the_nominal_one_for_raters_drawn_anew(items, raters, each, bound, share):
+    """Where the interval over items alone misses the truth in .08 to .7 of the studies."""
+    design = Design(items=items, raters=raters, share=share, rater_sd=0.4, panel="random")
+    rng = np.random.default_rng([items, raters, each])
+    studies = 1500 if items < 500 else 600
+    verdicts = simulate(design, studies=studies, rng=rng)[:, 0].reshape(studies, -1)
+    who, columns = incomplete(items, raters, each, rng)
+    shares = 0.5 + verdicts[:, columns] / 2
+    found = who.means(shares)
+    per_item = np.stack([np.bincount(who.item, weights=row) / each for row in shares])
+    these = [item_mean(row, ["d"] * items) for row in per_item]
+    alone = np.array([(one.high - one.low) / 2 for one in these])
+    half = np.where(found.raters > 0, found.half_widths(0.95), alone)
+    missed = np.abs(found.estimates - truth(design).share)
+    assert (missed > half).mean() < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
+    assert (missed > alone).mean() > (missed > half).mean()
