@@ -23,7 +23,7 @@ from guard_eval.texts.shards import Shard
 
 pytestmark = pytest.mark.slow
 
-RAY = generate.Engine.RAY
+RAY = "ray"
 POOL = Pool(workers=2, gpu=False, cpus=1, neighbours=2, nodes=1)
 
 
@@ -84,7 +84,7 @@ def test_room_is_counted_machine_by_machine():
     [
         ({"engine": RAY, "trace": True}, "--trace is for --engine local, not ray"),
         ({"address": "auto"}, "--address auto is for --engine ray, not local"),
-        ({"engine": generate.Engine.VLLM, "workers": 2}, "--workers 2 is for --engine ray, not vllm"),
+        ({"engine": "vllm", "workers": 2}, "--workers 2 is for --engine ray, not vllm"),
     ],
 )
 def test_what_an_engine_is_not_told(study, options, says):
