@@ -5,7 +5,6 @@ import pytest
 import analysis.report.build
 import guard_eval.cli.reporting.report
 from guard_eval.cli import report
-from guard_eval.cli.console import speaking
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -56,8 +55,7 @@ def test_what_is_said_of_raters_must_hold(reported, study):
 def test_a_models_name_without_a_kind_is_warned_of(tmp_path, capsys):
     path = tmp_path / "judged.csv"
     path.write_text(f"{HEADER}\n{ROWS.replace('gpt', 'gpt-4')}")
-    with speaking():
-        report.command(path, output=tmp_path / "out")
+    report.command(path, output=tmp_path / "out")
     said = "rater is 'gpt-4' on lines 2, 3, 4, 5, 6 and 1 more, the name of a model, and counts as a person"
     assert f"warning: {said}: add a column rater_kind" in capsys.readouterr().err
     assert "add a column rater" in (tmp_path / "out" / "index.html").read_text()
