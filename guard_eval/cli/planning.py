@@ -82,7 +82,7 @@ def show_power(
 
 def _show(found: PowerPlan, output: Path | None) -> None:
     say(f"\n{page.answer(found)}")
-    for table in (page.needs_table(found, narrow=True), page.grid_table(found)):
+    for table in page.tables(found, narrow=True):
         say(f"\n{table.caption}")
         say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
         say(table.note)
