@@ -78,7 +78,7 @@ def run(study: Study, *, output: Path | None = None) -> Path:
 
 def say_paper_tables(verdicts: pd.DataFrame, context: Context) -> None:
     """Print the paper's tables of these verdicts as Markdown."""
-    from analysis.results.paper_tables import paper_tables
+    from analysis.report.paper_tables import paper_tables
     from analysis.results.shares import share_rows
     from analysis.verdicts.tidy import orient, validate
     from guard_eval.reporting.tables import to_markdown
