@@ -1,25 +1,24 @@
-"""Win shares: how often each method was preferred, with intervals and both tests.
-
-The unit of intervals and tests is the prompt where it is known, and the pair elsewhere. Pairs of one prompt
-depend on each other as ratings of one pair do: a hard prompt is hard in all of them. So they change sides
-together in the test, and enter the interval's variance as one.
-"""
+"""Win shares: how often each method was preferred, with intervals and both tests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pandas as pd
 
 from analysis.results.cells import CellRow, VerdictCounts, cell_fields, cell_order, families
+from analysis.results.population import population_share, share_interval, share_test
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
-from analysis.stats.intervals import Interval, item_mean
-from analysis.stats.significance import TestResult, binomial, reachable, sign_flip
-from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, unit_sums, units
+from analysis.stats.intervals import Interval
+from analysis.stats.significance import TestResult, binomial, reachable
+from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, units
 
-TOGETHER = "the pairs of a prompt together"
+Estimand = Literal["these", "population"]
+"""For whom a share holds: the raters who took part, or raters like them."""
+
 Correction = Literal["holm", "bh"]
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
@@ -58,7 +57,8 @@ class ShareRow(CellRow):
         pooled: (wins + ties/2) / n, the paper's share (`app:E`).
         share: Mean of item means with its interval over units.
         paper_test: The binomial on pooled non-ties, as in the paper.
-        test: The sign-flip test on item means, which holds: those of a unit change sign together.
+        test: For these raters the sign-flip test on item means, those of a unit changing sign together; for
+            raters like these the t test of `population_share`.
         adjusted: The p-value of `test` after `correction` over the family; `None` outside the family,
             without a test, or where none could reach one minus the level.
         out_of_reach: Why no corrected p could have been small; empty where it could.
@@ -66,6 +66,7 @@ class ShareRow(CellRow):
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
+        estimand: For whom share, interval and test hold. Models are never a sample of a population.
         level: The confidence level.
         warnings: What a reader must know before using it.
     """
@@ -91,6 +92,7 @@ class ShareRow(CellRow):
     family: int = 0
     declared: bool = False
     anytime: bool = False
+    estimand: Estimand = "these"
     level: float = 0.95
     warnings: tuple[str, ...] = ()
 
@@ -111,6 +113,7 @@ def share_rows(
     planned: Planned | None = None,
     alpha: float = 0.05,
     correction: Correction = "holm",
+    raters: Estimand = "these",
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison, rater kind and criterion: all datasets first, then each.
 
@@ -122,41 +125,23 @@ def share_rows(
         planned: The family declared beforehand; `None` where nothing was declared.
         alpha: One minus the confidence level.
         correction: Holm's, or Benjamini and Hochberg's.
+        raters: For whom shares of people and simulations are to hold.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
     scores, items = scored.scores, dict(by_cell(scored.items))
     rows: list[ShareRow] = []
+    row = partial(_row, alpha=alpha, raters=raters)
     wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
     comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
     for cell, mine in by_cell(scores):
         own_items = items[cell]
         datasets = sorted(own_items["dataset"].unique())
         counted = comparisons[cell[:3]], wholes[cell[2]]
-        rows.append(_row(cell, None, mine, own_items, counted, alpha=alpha))
+        rows.append(row(cell, None, mine, own_items, counted))
         for name in datasets if len(datasets) > 1 else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
-            rows.append(_row(cell, name, part, own, counted, alpha=alpha))
+            rows.append(row(cell, name, part, own, counted))
     return _adjust(sorted(rows, key=cell_order(planned)), planned, correction, alpha)
-
-
-def share_interval(items: pd.DataFrame, *, level: float) -> Interval:
-    """Return the mean share of `item_scores`, each item weighing the same, with its interval over units."""
-    clusters = units(items).clusters
-    return item_mean(items["share"].to_numpy(), items["dataset"].tolist(), clusters=clusters, level=level)
-
-
-def share_test(items: pd.DataFrame) -> TestResult:
-    """Return the sign-flip test of `item_scores`: each unit's sum of scores is as likely as its negative."""
-    numerators, denominators, _ = unit_sums(items)
-    found = sign_flip(numerators, denominators)
-    if len(numerators) == len(items):
-        return found
-    balanced = ("every prompt is balanced between the methods",)
-    return replace(
-        found,
-        method=f"{found.method}, {TOGETHER}",
-        warnings=found.warnings if found.p_value is not None else balanced,
-    )
 
 
 def unit_note(rows: Sequence[ShareRow]) -> str:
@@ -192,7 +177,13 @@ def _row(
     counted: tuple[Counted, Counted],
     *,
     alpha: float,
+    raters: Estimand,
 ) -> ShareRow:
+    share, test = share_interval(items, level=1 - alpha), share_test(items)
+    estimand: Estimand = "these" if cell[2] == "model" else raters
+    if estimand == "population":
+        sampled = population_share(scores, level=1 - alpha)
+        share, test = sampled.share, sampled.test
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     per_item, found = items["raters"], units(items)
@@ -212,9 +203,10 @@ def _row(
         comparison=counted[0],
         whole=counted[1],
         pooled=(wins + ties / 2) / len(scores),
-        share=share_interval(items, level=1 - alpha),
+        share=share,
         paper_test=binomial(wins, losses),
-        test=share_test(items),
+        test=test,
+        estimand=estimand,
         level=1 - alpha,
         warnings=(why,) if uneven else (),
     )

@@ -152,7 +152,7 @@ def exclude(connection: Connection, who: Rater, reason: str, by: str, now: datet
     connection.execute(
         update(presentation).where(presentation.c.rater_id == who.id, *holding).values(withdrawn=true())
     )
-    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
+    occupancy.recount_of(connection, raters.pool_of(who), who.id)
 
 
 def include(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
@@ -182,7 +182,7 @@ def include(connection: Connection, who: Rater, reason: str, by: str, now: datet
         update(presentation).where(*withdrawn, taken).values(superseded=true(), withdrawn=false())
     )
     connection.execute(update(presentation).where(*withdrawn).values(withdrawn=false()))
-    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
+    occupancy.recount_of(connection, raters.pool_of(who), who.id)
 
 
 def _record(

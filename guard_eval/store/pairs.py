@@ -57,7 +57,7 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
         for start in range(0, len(placed), _PART):
             part = placed[start : start + _PART]
             connection.execute(insert(schema.pair), [asdict(pair) for pair in part])
-            occupancy.add(connection, part)
+        occupancy.complete(connection, occupancy.PEOPLE)
     return len(new)
 
 

@@ -76,7 +76,7 @@ def revoke(connection: Connection, who: Rater, now: datetime) -> None:
     connection.execute(
         update(presentation).where(*unrated, presentation.c.leased_until > now).values(leased_until=now)
     )
-    occupancy.recount(connection, pool_of(who), rater_id=who.id)
+    occupancy.recount_of(connection, pool_of(who), who.id)
 
 
 def get_or_add(connection: Connection, name: str, kind: RaterKind, now: datetime) -> Rater:

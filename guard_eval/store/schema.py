@@ -1,4 +1,4 @@
-"""The tables. `migrations/` makes them; a test holds that both agree.
+"""The tables, which the first of the `migrations/` makes as they are here.
 
 `pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
 DELETE. Everything in `occupancy` can be counted from the other tables. The judge's own tables, `request`,
@@ -11,6 +11,7 @@ import re
 from datetime import UTC, datetime
 
 from sqlalchemy import (
+    DDL,
     Boolean,
     CheckConstraint,
     Column,
@@ -27,6 +28,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    event,
     exists,
     false,
     select,
@@ -132,6 +134,31 @@ metadata = MetaData(
         "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
+
+
+def refuse_changes(table: Table) -> None:
+    """Let rows be added to `table` and nothing else: the database itself refuses to change or remove them."""
+    name = table.name
+    sqlite_trigger = (
+        "CREATE TRIGGER {0}_no_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, '{0} is append-only'); END"
+    )
+    function = (
+        "CREATE FUNCTION {0}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION '{0} is append-only'; END $$"
+    )
+    postgresql_trigger = (
+        "CREATE TRIGGER {0}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {0} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION {0}_append_only()"
+    )
+    for dialect, statement in (
+        ("sqlite", sqlite_trigger.format(name, "update")),
+        ("sqlite", sqlite_trigger.format(name, "delete")),
+        ("postgresql", function.format(name)),
+        ("postgresql", postgresql_trigger.format(name)),
+    ):
+        made = DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+        event.listen(table, "after_create", made)
+
 
 meta = Table(
     "meta",
@@ -328,6 +355,8 @@ note = Table(
     Column("at", Moment, nullable=False),
 )
 
+for _table in (pair, gold, assignment, verdict, note):
+    refuse_changes(_table)
 
 _HASH = "study_hash"
 
