@@ -69,11 +69,7 @@ LONGEST_NAME = 200
 
 
 def check_name(what: str, name: str) -> None:
-    """See that `name` can name `what`.
-
-    Raises:
-        StudyError: It is blank or longer than `LONGEST_NAME`.
-    """
+    """Raise a `StudyError` if `name`, that of a `what`, is blank or longer than `LONGEST_NAME`."""
     if not name.strip():
         raise StudyError(f"the {what} {name!r} is empty; write something")
     if len(name) > LONGEST_NAME:
@@ -298,7 +294,9 @@ assignment = Table(
     CheckConstraint("first IN ('a', 'b')", name="first"),
 )
 
-_holds = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
+HOLDS_SLOT = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
+"""True of a slot's holder, whether or not its lease is over."""
+
 _once = presentation.c.pool.in_(("people", "simulated"))
 
 Index(
@@ -307,8 +305,8 @@ Index(
     presentation.c.pair_id,
     presentation.c.slot,
     unique=True,
-    sqlite_where=_holds,
-    postgresql_where=_holds,
+    sqlite_where=HOLDS_SLOT,
+    postgresql_where=HOLDS_SLOT,
 )
 Index(
     "uq_presentation_once",
@@ -320,7 +318,7 @@ Index(
 )
 Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
 
-_waiting = and_(_holds, presentation.c.rated_at.is_(None))
+_waiting = and_(HOLDS_SLOT, presentation.c.rated_at.is_(None))
 
 Index(
     "ix_presentation_lease",

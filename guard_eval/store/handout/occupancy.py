@@ -8,7 +8,7 @@ however large the study is and however full. A slot whose lease ran out is still
 leases finds it.
 
 All of it can be counted again from the presentations and the roster (`recount`). To count at each hand-out
-instead takes 45 ms and more near the end of a large study (benchmarks/assignment_count.py).
+instead takes 45 ms and more near the end of a large study (benchmarks/store.py count).
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from typing import NamedTuple
 from sqlalchemy import (
     Connection,
     Integer,
-    and_,
     bindparam,
     exists,
-    false,
     func,
     insert,
     or_,
@@ -36,7 +34,7 @@ from sqlalchemy import (
 from guard_eval.records import content_id
 from guard_eval.store import schema
 from guard_eval.store.presentations import batches
-from guard_eval.store.schema import assignment, gold, meta, occupancy, pair, presentation, rater
+from guard_eval.store.schema import HOLDS_SLOT, assignment, gold, meta, occupancy, pair, presentation, rater
 
 PEOPLE = "people"
 """The pool that all people share; the only one that has a roster."""
@@ -46,9 +44,6 @@ RING = 2**31 - 1
 
 _PART = 10_000
 """How many rows are made at once."""
-
-HOLDS_SLOT = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
-"""True of a slot's holder, whether or not its lease is over."""
 
 IS_OUT = or_(rater.c.revoked_at.is_not(None), rater.c.excluded_at.is_not(None))
 """True of raters for whom a roster keeps no slot any more."""

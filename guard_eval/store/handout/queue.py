@@ -41,13 +41,7 @@ _MINE_OPEN_LOCKED = _MINE_OPEN.with_for_update()
 def hand_out(
     connection: Connection, rater: Rater, plan: Plan, *, now: datetime, limit: int
 ) -> list[BlindPair]:
-    """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then others.
-
-    Must run alone in the rater's pool. A rater that is revoked or excluded gets none.
-
-    Raises:
-        StudyError: The plan makes no sense, or the database does not know the rater.
-    """
+    """Return up to `limit` pairs (`Store.hand_out`); must run alone in the rater's pool."""
     check(plan)
     sees_once(rater)
     if limit < 1 or any(standing(connection, rater)):
@@ -64,9 +58,6 @@ def progress(connection: Connection, rater: Rater, plan: Plan, *, now: datetime)
     """Return how many presentations the rater has rated, and how many it can still get or has open.
 
     What it can still get is counted up to `slots.MOST_COUNTED` where there is no quota.
-
-    Raises:
-        StudyError: The database does not know the rater.
     """
     mine = presentation.c.rater_id == rater.id
     done = connection.execute(select(func.count(presentation.c.rated_at)).where(mine)).scalar_one()
@@ -85,10 +76,7 @@ def is_ready(connection: Connection, rater: Rater, plan: Plan) -> bool:
 
 
 def _make_ready(connection: Connection, rater: Rater, plan: Plan) -> PoolState:
-    """Mark it, before a pool's first hand-out and where the plan has changed; return how things stand.
-
-    Must run alone in the rater's pool, unless it `is_ready`.
-    """
+    """Mark it where that is not done, alone in the rater's pool; return the pool's state."""
     state = occupancy.pool_state(connection, pool_of(rater))
     if state.is_marked_for(plan.slots):
         return state
@@ -99,21 +87,13 @@ def _make_ready(connection: Connection, rater: Rater, plan: Plan) -> PoolState:
 
 
 def sees_once(rater: Rater) -> None:
-    """See that the rater is one that sees a pair once: people and simulations do, models claim their slots.
-
-    Raises:
-        ValueError: It is a model.
-    """
+    """Raise a `ValueError` for a model: it claims slots, while people and simulations see a pair once."""
     if rater.kind == "model":
         raise ValueError(f"the model {rater.name!r} is handed nothing; its run claims pairs: Store.claim")
 
 
 def check(plan: Plan) -> None:
-    """See that a plan shows something.
-
-    Raises:
-        StudyError: One of its numbers is too small.
-    """
+    """Raise a `StudyError` if one of the plan's numbers is too small."""
     for what, number, least in (
         ("slots per pair", plan.slots, 1),
         ("pairs per rater (quota)", plan.quota, 1),
@@ -290,25 +270,13 @@ class _Offers:
 
 
 def _gold_place(plan: Plan, rater: str, number: int) -> int:
-    """Return after how many of the study's pairs gold pair `number` (0, 1, …) comes: one in each block.
-
-    Raises:
-        ValueError: The plan has no gold pairs.
-    """
-    if plan.gold_every is None:
-        raise ValueError("the plan has no gold pairs")
-    return number * plan.gold_every + 1 + _drawn(plan.gold_every, plan.seed, "gold", rater, number)
+    """Return after how many of the study's pairs gold pair `number` (0, 1, …) comes: one in each block."""
+    every = plan.gold_every or 1
+    return number * every + 1 + _drawn(every, plan.seed, "gold", rater, number)
 
 
 def _repeat_place(plan: Plan, rater: str, number: int, *, pairs: int) -> int:
-    """Return after how many of the study's pairs repeat `number` (0, 1, …) comes: all in the second half.
-
-    Args:
-        plan: With the quota, and how many repeats share that half.
-        rater: The rater's name.
-        number: Which repeat.
-        pairs: The study's pairs; a rater sees so many, or its quota.
-    """
+    """Return after how many of the study's pairs repeat `number` (0, 1, …) comes: in the second half."""
     expected = min(pairs, pairs if plan.quota is None else plan.quota)
     half = (expected + 1) // 2
     start, end = (half + turn * (expected - half) // plan.repeats for turn in (number, number + 1))

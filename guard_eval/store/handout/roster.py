@@ -205,14 +205,7 @@ def _slots(seated: Sequence[tuple[int, int]], slots: int) -> list[KeptSlot]:
 
 
 def assign(connection: Connection, names: Sequence[str], plan: Plan) -> int:
-    """Keep the slots of all pairs that nobody was shown yet for the people of those names; return how many.
-
-    Must run alone in the pool of people.
-
-    Raises:
-        StudyError: A name is unknown, revoked, excluded, no person's, or given twice; there are no such
-            pairs; or the quota is too small for them.
-    """
+    """Keep slots for people and return how many (`Store.assign`); must run alone in the pool of people."""
     people = [_person(connection, name) for name in names]
     if not people or len(set(people)) < len(people):
         raise StudyError(

@@ -37,10 +37,10 @@ from sqlalchemy import (
 )
 
 from guard_eval.records import Plan, Rater
-from guard_eval.store.handout.occupancy import HOLDS_SLOT, IS_OUT, PEOPLE, RING, PoolState, place
+from guard_eval.store.handout.occupancy import IS_OUT, PEOPLE, RING, PoolState, place
 from guard_eval.store.handout.orders import First, Place, shuffled
 from guard_eval.store.raters import pool_of
-from guard_eval.store.schema import assignment, occupancy, presentation, rater
+from guard_eval.store.schema import HOLDS_SLOT, assignment, occupancy, presentation, rater
 
 WINDOW = 16
 """How many pairs with a free slot are looked up together; a rater's order is an order of these."""
