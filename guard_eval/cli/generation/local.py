@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from guard_eval.cli.generation.work import Work
-    from guard_eval.engines.loading import LoadedModel
-    from guard_eval.engines.local.batching import BatchSizes
+    from guard_eval.engines.study_models import StudyModels
     from guard_eval.records import Continuation
     from guard_eval.study.folder import Study
     from guard_eval.texts.shards import Shard
@@ -44,11 +42,12 @@ def make(
         work_again: What there is to do with models that turn out to be others.
     """
     from guard_eval.engines.local.generation import warm_up
+    from guard_eval.engines.study_models import StudyModels
 
     with console().status("loading the model"):
-        loaded = _load(study)
-        amateur = _load_amateur(study, loaded, work)
-        warm_up(loaded)
+        models = StudyModels.load(study, [one.strategy for one in work if one.missing])
+        warm_up(models.loaded)
+    loaded, amateur = models.loaded, models.amateur
     say(f"{loaded.name} ({loaded.revision}), {loaded.dtype} on {loaded.device}")
     if amateur is not None:
         say(f"amateur: {amateur.name} ({amateur.revision}), {amateur.dtype} on {amateur.device}")
@@ -56,27 +55,17 @@ def make(
     is_here["amateur_revision"] = amateur.revision if amateur else expected["amateur_revision"]
     if is_here != dict(expected):
         work = work_again(is_here)
-        amateur = amateur or _load_amateur(study, loaded, work)
-    sizes = _batch_sizes(study, loaded)
+        models = models.prepared([one.strategy for one in work if one.missing])
     total = sum(len(one.missing) for one in work)
     # Batches may take minutes each; the time left is told from all of them, not from the last half minute.
     with progress("", window=86400) as bar:
         whole = bar.add_task("all", total=total, note="")
         for one in work:
             if one.missing:
-                _make_one(study, one, _Tools(loaded, amateur, sizes, shard, trace), Bars(bar, whole, one))
+                _make_one(models, one, shard, Bars(bar, whole, one), trace=trace)
     say(f"continuations: {study.continuations}{Path('/')}")
     if trace:
         _say_traces(study, work, shard)
-
-
-@dataclass(frozen=True)
-class _Tools:
-    loaded: LoadedModel
-    amateur: LoadedModel | None
-    sizes: BatchSizes
-    shard: Shard
-    trace: bool
 
 
 class Bars:
@@ -97,78 +86,20 @@ class Bars:
         self._bar.update(self._whole, advance=len(batch))
 
 
-def _make_one(study: Study, work: Work, tools: _Tools, bars: Bars) -> None:
-    from guard_eval.texts.continuations import append_continuations, continuation_file
+def _make_one(models: StudyModels, work: Work, shard: Shard, bars: Bars, *, trace: bool) -> None:
+    from guard_eval.texts.continuations import (
+        append_continuations,
+        append_traces,
+        continuation_file,
+        trace_file,
+    )
 
-    path = continuation_file(study.continuations, work.strategy, tools.shard)
-    for batch in _batches(study, work, tools):
+    folder = models.study.continuations
+    path, traces = (of(folder, work.strategy, shard) for of in (continuation_file, trace_file))
+    on_trace = (lambda batch: append_traces(traces, batch)) if trace else None
+    for batch in models.generate(work.missing, work.strategy, on_trace=on_trace):
         append_continuations(path, batch)
         bars.advance(batch)
-
-
-def _batches(study: Study, work: Work, tools: _Tools) -> Iterator[list[Continuation]]:
-    from guard_eval.engines.local.generation import generate
-    from guard_eval.strategies import parse
-    from guard_eval.texts.continuations import append_traces, trace_file
-
-    settings = study.settings
-    traces = trace_file(study.continuations, work.strategy, tools.shard)
-    return generate(
-        tools.loaded,
-        work.missing,
-        parse(work.strategy),
-        seed=settings.seed,
-        max_new_tokens=settings.generation.max_new_tokens,
-        max_prompt_tokens=settings.generation.max_prompt_tokens,
-        batch_size=tools.sizes,
-        amateur=tools.amateur,
-        chat=settings.generation.chat,
-        compiled=settings.generation.compile,
-        on_trace=(lambda batch: append_traces(traces, batch)) if tools.trace else None,
-    )
-
-
-def _load(study: Study) -> LoadedModel:
-    from guard_eval.engines.loading import load
-
-    model = study.settings.model
-    return load(
-        study.locate_model(model.name),
-        name=model.name,
-        revision=model.revision,
-        dtype=model.dtype,
-        device=model.device,
-        device_map=model.device_map,
-    )
-
-
-def _load_amateur(study: Study, loaded: LoadedModel, work: Sequence[Work]) -> LoadedModel | None:
-    from guard_eval.engines.amateur import load_amateur
-
-    settings = study.settings
-    name = next((found for one in work if one.missing and (found := settings.amateur_of(one.strategy))), None)
-    if name is None:
-        return None
-    return load_amateur(
-        loaded,
-        study.locate_model(name),
-        name=name,
-        revision=settings.model.amateur_revision,
-        dtype=settings.model.dtype,
-        device=settings.model.device,
-    )
-
-
-def _batch_sizes(study: Study, loaded: LoadedModel) -> BatchSizes:
-    from guard_eval.engines.local.batching import BatchSizes
-    from guard_eval.strategies import parse
-
-    generation = study.settings.generation
-    if generation.batch_size != "auto":
-        return BatchSizes.capped(generation.batch_size)
-    copies = max(int(getattr(parse(name), "beams", 1)) for name in generation.strategies)
-    tokens = generation.max_prompt_tokens + generation.max_new_tokens
-    return BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
 
 
 def _say_traces(study: Study, work: Sequence[Work], shard: Shard) -> None:

@@ -159,7 +159,8 @@ def _start(
 def _make_one(
     study: Study, work: Work, served: Served, encoded: dict[str, EncodedPrompt], shard: Shard, bars: Bars
 ) -> None:
-    from guard_eval.engines.vllm.generation import generate, recipe
+    from guard_eval.engines.local.generation import recipe
+    from guard_eval.engines.vllm.generation import ENGINE, generate
     from guard_eval.strategies import parse
     from guard_eval.texts.continuations import append_continuations, continuation_file
 
@@ -171,6 +172,7 @@ def _make_one(
         max_new_tokens=settings.generation.max_new_tokens,
         max_prompt_tokens=settings.generation.max_prompt_tokens,
         chat=settings.generation.chat,
+        engine=ENGINE,
     )
     path = continuation_file(study.continuations, work.strategy, shard)
     for batch in generate(served, [encoded[prompt.id] for prompt in work.missing], strategy, made_by):
