@@ -200,7 +200,7 @@ def _batches(
     if failed:
         raise StudyError(
             f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
-            f"{name_prompts(failed)}; all other texts are made; try model.dtype = float32, or remove the named"
+            f"{name_prompts(failed)}; all other texts are made; try model.dtype = float32, or remove them"
         )
 
 
