@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.results.shares import ShareRow
+from analysis.stats.population import FEWEST_RATERS
 from guard_eval.reporting.words import RATERS, and_list, equals, limits, percent, plural, title
 
 SPELT_OUT = 6
@@ -139,7 +140,8 @@ def _figures(row: ShareRow) -> str:
 def _closing(rows: list[ShareRow]) -> str:
     sizes = sorted({row.family for row in rows if row.family})
     outside = sum(not row.family for row in rows)
-    test, interval = "sign-flip tests on item means", ""
+    sampled = any(row.estimand == "population" for row in rows)
+    test, interval = "t tests over raters and pairs" if sampled else "sign-flip tests on item means", ""
     if any(row.anytime for row in rows):
         test, interval = "tests that hold whenever one looks", "; the intervals hold at all times together"
     text = f"The p-values are of {test}{_units(rows)}"
@@ -149,7 +151,24 @@ def _closing(rows: list[ShareRow]) -> str:
         text += f", after {name}'s correction for {and_list([str(size) for size in sizes])} results{kinds}"
     if outside:
         text += f"; the table also gives {plural(outside, 'result')} outside the declared family, uncorrected"
-    return f"{text}{interval}."
+    return f"{text}{interval}. {_for_whom(rows)}"
+
+
+def _for_whom(rows: list[ShareRow]) -> str:
+    """Say for which raters the answer holds."""
+    sampled = [row for row in rows if row.estimand == "population"]
+    if all(row.rater_kind == "model" for row in rows):
+        return "The answer holds for these judges, and for no other rater."
+    if not sampled:
+        return "The answer holds for these raters; for raters like them, see Sensitivity."
+    few = any(row.share.low is None and row.whole.raters < FEWEST_RATERS for row in sampled)
+    if few:
+        return (
+            "An answer for all raters like these was declared, which takes at least "
+            f"{FEWEST_RATERS} of them; for these raters alone, see Sensitivity."
+        )
+    judges = "" if len(sampled) == len(rows) else " people"
+    return f"The answer holds for all{judges} raters like these; for these alone, see Sensitivity."
 
 
 def _units(rows: list[ShareRow]) -> str:

@@ -104,7 +104,13 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
 
 def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
     frame, alpha = scored.frame, context.alpha
-    rows = share_rows(scored, planned=context.planned, alpha=alpha, correction=context.correction)
+    rows = share_rows(
+        scored,
+        planned=context.planned,
+        alpha=alpha,
+        correction=context.correction,
+        raters=context.raters,
+    )
     looks = (
         sequential_rows(scored, planned=context.planned, alpha=alpha, raters=context.raters_per_item.get)
         if context.sequential
@@ -121,7 +127,9 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         sequential.section(looks, name_methods=several),
         ranking.section(ranking_rows(scored, alpha=alpha, seed=context.seed or 0)),
         sensitivity.section(
-            sensitivity_rows(scored, alpha=alpha, seed=context.seed or 0), name_methods=several, alpha=alpha
+            sensitivity_rows(scored, alpha=alpha, seed=context.seed or 0, raters=context.raters),
+            name_methods=several,
+            alpha=alpha,
         ),
         agreement.section(agreeing, name_methods=several),
         judges.section(judge_rows(scored, alpha=alpha), beside_rows(scored), name_methods=several),

@@ -8,9 +8,10 @@ from typing import TypeVar
 import pandas as pd
 
 from analysis.results.cells import CellRow
-from guard_eval.reporting.escaping import Cell
+from analysis.stats.agreement import Coefficient
+from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import RATERS, number, percent, title
+from guard_eval.reporting.words import RATERS, number, number_limits, percent, title
 
 CELL_COLUMNS: dict[str, Callable[[CellRow], Cell]] = {
     "simulated": lambda row: row.simulated,
@@ -78,13 +79,15 @@ def interval_name(level: float) -> str:
     return f"{percent(level, 0)} interval"
 
 
-def with_limits(value: float | None, low: float | None, high: float | None) -> str:
-    """Return a coefficient with its interval, where it is defined and has one."""
-    if value is None:
-        return "undefined"
-    if low is None or high is None:
-        return number(value)
-    return f"{number(value)} ({number(low)} to {number(high)})"
+def defined(value: float | None) -> str:
+    """Return a coefficient, which may be undefined."""
+    return "undefined" if value is None else number(value)
+
+
+def with_limits(found: Coefficient) -> str:
+    """Return a coefficient with its interval, where it has one."""
+    interval = number_limits(found)
+    return defined(found.value) if interval == NOTHING else f"{defined(found.value)} ({interval})"
 
 
 def frame_table(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> Table:

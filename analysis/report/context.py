@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from analysis.results.judge_usage import JudgeUsage
-from analysis.results.shares import Correction
+from analysis.results.shares import Correction, Estimand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,7 @@ class Context:
         alpha: The error rate.
         correction: For the number of tests in the family: `holm` or `bh`.
         sequential: Whether it was declared that verdicts are looked at while they come in.
+        raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
@@ -73,6 +74,7 @@ class Context:
     alpha: float = 0.05
     correction: Correction = "holm"
     sequential: bool = False
+    raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     metrics: MeasuredMetrics | None = None
     examples: tuple[Example, ...] = ()

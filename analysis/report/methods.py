@@ -26,11 +26,15 @@ def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
         and_list(sorted({found.method for found in every}))
         for every in ([row.share for row in totals], [row.test for row in totals])
     )
-    estimand = (
-        "the tie-split win share, (wins + ties/2) / n, per criterion, over pairs, for the raters at hand"
-    )
+    sampled = any(row.estimand == "population" for row in totals)
+    whom = "all raters like those who took part" if sampled else "the raters who took part"
+    estimand = f"the tie-split win share, (wins + ties/2) / n, per criterion, over pairs, for {whom}"
     alone = "each interval stands for itself and is not widened for the number of comparisons"
-    null = f"no difference means that a {totals[0].unit}'s score is as likely as its mirror image"
+    null = (
+        "no difference means a share of one half"
+        if sampled
+        else f"no difference means that a {totals[0].unit}'s score is as likely as its mirror image"
+    )
     notes = [
         f"Estimand: {estimand}.",
         "Estimate: the mean over pairs of each pair's mean over raters; every pair weighs the same.",
@@ -39,6 +43,15 @@ def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
         unit_note(totals),
         _family(totals, context),
     ]
+    if sampled:
+        notes.append(
+            "Raters as a sample: a rating is the share, plus the pair's own part, plus the rater's own part, "
+            "plus a rest. The variances of the three parts are estimated from who rated what (sums of "
+            "squares equated with their expectations: Henderson 1953), and from them the error the share "
+            "would have if pairs and raters were drawn anew; t has Satterthwaite's degrees of freedom. Where "
+            "raters differ by no more than chance, interval and test are those for these raters. Models are "
+            "not taken as a sample: their results are about these models."
+        )
     if any(row.verdicts > row.n for row in totals):
         notes.append(
             "Where a rater judged a pair more than once, as a model in both orders, the showings were "
@@ -124,8 +137,9 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         notes.append(
             "SIMULATED raters are programs that follow a rule. Their verdicts are evidence of nothing."
         )
-    if kinds & {"person", "model"}:
-        whole = {row.rater_kind: row.whole.raters for row in totals if row.rater_kind != "simulated"}
+    fixed = {row.rater_kind for row in totals if row.estimand == "these"} - {"simulated"}
+    if fixed:
+        whole = {row.rater_kind: row.whole.raters for row in totals if row.rater_kind in fixed}
         panel = and_list([f"{count}\u00a0{RATERS[kind]}" for kind, count in whole.items()])
         notes.append(
             f"The raters are a fixed panel ({panel}): intervals and "

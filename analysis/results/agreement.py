@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.agreement import Coefficient, cohen, fleiss, gwet, krippendorff
 from analysis.stats.counts import from_counts
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, item_numbers, units
@@ -88,7 +88,6 @@ def agreement_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[Agreemen
 
 
 def _row(cell: tuple[str, str, str, str], scores: pd.DataFrame, *, level: float) -> AgreementRow:
-    method_a, method_b, kind, criterion = cell
     item, first = item_numbers(scores)
     found = units(scores.iloc[first])
     rater, names = pd.factorize(scores["rater"], sort=True)
@@ -102,10 +101,7 @@ def _row(cell: tuple[str, str, str, str], scores: pd.DataFrame, *, level: float)
         table[item, rater] = verdict
         pairs = tuple(_pairs(raters, table, found.clusters, level=level))
     return AgreementRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
-        rater_kind=kind,
+        **cell_fields(cell),
         items=len(counts),
         raters=raters,
         unit=found.name,

@@ -1,4 +1,4 @@
-"""Audits of a tidy table of verdicts: what a reader of its results ought to know. Nothing is dropped.
+"""Audits of a tidy table of verdicts: what a reader of its results must know. Nothing is dropped.
 
 Comparisons are never pooled, and neither are people, models and simulated raters.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from analysis.stats.agreement import beyond_chance
 from analysis.stats.significance import sign_flip
@@ -47,7 +48,7 @@ class Finding:
         kind: What it is, such as `redundant criteria`.
         where: The rater or criterion, the comparison and the kind of raters it concerns.
         what: The finding with its figures, in words.
-        severity: A `warning` bears on how the results may be read; a `note` is worth a look.
+        severity: A `warning` bears on how the results may be read; a `note` does not.
     """
 
     kind: str
@@ -64,72 +65,22 @@ def audit(frame: pd.DataFrame) -> tuple[Finding, ...]:
     """
     table = coded(frame)
     found = [
-        *_redundant_criteria(table, REDUNDANT_KAPPA),
-        *_unbalanced_sides(table, SIDE_ALPHA),
-        *_repeated_verdicts(table),
-        *_uneven_overlap(table),
-        *_unvarying_raters(table),
-        *_identical_verdicts(table),
+        *redundant_criteria(table),
+        *unbalanced_sides(table),
+        *uneven_overlap(table),
+        *unvarying_raters(table),
+        *identical_verdicts(table),
     ]
     return tuple(sorted(found, key=lambda finding: finding.severity != "warning"))
 
 
-def redundant_criteria(frame: pd.DataFrame, *, threshold: float = REDUNDANT_KAPPA) -> tuple[Finding, ...]:
-    """Return the groups of criteria that say the same of a showing: a pair as one rater once saw it.
+def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:
+    """Yield the groups of criteria that say the same of a showing: a pair as one rater once saw it.
 
     Two criteria belong together where Cohen's κ between them (Cohen 1960) is at least `threshold`, and a
     group is what such links connect. The finding says on how many showings the whole group carries one
     verdict, and how far any two of it agree at the least. Where κ is undefined nothing is said here.
     """
-    return tuple(_redundant_criteria(coded(frame), threshold))
-
-
-def unbalanced_sides(frame: pd.DataFrame, *, alpha: float = SIDE_ALPHA) -> tuple[Finding, ...]:
-    """Return the comparisons where one method was shown first more often than chance would have it.
-
-    Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
-    that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
-    one method first less those with the other: it holds where a pair's sides are as likely as their mirror
-    image, whatever the showings of the pair have to do with each other. A showing counts once, however many
-    criteria it has. A table that does not say what was shown first has no findings.
-    """
-    return tuple(_unbalanced_sides(coded(frame), alpha))
-
-
-def repeated_verdicts(frame: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return the raters with several verdicts on one pair and criterion, of one showing.
-
-    The two orders of a judge are two showings: their `presentation` differs, or without that column what was
-    shown first. Repetitions that differ are a conflict and a warning; equal ones are a note.
-    """
-    return tuple(_repeated_verdicts(coded(frame)))
-
-
-def uneven_overlap(frame: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return the criteria on which some items have fewer raters than most.
-
-    What most have is the commonest number of raters of an item, and the larger of two equally common ones.
-    An item that was judged, but never on this criterion, has none.
-    """
-    return tuple(_uneven_overlap(coded(frame)))
-
-
-def unvarying_raters(frame: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return the raters whose verdicts hardly depend on what they read, of those with `FEWEST` showings.
-
-    Told apart are: one verdict on everything; one verdict for all criteria of a showing, on every showing
-    (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
-    method. The last may be the method's merit, and is a note.
-    """
-    return tuple(_unvarying_raters(coded(frame)))
-
-
-def identical_verdicts(frame: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return the comparisons and criteria of two or more verdicts that are all the same."""
-    return tuple(_identical_verdicts(coded(frame)))
-
-
-def _redundant_criteria(table: Coded, threshold: float) -> Iterator[Finding]:
     sheets = table.rows.groupby(_SHEET, sort=True)
     number_of = sheets.ngroup().to_numpy()
     verdicts = np.full((sheets.ngroups, len(table.criteria)), _MISSING, dtype=np.int8)
@@ -143,9 +94,13 @@ def _redundant_criteria(table: Coded, threshold: float) -> Iterator[Finding]:
             for left, right in combinations(range(len(table.criteria)), 2)
             if (link := _agreement(own[:, left], own[:, right])) is not None
         }
-        for group in _connected(
-            [pair for pair, (_, kappa) in links.items() if kappa >= threshold - _ROUNDING]
-        ):
+        alike = np.zeros((len(table.criteria), len(table.criteria)), dtype=bool)
+        for pair, (_, kappa) in links.items():
+            alike[pair] = kappa >= threshold - _ROUNDING
+        groups, group_of = connected_components(alike, directed=False)
+        for group in (np.flatnonzero(group_of == label).tolist() for label in range(groups)):
+            if len(group) < 2:
+                continue
             within = [links[pair] for pair in combinations(group, 2) if pair in links]
             whole = own[:, group][(own[:, group] != _MISSING).all(axis=1)]
             same = int((whole == whole[:, :1]).all(axis=1).sum())
@@ -175,17 +130,15 @@ def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, 
     return raw, kappa
 
 
-def _connected(links: list[tuple[int, int]]) -> list[list[int]]:
-    """Return the groups that `links` connect, each sorted."""
-    groups: list[set[int]] = []
-    for link in links:
-        touched = [group for group in groups if group & set(link)]
-        groups = [group for group in groups if group not in touched]
-        groups.append(set(link).union(*touched))
-    return sorted(sorted(group) for group in groups)
+def unbalanced_sides(table: Coded, alpha: float = SIDE_ALPHA) -> Iterator[Finding]:
+    """Yield the comparisons where one method was shown first more often than chance would have it.
 
-
-def _unbalanced_sides(table: Coded, alpha: float) -> Iterator[Finding]:
+    Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
+    that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
+    one method first less those with the other: it holds where a pair's sides are as likely as their mirror
+    image, whatever the showings of the pair have to do with each other. A showing counts once, however many
+    criteria it has. A table that does not say what was shown first has no findings.
+    """
     known = table.rows[table.rows["first"] != 0].drop_duplicates(_SHEET)
     for place in range(len(table.cells)):
         showings = known["first"][known["cell"] == place]
@@ -203,27 +156,12 @@ def _unbalanced_sides(table: Coded, alpha: float) -> Iterator[Finding]:
         yield Finding(kind="unbalanced sides", where=table.where(place), what=what, severity="warning")
 
 
-def _repeated_verdicts(table: Coded) -> Iterator[Finding]:
-    keys = [*_SHEET, "criterion"]
-    twice = table.rows[table.rows.duplicated(keys, keep=False)]
-    each = twice.groupby(keys)["side"].agg(["min", "max", "count"]).reset_index()
-    each["conflict"] = each["min"] != each["max"]
-    by = ["cell", "rater", "conflict"]
-    for _, rows in each.groupby(by):
-        place, rater, conflict = (int(value) for value in rows[by].iloc[0])
-        what = (
-            f"{plural(int(rows['count'].sum()), 'verdict')} where there should be {len(rows)}, and they "
-            f"{'contradict' if conflict else 'repeat'} each other: {table.some(rows['pair'])}"
-        )
-        yield Finding(
-            kind="conflicting verdicts" if conflict else "duplicate verdicts",
-            where=table.where(place, f"rater {table.raters[rater]}"),
-            what=what,
-            severity="warning" if conflict else "note",
-        )
+def uneven_overlap(table: Coded) -> Iterator[Finding]:
+    """Yield the criteria on which some items have fewer raters than most.
 
-
-def _uneven_overlap(table: Coded) -> Iterator[Finding]:
+    What most have is the commonest number of raters of an item, and the larger of two equally common ones.
+    An item that was judged, but never on this criterion, has none.
+    """
     once = table.rows[["cell", "criterion", "pair", "rater"]].drop_duplicates()
     for place in range(len(table.cells)):
         rows = once[once["cell"] == place]
@@ -247,36 +185,14 @@ def _uneven_overlap(table: Coded) -> Iterator[Finding]:
             yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Habits:
-    """What one rater of a cell did: numbers of showings, of verdicts, and of these for a method or place."""
+def unvarying_raters(table: Coded) -> Iterator[Finding]:
+    """Yield the raters whose verdicts hardly depend on what they read, of those with `FEWEST` showings.
 
-    showings: int
-    several: int
-    straight: int
-    verdicts: int
-    decided: int
-    low: int
-    placed: int
-    at_first: int
-
-
-def _unvarying_raters(table: Coded) -> Iterator[Finding]:
-    for place, rater, habits in _habits(table):
-        where = table.where(place, f"rater {table.raters[rater]}")
-        for kind, what in _unvarying(habits, table.cells[place][:2]):
-            severity: Severity = "note" if kind == "one method" else "warning"
-            yield Finding(kind=kind, where=where, what=what, severity=severity)
-
-
-def _habits(table: Coded) -> Iterator[tuple[int, int, _Habits]]:
+    The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
+    (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
+    method. The last may be the method's merit, and is a note.
+    """
     rows = table.rows.drop_duplicates([*_SHEET, "criterion"])
-    sheets = rows.groupby(_SHEET)["side"].agg(["min", "max", "count"]).reset_index()
-    sheets["several"] = sheets["count"] > 1
-    sheets["straight"] = sheets["several"] & (sheets["min"] == sheets["max"])
-    of_sheets = sheets.groupby(["cell", "rater"]).agg(
-        showings=("count", "size"), several=("several", "sum"), straight=("straight", "sum")
-    )
     decided = rows["side"] != 0
     placed = decided & (rows["first"] != 0)
     marks = rows[["cell", "rater"]].assign(
@@ -286,16 +202,26 @@ def _habits(table: Coded) -> Iterator[tuple[int, int, _Habits]]:
         placed=placed,
         at_first=placed & (rows["side"] == rows["first"]),
     )
-    counts = of_sheets.join(marks.groupby(["cell", "rater"]).sum()).reset_index()
-    for record in counts[counts["showings"] >= FEWEST].astype(int).to_dict("records"):
-        values = {str(name): int(value) for name, value in record.items()}
-        yield values.pop("cell"), values.pop("rater"), _Habits(**values)
+    sheets = rows.groupby(_SHEET)["side"].agg(["min", "max", "count"]).reset_index()
+    sheets["several"] = sheets["count"] > 1
+    sheets["straight"] = sheets["several"] & (sheets["min"] == sheets["max"])
+    habits = (
+        sheets.groupby(["cell", "rater"])
+        .agg(showings=("count", "size"), several=("several", "sum"), straight=("straight", "sum"))
+        .join(marks.groupby(["cell", "rater"]).sum())
+        .astype(int)
+    )
+    often: list[Any] = list(habits[habits["showings"] >= FEWEST].reset_index().itertuples())
+    for row in often:
+        where = table.where(row.cell, f"rater {table.raters[row.rater]}")
+        for kind, what in _unvarying(row, table.cells[row.cell][:2]):
+            severity: Severity = "note" if kind == "one method" else "warning"
+            yield Finding(kind=kind, where=where, what=what, severity=severity)
 
 
-def _unvarying(did: _Habits, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each habit worth telling of, and the sentence."""
-    ties, high = did.verdicts - did.decided, did.decided - did.low
-    answers = {methods[0]: did.low, methods[1]: high, TIE: ties}
+def _unvarying(did: Any, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a row of numbers
+    """Yield the kind of each habit worth reporting, and the sentence."""
+    answers = {methods[0]: did.low, methods[1]: did.decided - did.low, TIE: did.verdicts - did.decided}
     always = next((answer for answer, times in answers.items() if times == did.verdicts), None)
     if always is not None:
         yield "unvarying rater", f"all {plural(did.verdicts, 'verdict')} are {always}"
@@ -314,7 +240,8 @@ def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iter
         yield kind, f"{times} of {verdicts} are for {name} ({percent(times / whole)})"
 
 
-def _identical_verdicts(table: Coded) -> Iterator[Finding]:
+def identical_verdicts(table: Coded) -> Iterator[Finding]:
+    """Yield the comparisons and criteria of two or more verdicts that are all the same."""
     sides = table.rows.groupby(["cell", "criterion"])["side"].agg(["min", "max", "count"])
     for (place, code), low, high, n in sides.itertuples():
         if low != high or n < 2:

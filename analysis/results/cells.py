@@ -1,8 +1,13 @@
-"""What results have in common: the cell they are of, and counts of verdicts."""
+"""What results have in common: the cell they are of, its place in the plan, and counts of verdicts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from analysis.verdicts.scores import CELL, Planned
+from guard_eval.reporting.words import KIND_PLACE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +35,31 @@ class CellRow:
     def cell(self) -> tuple[str, str, str]:
         """Return the comparison and criterion, as a plan names them."""
         return (self.method_a, self.method_b, self.criterion)
+
+
+def cell_fields(cell: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a cell (`by_cell`) for the constructor of its row."""
+    return dict(zip(CELL, cell, strict=True))
+
+
+def cell_order(planned: Planned | None) -> Callable[[CellRow], tuple[int, int, tuple[str, str, str]]]:
+    """Return a sort key of rows: by kind of rater, the planned cells first and in the plan's order."""
+    place = {cell: number for number, cell in enumerate(planned or ())}
+    return lambda row: (KIND_PLACE[row.rater_kind], place.get(row.cell, len(place)), row.cell)
+
+
+def families(rows: Iterable[tuple[int, CellRow]], planned: Planned | None) -> list[list[int]]:
+    """Return the places of the rows whose tests are corrected together: a list for each kind of rater.
+
+    Args:
+        rows: Each row with its place.
+        planned: The family declared beforehand; `None` takes every row.
+    """
+    of: dict[str, list[int]] = {}
+    for place, row in rows:
+        if planned is None or row.cell in planned:
+            of.setdefault(row.rater_kind, []).append(place)
+    return list(of.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.intervals import Interval, wilson
 from analysis.stats.length import LengthFit, length_adjusted
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, units
@@ -80,16 +80,12 @@ def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
 def _row(
     cell: tuple[str, str, str, str], scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float
 ) -> LengthRow:
-    method_a, method_b, kind, criterion = cell
     known = items[items["known"]]
     toward = np.sign(scores["net"]) * np.sign(scores["ratio"])  # 1 for the longer, −1 for the shorter text
     unequal = scores["ratio"].notna() & (scores["ratio"] != 0)
     longer, shorter = int((toward > 0).sum()), int((toward < 0).sum())
     return LengthRow(
-        method_a=method_a,
-        method_b=method_b,
-        rater_kind=kind,
-        criterion=criterion,
+        **cell_fields(cell),
         items=len(known),
         ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
         longer=longer,

@@ -1,32 +1,39 @@
-"""Models of single ratings with clusters by item and terms for raters: do they say what the item means say?
+"""Models of single ratings, with clusters by item and terms for raters, beside the test of item means.
 
-They are a second opinion. Their errors rest on large-sample theory over items, where the default test needs
-none; what they add is a weight for uneven overlap, a term for each rater, and the order of the verdicts.
+They are generalised estimating equations (Liang and Zeger 1986) by statsmodels. Their errors rest on
+large-sample theory over items, where the default test needs none; they add a weight for uneven overlap, a
+term for each rater, and the order of the verdicts. Rater terms are fixed effects whose sum over all ratings
+is zero, so that an intercept is the mean over the panel of raters, each weighing as much as he has rated.
 
-A mixed model with random items and raters (a cumulative link mixed model, as R's `ordinal` fits) is left out:
-no kept-up Python library fits one without sampling, and sampled results depend on the machine that made them.
-A logistic model of the non-tied ratings is left out too: what it adds to the rate of wins among them and to
-the ordinal model is a rater's share on the scale of logits, where a few ratings of one rater weigh as much as
-many. Rater terms are fixed effects whose sum over all ratings is zero, so that an intercept is the mean over
-the panel of raters, each of whom weighs as much as he has rated.
+A mixed model with random items and raters is left out: no maintained Python library fits one without
+sampling. So is a logistic model of the non-tied ratings: beside the rate of wins and the ordinal model it
+adds only a share on the scale of logits, where a few ratings of one rater weigh as much as many.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
+from statsmodels.genmod.cov_struct import Exchangeable, Independence
+from statsmodels.genmod.families import Gaussian
+from statsmodels.genmod.generalized_estimating_equations import GEE, OrdinalGEE
+from statsmodels.tools.sm_exceptions import ConvergenceWarning, IterationLimitWarning
 
-from analysis.results import gee
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import with_units
 from guard_eval.reporting.words import number, plural
 
+Floats = NDArray[np.float64]
+
+STEPS = 200
+"""Iterations after which a fit counts as not arrived."""
 MOST_RATINGS = 20_000
 """Verdicts of a table above which no model is fitted: it takes about 0.1 ms each."""
 MOST_RATERS = 30
@@ -126,10 +133,10 @@ def ordinal_model(scores: pd.DataFrame, *, level: float = 0.95) -> Modelled:
         return _nothing(TOO_FEW, n=n, level=level, method=method)
     by_rater = table.groupby("rater")["outcome"]
     one_sided = bool(((by_rater.min() == 1) | (by_rater.max() == -1)).any())
-    design, said = _design(
+    design, terms = _design(
         table, np.zeros((n, 0)), why_not="a rater is always for one method" if one_sided else ""
     )
-    fit = gee.ordinal(_outcome(table), design[:, 1:], _clusters(table))
+    fit = _ordinal(_outcome(table), design[:, 1:], _clusters(table))
     if isinstance(fit, str):
         return _nothing(fit, n=n, level=level, method=method)
     thresholds, covariance = fit.parameters[:2], fit.covariance[:2, :2]
@@ -139,28 +146,33 @@ def ordinal_model(scores: pd.DataFrame, *, level: float = 0.95) -> Modelled:
     chances = special.expit(thresholds)
     share = float(chances.mean())
     slopes = chances * (1 - chances) / 2
+    logit = float(special.logit(share))
     spread = math.sqrt(float(slopes @ covariance @ slopes)) / (share * (1 - share))
-    return _result(
+    freedom = table["unit"].nunique() - len(fit.parameters)
+    if freedom < 2:
+        return _nothing(TOO_FEW, n=n, level=level, method=method)
+    half = float(special.stdtrit(freedom, 0.5 + level / 2)) * spread
+    ends = [float(special.expit(value)) for value in (logit, logit - half, logit + half)]
+    return _modelled(
         table,
-        logit=float(special.logit(share)),
-        error=spread,
+        ends,
         statistic=location / error,
-        parameters=len(fit.parameters),
+        freedom=freedom,
         method=method,
         level=level,
-        note=_said(fit, said),
+        note=_note(fit, terms),
     )
 
 
-def _of_mean(table: pd.DataFrame, more: gee.Floats, *, method: str, level: float) -> Modelled:
+def _of_mean(table: pd.DataFrame, more: Floats, *, method: str, level: float) -> Modelled:
     """Fit the linear model of `outcome` with the columns `more` beside the intercept and the raters."""
     n = len(table)
     if table["outcome"].nunique() < 2:
         return _nothing("all verdicts are the same", n=n, level=level, method=method)
     if table["unit"].nunique() < FEWEST_ITEMS + more.shape[1]:
         return _nothing(TOO_FEW, n=n, level=level, method=method)
-    design, said = _design(table, more)
-    fit = gee.linear(_outcome(table), design, _clusters(table))
+    design, terms = _design(table, more)
+    fit = _linear(_outcome(table), design, _clusters(table))
     if isinstance(fit, str):
         return _nothing(fit, n=n, level=level, method=method)
     estimate, error = float(fit.parameters[0]), _error(fit.covariance[0, 0])
@@ -168,60 +180,48 @@ def _of_mean(table: pd.DataFrame, more: gee.Floats, *, method: str, level: float
         return _nothing(NO_ERROR, n=n, level=level, method=method)
     if more.shape[1]:
         worth = 50 * float(fit.parameters[1])
-        said = (f"to be shown first and not second is worth {number(worth, 1)} points of share", *said)
+        terms = (f"to be shown first and not second is worth {number(worth, 1)} points of share", *terms)
     freedom = table["unit"].nunique() - len(fit.parameters)
     half = float(special.stdtrit(freedom, 0.5 + level / 2)) * error
-    limits = [min(1.0, max(0.0, 0.5 + value / 2)) for value in (estimate - half, estimate + half)]
-    share = Interval(
-        estimate=min(1.0, max(0.0, 0.5 + estimate / 2)),
-        low=limits[0],
-        high=limits[1],
-        level=level,
-        n=table["unit"].nunique(),
-        method=method,
-        warnings=_few(table),
-    )
+    ends = [min(1.0, max(0.0, 0.5 + value / 2)) for value in (estimate, estimate - half, estimate + half)]
     return _modelled(
-        table, share, statistic=estimate / error, freedom=freedom, method=method, note=_said(fit, said)
+        table,
+        ends,
+        statistic=estimate / error,
+        freedom=freedom,
+        method=method,
+        level=level,
+        note=_note(fit, terms),
     )
-
-
-def _result(
-    table: pd.DataFrame,
-    *,
-    logit: float,
-    error: float,
-    parameters: int,
-    method: str,
-    level: float,
-    note: str,
-    statistic: float | None = None,
-) -> Modelled:
-    """Return a share known by its logit, tested by `statistic` where that is another."""
-    items = table["unit"].nunique()
-    freedom = items - parameters
-    if freedom < 2:
-        return _nothing(TOO_FEW, n=len(table), level=level, method=method)
-    half = float(special.stdtrit(freedom, 0.5 + level / 2)) * error
-    estimate, low, high = (float(special.expit(value)) for value in (logit, logit - half, logit + half))
-    share = Interval(
-        estimate=estimate, low=low, high=high, level=level, n=items, method=method, warnings=_few(table)
-    )
-    reached = logit / error if statistic is None else statistic
-    return _modelled(table, share, statistic=reached, freedom=freedom, method=method, note=note)
 
 
 def _modelled(
-    table: pd.DataFrame, share: Interval, *, statistic: float, freedom: int, method: str, note: str
+    table: pd.DataFrame,
+    ends: list[float],
+    *,
+    statistic: float,
+    freedom: int,
+    method: str,
+    level: float,
+    note: str,
 ) -> Modelled:
-    test = TestResult(
-        p_value=2 * float(special.stdtr(freedom, -abs(statistic))),
-        statistic=statistic,
-        n=len(table),
-        method=f"{method} (df {freedom})",
-        warnings=_few(table),
+    """Return a share with its limits (`ends`: estimate, low, high) and the t test of its statistic."""
+    estimate, low, high = ends
+    items = table["unit"].nunique()
+    few = (f"{items} items are few for sandwich errors",) if items < FEW_ITEMS else ()
+    return Modelled(
+        share=Interval(
+            estimate=estimate, low=low, high=high, level=level, n=items, method=method, warnings=few
+        ),
+        test=TestResult(
+            p_value=2 * float(special.stdtr(freedom, -abs(statistic))),
+            statistic=statistic,
+            n=len(table),
+            method=f"{method} (df {freedom})",
+            warnings=few,
+        ),
+        note=note,
     )
-    return Modelled(share=share, test=test, note=note)
 
 
 def _nothing(why: str, *, n: int, level: float, method: str) -> Modelled:
@@ -230,9 +230,7 @@ def _nothing(why: str, *, n: int, level: float, method: str) -> Modelled:
     return Modelled(share=share, test=test, note=why)
 
 
-def _design(
-    table: pd.DataFrame, more: gee.Floats, *, why_not: str = ""
-) -> tuple[gee.Floats, tuple[str, ...]]:
+def _design(table: pd.DataFrame, more: Floats, *, why_not: str = "") -> tuple[Floats, tuple[str, ...]]:
     """Return intercept, `more` and a column per rater but the last, and what to say of the raters.
 
     A rater's column is 1 for his ratings and, for the last rater's, minus the ratio of their numbers, so that
@@ -259,7 +257,7 @@ def _design(
     return plain, (f"no terms for raters: {why_not}",)
 
 
-def _outcome(table: pd.DataFrame) -> gee.Floats:
+def _outcome(table: pd.DataFrame) -> Floats:
     return table["outcome"].to_numpy(dtype=float)
 
 
@@ -274,12 +272,72 @@ def _error(variance: float) -> float | None:
     return math.sqrt(variance) if variance > 1e-14 else None
 
 
-def _few(table: pd.DataFrame) -> tuple[str, ...]:
-    items = table["unit"].nunique()
-    return (f"{items} items are few for sandwich errors",) if items < FEW_ITEMS else ()
-
-
-def _said(fit: gee.Fit, said: tuple[str, ...]) -> str:
+def _note(fit: Fit, terms: tuple[str, ...]) -> str:
     if fit.correlation is not None:
-        said = (*said, f"ratings of an item correlate by {number(fit.correlation)}")
-    return "; ".join(said)
+        terms = (*terms, f"ratings of an item correlate by {number(fit.correlation)}")
+    return "; ".join(terms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Fit:
+    """A fitted model.
+
+    Attributes:
+        parameters: The estimates, `[k]`; for the ordinal model the thresholds first.
+        covariance: Mancl and DeRouen's (2001) bias-reduced sandwich over the clusters, `[k, k]`.
+        correlation: Of two ratings of a cluster, as the exchangeable working correlation has it; None where
+            the working correlation is independence.
+    """
+
+    parameters: Floats
+    covariance: Floats
+    correlation: float | None
+
+
+def _linear(outcome: Floats, design: Floats, clusters: NDArray[np.int64]) -> Fit | str:
+    """Fit a linear model with exchangeable correlation within clusters, or return why there is no fit.
+
+    Where the data determine no correlation it is independence; the sandwich holds with either.
+
+    Args:
+        outcome: `[n]`.
+        design: `[n, k]`, with the intercept.
+        clusters: The cluster of each outcome, `[n]`.
+    """
+    largest = int(np.bincount(clusters).max())
+    if largest > 1:
+        structure = Exchangeable()
+        fit = _fit(GEE(outcome, design, groups=clusters, family=Gaussian(), cov_struct=structure), structure)
+        # Outside these bounds the matrix of correlations is none.
+        if isinstance(fit, Fit) and fit.correlation is not None and -1 / (largest - 1) < fit.correlation < 1:
+            return fit
+    return _fit(GEE(outcome, design, groups=clusters, family=Gaussian(), cov_struct=Independence()), None)
+
+
+def _ordinal(outcome: Floats, design: Floats, clusters: NDArray[np.int64]) -> Fit | str:
+    """Fit cumulative logits with common slopes: logit P(outcome > c) = α_c + design · β.
+
+    The working correlation is independence (Lumley 1996); the sandwich sees to the clusters. `design` has no
+    intercept and may have no column.
+    """
+    return _fit(OrdinalGEE(outcome, design, groups=clusters, cov_struct=Independence()), None)
+
+
+def _fit(model: GEE, structure: Exchangeable | None) -> Fit | str:
+    """Fit `model`; its warnings are caught, and the result says what they mean."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        try:
+            result = model.fit(cov_type="bias_reduced", maxiter=STEPS)
+            parameters, covariance = np.asarray(result.params), np.asarray(result.cov_params())
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+            return f"the fit failed ({type(error).__name__})"
+    if any(issubclass(one.category, ConvergenceWarning | IterationLimitWarning) for one in caught):
+        return f"the fit did not arrive in {STEPS} steps"
+    if not (np.isfinite(parameters).all() and np.isfinite(covariance).all()):
+        return "the fit has no finite estimate"
+    return Fit(
+        parameters=parameters,
+        covariance=covariance,
+        correlation=None if structure is None else float(structure.dep_params),
+    )

@@ -1,8 +1,11 @@
-"""Win shares for raters like these: items and raters both as samples, with interval and test.
+"""Interval and test of a win share: for the raters who took part, and for raters like them.
 
-A share's usual interval holds for the raters who took part, whatever the number of items. Here the question
-is what raters like them would say: how they differ from each other is part of the error, and more raters help
-more than more items do.
+The unit is the prompt where it is known, and the pair elsewhere. Pairs of one prompt depend on each other as
+ratings of one pair do: a hard prompt is hard in all of them. So they change sides together in the test, and
+enter a variance as one.
+
+The usual interval holds for these raters. If the question is what raters like them would say, how raters
+differ from each other is part of the error, and more raters help more than more items do.
 """
 
 from __future__ import annotations
@@ -14,12 +17,41 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.results.cells import CellRow
-from analysis.results.units import share_interval, share_test
-from analysis.stats.intervals import Interval
+from analysis.results.cells import CellRow, cell_fields
+from analysis.stats.intervals import Interval, item_mean
 from analysis.stats.population import FEWEST_RATERS, TWO_WAY_T, TwoWayDesign
-from analysis.stats.significance import TestResult, reachable
-from analysis.verdicts.scores import ITEM, ScoredVerdicts, Verdicts, by_cell, item_scores
+from analysis.stats.significance import TestResult, reachable, sign_flip
+from analysis.verdicts.scores import (
+    ScoredVerdicts,
+    Verdicts,
+    by_cell,
+    item_numbers,
+    item_scores,
+    unit_sums,
+    units,
+)
+
+TOGETHER = "the pairs of a prompt together"
+
+
+def share_interval(items: pd.DataFrame, *, level: float) -> Interval:
+    """Return the mean share of `item_scores`, each item weighing the same, with its interval over units."""
+    clusters = units(items).clusters
+    return item_mean(items["share"].to_numpy(), items["dataset"].tolist(), clusters=clusters, level=level)
+
+
+def share_test(items: pd.DataFrame) -> TestResult:
+    """Return the sign-flip test of `item_scores`: each unit's sum of scores is as likely as its negative."""
+    numerators, denominators, _ = unit_sums(items)
+    found = sign_flip(numerators, denominators)
+    if len(numerators) == len(items):
+        return found
+    balanced = ("every prompt is balanced between the methods",)
+    return replace(
+        found,
+        method=f"{found.method}, {TOGETHER}",
+        warnings=found.warnings if found.p_value is not None else balanced,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,13 +96,10 @@ def population_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[Populat
     """
     return tuple(
         PopulationRow(
-            method_a=method_a,
-            method_b=method_b,
-            criterion=criterion,
-            rater_kind=kind,
+            **cell_fields(cell),
             found=_reachable(population_share(scores, level=1 - alpha), alpha),
         )
-        for (method_a, method_b, kind, criterion), scores in by_cell(ScoredVerdicts.of(verdicts).scores)
+        for cell, scores in by_cell(ScoredVerdicts.of(verdicts).scores)
     )
 
 
@@ -125,8 +154,8 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
 
 def _design(scores: pd.DataFrame) -> tuple[TwoWayDesign, NDArray[np.float64]]:
     """Return who rated which unit with which weight, and each one's mean share there."""
-    per_item = scores.groupby(ITEM, sort=False)["rater"].transform("size").to_numpy()
-    weight = 1 / per_item / (1 / per_item).sum()
+    item, _ = item_numbers(scores)
+    weight = 1 / np.bincount(item)[item] / (item.max() + 1)
     share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
     unit, rater = pd.factorize(scores["unit"])[0], pd.factorize(scores["rater"])[0]
     _, first, place = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.intervals import Interval, wilson
 from analysis.stats.order import OrderAdjusted, order_adjusted
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, units, with_units
@@ -125,13 +125,14 @@ def order_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[OrderRow, ..
         return ()
     rows = []
     frame = with_units(frame)
-    for (method_a, method_b, kind, criterion), cell in by_cell(frame[frame["shown_first"].notna()]):
-        item, pairs = pd.factorize(cell["pair_id"], sort=True)
-        clusters = units(cell.drop_duplicates("pair_id").sort_values("pair_id")).clusters
-        score = (
-            1 + (cell["verdict"] == method_a).to_numpy(dtype=int) - (cell["verdict"] == method_b).to_numpy()
-        ) / 2
-        a_first = (cell["shown_first"] == method_a).to_numpy()
+    for cell, own in by_cell(frame[frame["shown_first"].notna()]):
+        item, pairs = pd.factorize(own["pair_id"], sort=True)
+        clusters = units(own.drop_duplicates("pair_id").sort_values("pair_id")).clusters
+        for_a, for_b = (
+            (own["verdict"] == own[name]).to_numpy(dtype=int) for name in ("method_a", "method_b")
+        )
+        score = (1 + for_a - for_b) / 2
+        a_first = (own["shown_first"] == own["method_a"]).to_numpy()
         means = []
         for order in (a_first, ~a_first):
             count = np.bincount(item[order], minlength=len(pairs))
@@ -139,10 +140,7 @@ def order_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[OrderRow, ..
             means.append(np.where(count > 0, total / np.maximum(1, count), np.nan))
         rows.append(
             OrderRow(
-                method_a=method_a,
-                method_b=method_b,
-                rater_kind=kind,
-                criterion=criterion,
+                **cell_fields(cell),
                 result=order_adjusted(means[0], means[1], clusters=clusters, level=1 - alpha),
             )
         )

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields
 from analysis.results.models import MOST_RATINGS, Modelled, linear_model, ordinal_model, placed_model
-from analysis.results.units import TOGETHER, share_interval, share_test
+from analysis.results.population import TOGETHER, population_share, share_interval, share_test
+from analysis.results.shares import Estimand
 from analysis.stats.intervals import Interval, clopper_pearson, wilson
 from analysis.stats.resampling import win_share_bootstrap
 from analysis.stats.significance import (
@@ -27,7 +28,8 @@ from guard_eval.reporting.words import limits
 MOST_RATERS = 30
 """Above so many raters none is left out: one of them hardly matters, and each takes an analysis."""
 
-DEFAULT = "item means, sign-flip test (the default)"
+THESE = "item means, sign-flip test"
+POPULATION = "raters like these: items and raters as samples, t test"
 PAPER = "ratings pooled as in the paper, binomial on non-ties"
 BOOTSTRAP = "item means, bootstrap stratified by dataset"
 UNTIED = "rate of wins among non-tied ratings, binomial"
@@ -45,6 +47,7 @@ class SensitivityRow(CellRow):
 
     Attributes:
         analysis: What was done, in words.
+        default: Whether this is the analysis of the report's answer.
         share: Win share of method_a; None where the analysis gives none.
         interval: The share's interval, as the analysis has it; None where it has none.
         exact: Clopper and Pearson's interval of a share of independent trials; None for any other share.
@@ -53,6 +56,7 @@ class SensitivityRow(CellRow):
     """
 
     analysis: str
+    default: bool
     share: float | None
     interval: Interval | None = None
     exact: Interval | None = None
@@ -60,7 +64,9 @@ class SensitivityRow(CellRow):
     note: str = ""
 
 
-def sensitivity_rows(verdicts: Verdicts, *, alpha: float = 0.05, seed: int = 0) -> tuple[SensitivityRow, ...]:
+def sensitivity_rows(
+    verdicts: Verdicts, *, alpha: float = 0.05, seed: int = 0, raters: Estimand = "these"
+) -> tuple[SensitivityRow, ...]:
     """Return every comparison in every way, the default first.
 
     Args:
@@ -68,20 +74,19 @@ def sensitivity_rows(verdicts: Verdicts, *, alpha: float = 0.05, seed: int = 0) 
         alpha: One minus the intervals' level, and below which p counts as evidence, for the correlation that
             a pooled test tolerates.
         seed: What decides the bootstrap's draws.
+        raters: For whom the report's answer is to hold, where the raters are no models.
     """
     scored = ScoredVerdicts.of(verdicts)
     small = len(scored.frame) <= MOST_RATINGS
     single = dict(by_cell(scored.frame)) if small else {}
     rows = []
     for cell, scores in by_cell(scored.scores):
-        method_a, method_b, kind, criterion = cell
+        first = POPULATION if raters == "population" and cell[2] != "model" else THESE
         rows += [
             SensitivityRow(
-                method_a=method_a,
-                method_b=method_b,
-                criterion=criterion,
-                rater_kind=kind,
-                analysis=analysis,
+                **cell_fields(cell),
+                analysis=f"{analysis} (the default)" if analysis == first else analysis,
+                default=analysis == first,
                 share=share,
                 interval=interval,
                 exact=_exact(scores, 1 - alpha) if analysis == UNTIED else None,
@@ -89,6 +94,7 @@ def sensitivity_rows(verdicts: Verdicts, *, alpha: float = 0.05, seed: int = 0) 
                 note=note,
             )
             for analysis, share, interval, test, note in (
+                *sorted(_both_estimands(scores, alpha), key=lambda way: way[0] != first),
                 *_ways(scores, alpha, seed),
                 *(_modelled(scores, single[cell], alpha) if small else _unmodelled(len(scored.frame))),
             )
@@ -96,10 +102,20 @@ def sensitivity_rows(verdicts: Verdicts, *, alpha: float = 0.05, seed: int = 0) 
     return tuple(rows)
 
 
+def _both_estimands(scores: pd.DataFrame, alpha: float) -> Iterator[Way]:
+    """Answer for the raters who took part, and for raters like them."""
+    items, sampled = item_scores(scores), population_share(scores, level=1 - alpha)
+    share = float(items["share"].mean())
+    yield THESE, share, share_interval(items, level=1 - alpha), share_test(items), _together(items)
+    spread = {None: "", 0.0: "raters differ by no more than chance"}.get(
+        sampled.rater_sd, f"raters' own shares have a standard deviation of {sampled.rater_sd or 0:.3f}"
+    )
+    note = "; ".join(filter(None, (spread, _together(items), *sampled.share.warnings)))
+    yield POPULATION, share, sampled.share, sampled.test, note
+
+
 def _ways(scores: pd.DataFrame, alpha: float, seed: int) -> Iterator[Way]:
     items = item_scores(scores)
-    own = share_interval(items, level=1 - alpha)
-    yield DEFAULT, float(items["share"].mean()), own, share_test(items), _together(items)
     yield _bootstrapped(items, alpha, seed)
     yield from _pooled(scores, per_item=len(scores) / len(items), alpha=alpha)
     yield _by_majority(items)

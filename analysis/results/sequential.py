@@ -9,12 +9,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.results.cells import CellRow
+from analysis.results.cells import CellRow, cell_fields, cell_order, families
 from analysis.results.shares import ShareRow
 from analysis.stats.correction import holm
 from analysis.stats.sequential import SequentialTest, anytime
 from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, unit_sums, units
-from guard_eval.reporting.words import KIND_PLACE
 
 BY_TIME = "by the time of their last verdict"
 BY_ROW = "as the table has them, by their last row"
@@ -68,9 +67,7 @@ def sequential_rows(
     scored = ScoredVerdicts.of(verdicts, planned)
     items = scored.items.merge(_last(scored.frame), on=[*CELL, "pair_id"], validate="one_to_one")
     rows = [_row(cell, rows, alpha=alpha, wait=raters(cell[2])) for cell, rows in by_cell(items)]
-    place = {cell: number for number, cell in enumerate(planned or ())}
-    rows.sort(key=lambda row: (KIND_PLACE[row.rater_kind], place.get(row.cell, len(place)), row.cell))
-    return _adjust(rows, planned)
+    return _adjust(sorted(rows, key=cell_order(planned)), planned)
 
 
 def _last(frame: pd.DataFrame) -> pd.DataFrame:
@@ -82,8 +79,7 @@ def _last(frame: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(time=("time", "max"), row=("row", "max"), timed=("timed", "all")).reset_index()
 
 
-def _row(key: tuple[str, ...], items: pd.DataFrame, *, alpha: float, wait: int | None) -> SequentialRow:
-    method_a, method_b, kind, criterion = key
+def _row(cell: tuple[str, ...], items: pd.DataFrame, *, alpha: float, wait: int | None) -> SequentialRow:
     by_time = bool(items["timed"].all())
     found = units(items)
     short = np.zeros(len(items), dtype=bool) if wait is None else (items["raters"] < wait).to_numpy()
@@ -105,10 +101,7 @@ def _row(key: tuple[str, ...], items: pd.DataFrame, *, alpha: float, wait: int |
             "at before its last verdict"
         )
     return SequentialRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
-        rater_kind=kind,
+        **cell_fields(cell),
         test=anytime(numerators, denominators, sizes=None if found.clusters is None else sizes, alpha=alpha),
         unit=found.name,
         order=BY_TIME if by_time else BY_ROW,
@@ -119,12 +112,8 @@ def _row(key: tuple[str, ...], items: pd.DataFrame, *, alpha: float, wait: int |
 
 def _adjust(rows: list[SequentialRow], planned: Planned | None) -> tuple[SequentialRow, ...]:
     """Put Holm's p-values into the rows of each kind's family; they hold at any stopping time."""
-    family_of: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
-        if planned is None or row.cell in planned:
-            family_of.setdefault(row.rater_kind, []).append(place)
     out = list(rows)
-    for places in family_of.values():
+    for places in families(enumerate(rows), planned):
         corrected = holm([rows[place].test.p_value for place in places])
         for place, value in zip(places, corrected.p_values, strict=True):
             out[place] = replace(

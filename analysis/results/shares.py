@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pandas as pd
 
-from analysis.results.cells import CellRow
-from analysis.results.units import share_interval, share_test
+from analysis.results.cells import CellRow, cell_fields, cell_order, families
+from analysis.results.population import population_share, share_interval, share_test
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult, binomial, reachable
-from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, units
-from guard_eval.reporting.words import KIND_PLACE
+from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, units
+
+Estimand = Literal["these", "population"]
+"""For whom a share holds: the raters who took part, or raters like them."""
 
 Correction = Literal["holm", "bh"]
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
@@ -54,7 +57,8 @@ class ShareRow(CellRow):
         pooled: (wins + ties/2) / n, the paper's share (`app:E`).
         share: Mean of item means with its interval over units.
         paper_test: The binomial on pooled non-ties, as in the paper.
-        test: The sign-flip test on item means, which holds: those of a unit change sign together.
+        test: For these raters the sign-flip test on item means, those of a unit changing sign together; for
+            raters like these the t test of `population_share`.
         adjusted: The p-value of `test` after `correction` over the family; `None` outside the family,
             without a test, or where none could reach one minus the level.
         out_of_reach: Why no corrected p could have been small; empty where it could.
@@ -62,6 +66,7 @@ class ShareRow(CellRow):
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
+        estimand: For whom share, interval and test hold. Models are never a sample of a population.
         level: The confidence level.
         warnings: What a reader must know before using it.
     """
@@ -87,6 +92,7 @@ class ShareRow(CellRow):
     family: int = 0
     declared: bool = False
     anytime: bool = False
+    estimand: Estimand = "these"
     level: float = 0.95
     warnings: tuple[str, ...] = ()
 
@@ -102,6 +108,7 @@ def share_rows(
     planned: Planned | None = None,
     alpha: float = 0.05,
     correction: Correction = "holm",
+    raters: Estimand = "these",
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison, rater kind and criterion: all datasets first, then each.
 
@@ -113,21 +120,23 @@ def share_rows(
         planned: The family declared beforehand; `None` where nothing was declared.
         alpha: One minus the confidence level.
         correction: Holm's, or Benjamini and Hochberg's.
+        raters: For whom shares of people and simulations are to hold.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
-    scores, items = scored.scores, scored.items
+    scores, items = scored.scores, dict(by_cell(scored.items))
     rows: list[ShareRow] = []
+    row = partial(_row, alpha=alpha, raters=raters)
     wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
     comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
-    for key in sorted(scores[CELL].drop_duplicates().itertuples(index=False, name=None), key=_order(planned)):
-        mine, own_items = _pick(scores, key), _pick(items, key)
+    for cell, mine in by_cell(scores):
+        own_items = items[cell]
         datasets = sorted(own_items["dataset"].unique())
-        counted = comparisons[key[:3]], wholes[key[2]]
-        rows.append(_row(key, None, mine, own_items, counted, alpha=alpha))
+        counted = comparisons[cell[:3]], wholes[cell[2]]
+        rows.append(row(cell, None, mine, own_items, counted))
         for name in datasets if len(datasets) > 1 else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
-            rows.append(_row(key, name, part, own, counted, alpha=alpha))
-    return _adjust(rows, planned, correction, alpha)
+            rows.append(row(cell, name, part, own, counted))
+    return _adjust(sorted(rows, key=cell_order(planned)), planned, correction, alpha)
 
 
 def unit_note(rows: Sequence[ShareRow]) -> str:
@@ -155,50 +164,28 @@ def _counted(scores: pd.DataFrame) -> Counted:
     )
 
 
-def _order(planned: Planned | None) -> Callable[[tuple[str, ...]], tuple[int, int, str, str, str]]:
-    """Return a sort key for cells: by kind of rater, the planned ones first and in the plan's order."""
-    place = {cell: number for number, cell in enumerate(planned or ())}
-
-    def key(cell: tuple[str, ...]) -> tuple[int, int, str, str, str]:
-        method_a, method_b, kind, criterion = cell
-        return (
-            KIND_PLACE[kind],
-            place.get((method_a, method_b, criterion), len(place)),
-            method_a,
-            method_b,
-            criterion,
-        )
-
-    return key
-
-
-def _pick(frame: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
-    mask = pd.Series(True, index=frame.index)
-    for name, value in zip(CELL, key, strict=True):
-        mask &= frame[name] == value
-    return frame[mask]
-
-
 def _row(
-    key: tuple[str, ...],
+    cell: tuple[str, str, str, str],
     dataset: str | None,
     scores: pd.DataFrame,
     items: pd.DataFrame,
     counted: tuple[Counted, Counted],
     *,
     alpha: float,
+    raters: Estimand,
 ) -> ShareRow:
-    method_a, method_b, kind, criterion = key
+    share, test = share_interval(items, level=1 - alpha), share_test(items)
+    estimand: Estimand = "these" if cell[2] == "model" else raters
+    if estimand == "population":
+        sampled = population_share(scores, level=1 - alpha)
+        share, test = sampled.share, sampled.test
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
     per_item, found = items["raters"], units(items)
     uneven = int(per_item.min()) != int(per_item.max())
     why = f"pairs have between {per_item.min()} and {per_item.max()} raters; every pair weighs the same"
     return ShareRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
-        rater_kind=kind,
+        **cell_fields(cell),
         dataset=dataset,
         wins=wins,
         ties=ties,
@@ -211,9 +198,10 @@ def _row(
         comparison=counted[0],
         whole=counted[1],
         pooled=(wins + ties / 2) / len(scores),
-        share=share_interval(items, level=1 - alpha),
+        share=share,
         paper_test=binomial(wins, losses),
-        test=share_test(items),
+        test=test,
+        estimand=estimand,
         level=1 - alpha,
         warnings=(why,) if uneven else (),
     )
@@ -223,12 +211,9 @@ def _adjust(
     rows: list[ShareRow], planned: Planned | None, correction: Correction, alpha: float
 ) -> tuple[ShareRow, ...]:
     """Put corrected p-values into the rows of each kind's family, and take out those that say nothing."""
-    family_of: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
-        if row.dataset is None and (planned is None or row.cell in planned):
-            family_of.setdefault(row.rater_kind, []).append(place)
     out = list(rows)
-    for places in family_of.values():
+    totals = ((place, row) for place, row in enumerate(rows) if row.dataset is None)
+    for places in families(totals, planned):
         tests = [rows[place].test for place in places]
         corrected, reasons = within_reach(
             [test.p_value for test in tests],

@@ -199,17 +199,24 @@ class Analysis(SettingsTable):
         correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
             (Benjamini–Hochberg) the expected share of errors among the findings.
         sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
+        raters: For whom the answer is to hold: `these`, the raters who take part, or the `population` of
+            raters like them, of whom at least three must take part.
     """
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
     correction: Literal["holm", "bh"] = "holm"
     sequential: bool = False
+    raters: Literal["these", "population"] = "these"
 
     @model_validator(mode="after")
     def _one_guarantee(self) -> Self:
         if self.sequential and self.correction != "holm":
             raise ValueError(
                 f"sequential = true holds with correction = 'holm' only, not {self.correction!r}; remove one"
+            )
+        if self.sequential and self.raters == "population":
+            raise ValueError(
+                "sequential = true holds for raters = 'these' only, not 'population'; remove one"
             )
         return self
 

@@ -11,11 +11,11 @@ from analysis.results.audits import (
     audit,
     identical_verdicts,
     redundant_criteria,
-    repeated_verdicts,
     unbalanced_sides,
     uneven_overlap,
     unvarying_raters,
 )
+from analysis.verdicts.encoding import coded
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 
@@ -29,6 +29,10 @@ def row(pair, rater="anna", criterion="coherence", verdict="x", **more):
 
 def table(rows):
     return validate(pd.DataFrame(rows))
+
+
+def found(search, frame, **limits):
+    return tuple(search(coded(frame), **limits))
 
 
 def only(findings: tuple[Finding, ...]) -> Finding:
@@ -59,7 +63,7 @@ def test_nothing_to_tell_of():
 def test_gpt_4_has_one_criterion_in_five_names():
     if not GPT4.is_file():
         pytest.skip(f"{GPT4.name} is not beside the repository")
-    finding = only(redundant_criteria(read(GPT4)))
+    finding = only(found(redundant_criteria, read(GPT4)))
     assert "factuality" not in finding.what
     for name in ("coherence", "fluency", "informativeness", "interestingness", "story development"):
         assert name in finding.what
@@ -75,10 +79,10 @@ def test_redundancy_by_hand():
     right = ["y", *["x"] * 9, "x", *["y"] * 9]
     rows = [row(i, criterion="coherence", verdict=v) for i, v in enumerate(left)]
     rows += [row(i, criterion="fluency", verdict=v) for i, v in enumerate(right)]
-    what = plain(only(redundant_criteria(table(rows), threshold=0.79)).what)
+    what = plain(only(found(redundant_criteria, table(rows), threshold=0.79)).what)
     assert "coherence and fluency carry the same verdict on 18 of 20 showings (90.0 %)" in what
     assert "κ ≥ 0.80" in what
-    assert redundant_criteria(table(rows), threshold=0.81) == ()
+    assert found(redundant_criteria, table(rows), threshold=0.81) == ()
 
 
 def test_much_raw_agreement_by_chance_is_no_redundancy():
@@ -87,16 +91,16 @@ def test_much_raw_agreement_by_chance_is_no_redundancy():
     right = ["y", *["tie"] * 19]
     rows = [row(i, criterion="coherence", verdict=v) for i, v in enumerate(left)]
     rows += [row(i, criterion="fluency", verdict=v) for i, v in enumerate(right)]
-    assert redundant_criteria(table(rows)) == ()
+    assert found(redundant_criteria, table(rows)) == ()
 
 
 def test_redundancy_needs_showings_and_variation():
     def of(n, verdicts):
         return table([row(i, criterion=c, verdict=verdicts[i % 2]) for i in range(n) for c in ("c", "f")])
 
-    assert redundant_criteria(of(9, "xy")) == ()
-    assert len(redundant_criteria(of(10, "xy"))) == 1
-    assert redundant_criteria(of(10, "xx")) == ()
+    assert found(redundant_criteria, of(9, "xy")) == ()
+    assert len(found(redundant_criteria, of(10, "xy"))) == 1
+    assert found(redundant_criteria, of(10, "xx")) == ()
 
 
 def test_people_and_models_are_told_of_apart():
@@ -106,18 +110,18 @@ def test_people_and_models_are_told_of_apart():
         for i in range(20)
         for c in ("coherence", "fluency")
     ]
-    assert only(redundant_criteria(table(rows))).where == "x against y, model judges"
+    assert only(found(redundant_criteria, table(rows))).where == "x against y, model judges"
 
 
 def test_sides_by_hand():
     # 9 of 10: p = 2 · 11/1024 = .021; 10 of 10: 2/1024 = .0020
     nine = [row(i, shown_first="x" if i else "y") for i in range(10)]
-    assert unbalanced_sides(table(nine)) == ()
+    assert found(unbalanced_sides, table(nine)) == ()
     assert "x was shown first in 9 of 10 showings (90.0 %; sign-flip test by pair, p = .021)" in plain(
-        only(unbalanced_sides(table(nine), alpha=0.05)).what
+        only(found(unbalanced_sides, table(nine), alpha=0.05)).what
     )
     ten = [row(i, shown_first="b") for i in range(10)]
-    assert "y was shown first in 10 of 10" in plain(only(unbalanced_sides(table(ten))).what)
+    assert "y was shown first in 10 of 10" in plain(only(found(unbalanced_sides, table(ten))).what)
 
 
 def sides(shown):
@@ -152,105 +156,81 @@ def test_the_false_alarm_rate_is_the_nominal_one_whatever_decides_the_sides(desi
     """
     rng = np.random.default_rng(raters)
     studies = 150
-    alarms = sum(bool(unbalanced_sides(sides(design(rng, 25, raters)), alpha=0.05)) for _ in range(studies))
+    alarms = sum(
+        bool(found(unbalanced_sides, sides(design(rng, 25, raters)), alpha=0.05)) for _ in range(studies)
+    )
     assert alarms / studies <= 0.05 + 3 * 0.018
 
 
 def test_sides_of_whole_pairs_by_hand():
     # 9 of 10 pairs with x first for all four raters: 2 · 11/1024 as with one rater, not 36 of 40 throws.
     nine = sides([[1] * 4] * 9 + [[-1] * 4])
-    assert unbalanced_sides(nine) == ()
+    assert found(unbalanced_sides, nine) == ()
     assert "x was shown first in 36 of 40 showings (90.0 %; sign-flip test by pair, p = .021)" in plain(
-        only(unbalanced_sides(nine, alpha=0.05)).what
+        only(found(unbalanced_sides, nine, alpha=0.05)).what
     )
     # Both sides of every pair equally often: nothing is left to chance.
-    assert unbalanced_sides(sides([[1, -1]] * 30), alpha=0.99) == ()
+    assert found(unbalanced_sides, sides([[1, -1]] * 30), alpha=0.99) == ()
 
 
 def test_a_leaning_design_is_found():
     rng = np.random.default_rng(1)
     leaning = np.where(rng.random((150, 4)) < 0.6, 1, -1)
-    assert "x was shown first" in only(unbalanced_sides(sides(leaning))).what
+    assert "x was shown first" in only(found(unbalanced_sides, sides(leaning))).what
 
 
 def test_criteria_do_not_multiply_the_showings():
     # 7 of 7 is p = .016; counted per verdict it would be 14 of 14
     rows = [row(i, criterion=c, shown_first="x") for i in range(7) for c in ("coherence", "fluency")]
-    assert unbalanced_sides(table(rows)) == ()
+    assert found(unbalanced_sides, table(rows)) == ()
 
 
 def test_sides_without_the_column():
-    assert unbalanced_sides(table([row(i) for i in range(20)])) == ()
+    assert found(unbalanced_sides, table([row(i) for i in range(20)])) == ()
 
 
 def test_comparisons_written_either_way_round_are_one():
     rows = [row(i, shown_first="x", method_a="y", method_b="x") for i in range(10)]
     rows += [row(i + 10, shown_first="y") for i in range(10)]
-    assert unbalanced_sides(table(rows)) == ()
+    assert found(unbalanced_sides, table(rows)) == ()
 
 
 def test_a_comparison_stands_as_the_table_has_it():
     """The answer, the tables and the audits name the same method first."""
     rows = [row(i, shown_first="y", method_a="y", method_b="x") for i in range(10)]
-    finding = only(unbalanced_sides(table(rows)))
+    finding = only(found(unbalanced_sides, table(rows)))
     assert finding.where == "y against x, people"
     assert "y was shown first in 10 of 10" in plain(finding.what)
-
-
-def test_conflicts_and_duplicates():
-    rows = [row(1), row(1), row(2), row(2, verdict="tie"), row(2, verdict="y", criterion="fluency"), row(3)]
-    conflict, duplicate = repeated_verdicts(pd.DataFrame(rows))[::-1]
-    assert (conflict.kind, conflict.severity) == ("conflicting verdicts", "warning")
-    assert plain(conflict.what) == (
-        "2 verdicts where there should be 1, and they contradict each other: pair 2"
-    )
-    assert (duplicate.kind, duplicate.severity) == ("duplicate verdicts", "note")
-    assert duplicate.where == "rater anna, x against y, people"
-    assert plain(duplicate.what).endswith("they repeat each other: pair 1")
-
-
-def test_a_conflict_the_other_way_round_is_one():
-    turned = row(1, method_a="y", method_b="x", verdict="y")
-    assert only(repeated_verdicts(pd.DataFrame([row(1), turned]))).kind == "conflicting verdicts"
-    turned["verdict"] = "x"
-    assert only(repeated_verdicts(pd.DataFrame([row(1), turned]))).kind == "duplicate verdicts"
-
-
-@pytest.mark.parametrize("column", ["presentation", "shown_first"])
-def test_two_orders_are_no_repetition(column):
-    rows = [row(1, verdict=v, **{column: v}) for v in ("x", "y")]
-    assert repeated_verdicts(pd.DataFrame(rows)) == ()
-    assert len(repeated_verdicts(pd.DataFrame([*rows, rows[0]]))) == 1
 
 
 def test_overlap_by_hand():
     rows = [row(i, rater) for i in range(8) for rater in ("anna", "ben", "carl")]
     rows += [row(8, "anna"), row(9, "anna", "fluency")]
-    fluency = only(tuple(f for f in uneven_overlap(table(rows)) if f.where.startswith("fluency")))
-    coherence = only(tuple(f for f in uneven_overlap(table(rows)) if f.where.startswith("coherence")))
+    fluency = only(tuple(f for f in found(uneven_overlap, table(rows)) if f.where.startswith("fluency")))
+    coherence = only(tuple(f for f in found(uneven_overlap, table(rows)) if f.where.startswith("coherence")))
     assert (
         plain(coherence.what) == "2 of 10 items with fewer than 3 raters, 1 of them with none: pairs 8 and 9"
     )
     assert "9 of 10 items with fewer than 1 rater" in plain(fluency.what)
     assert "pairs 0, 1, 2, 3, 4 and 4 more" in plain(fluency.what)
-    assert uneven_overlap(table(rows[:24])) == ()
+    assert found(uneven_overlap, table(rows[:24])) == ()
 
 
 def test_two_orders_are_one_rater():
     rows = [row(i, verdict=v, presentation=f"{i}{v}") for i in range(4) for v in ("x", "y")]
     rows.append(row(4, presentation="z"))
-    assert uneven_overlap(table(rows)) == ()
+    assert found(uneven_overlap, table(rows)) == ()
 
 
 def kinds(rows):
-    return [(f.kind, f.severity) for f in unvarying_raters(table(rows))]
+    return [(f.kind, f.severity) for f in found(unvarying_raters, table(rows))]
 
 
 def test_a_rater_who_always_answers_the_same():
     for verdict in ("tie", "x", "y"):
         rows = [row(i, "ben", verdict=verdict) for i in range(10)]
         assert kinds(rows[:9]) == []
-        finding = only(unvarying_raters(table(rows)))
+        finding = only(found(unvarying_raters, table(rows)))
         assert (finding.kind, plain(finding.what)) == ("unvarying rater", f"all 10 verdicts are {verdict}")
         assert finding.where == "rater ben, x against y, people"
 
@@ -266,35 +246,37 @@ def test_straight_lining():
 
 def test_always_the_place():
     first = [row(i, verdict=("x", "y")[i % 2], shown_first=("x", "y")[i % 2]) for i in range(10)]
-    finding = only(unvarying_raters(table(first)))
+    finding = only(found(unvarying_raters, table(first)))
     assert (finding.kind, finding.severity) == ("one place", "warning")
     assert plain(finding.what) == "10 of 10 non-tied verdicts are for the text shown first (100.0 %)"
     second = [row(i, verdict=("x", "y")[i % 2], shown_first=("y", "x")[i % 2]) for i in range(10)]
-    assert "the text shown second" in only(unvarying_raters(table(second))).what
+    assert "the text shown second" in only(found(unvarying_raters, table(second))).what
     assert kinds([*first[:9], row(9, verdict="tie", shown_first="x")]) == []
 
 
 def test_mostly_one_method_is_a_note():
     rows = [row(i, verdict="y" if i < 9 else "x") for i in range(10)]
     assert kinds(rows) == [("one method", "note")]
-    assert "9 of 10 non-tied verdicts are for y (90.0 %)" in plain(only(unvarying_raters(table(rows))).what)
+    assert "9 of 10 non-tied verdicts are for y (90.0 %)" in plain(
+        only(found(unvarying_raters, table(rows))).what
+    )
     rows[0] = row(0, verdict="x")
     assert kinds(rows) == []
 
 
-def test_identical_verdicts():
+def test_verdicts_that_are_all_the_same():
     rows = [row(i, criterion="factuality", verdict="tie") for i in range(3)]
-    finding = only(identical_verdicts(table(rows)))
+    finding = only(found(identical_verdicts, table(rows)))
     assert finding.where == "factuality, x against y, people"
     assert (
         plain(finding.what)
         == "all 3 verdicts are tie: agreement beyond chance is undefined, and there is no test"
     )
-    assert "no test" not in only(identical_verdicts(table([row(1), row(2)]))).what
-    assert identical_verdicts(table(rows[:1])) == ()
+    assert "no test" not in only(found(identical_verdicts, table([row(1), row(2)]))).what
+    assert found(identical_verdicts, table(rows[:1])) == ()
     # written the other way round, the same method is the same answer, and the other is not
-    assert len(identical_verdicts(table([row(1), row(2, method_a="y", method_b="x")]))) == 1
-    assert identical_verdicts(table([row(1), row(2, method_a="y", method_b="x", verdict="y")])) == ()
+    assert len(found(identical_verdicts, table([row(1), row(2, method_a="y", method_b="x")]))) == 1
+    assert found(identical_verdicts, table([row(1), row(2, method_a="y", method_b="x", verdict="y")])) == ()
 
 
 def test_warnings_come_first_and_the_table_stays_as_it_is():

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from verdicts_by_hand import table
 
+from analysis.report.answer import answer
 from analysis.results.population import population_rows
+from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.shares import share_rows
 from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
@@ -136,6 +138,32 @@ def test_pairs_of_a_prompt_are_one_unit():
     (row,), (twice,) = population_rows(once), population_rows(pd.concat(copies, ignore_index=True))
     assert twice.found.share.low == pytest.approx(row.found.share.low)
     assert twice.found.freedom == pytest.approx(row.found.freedom)
+
+
+@pytest.mark.parametrize("kind", ["person", "simulated"])
+def test_the_answer_is_for_whom_the_study_declared_it(kind):
+    verdicts = table(BIASED, kind=kind)
+    (sampled,) = share_rows(verdicts, raters="population")
+    (row,), first, second = population_rows(verdicts), *sensitivity_rows(verdicts, raters="population")[:2]
+    assert (sampled.share, sampled.test, sampled.estimand) == (row.found.share, row.found.test, "population")
+    assert sampled.adjusted == row.found.test.p_value  # the only result of its family
+    assert (first.interval, first.default, second.default) == (row.found.share, True, False)
+    (these,) = share_rows(verdicts)
+    assert (second.interval, second.test) == (these.share, these.test)
+    text = answer([sampled], alpha=0.05, exploratory=False)
+    assert "The answer holds for all raters like these; for these alone, see Sensitivity." in text
+
+
+def test_models_are_never_a_sample():
+    verdicts = table(BIASED, kind="model")
+    assert share_rows(verdicts, raters="population") == share_rows(verdicts)
+
+
+def test_too_few_raters_are_named_in_the_answer():
+    rows = share_rows(table({f"p{number}": "xx" for number in range(8)}), raters="population")
+    text = answer(rows, alpha=0.05, exploratory=False)
+    assert "takes at least 3 of them" in text
+    assert rows[0].test.p_value is None
 
 
 def incomplete(items, raters, each, rng):

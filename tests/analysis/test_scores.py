@@ -13,13 +13,13 @@ from analysis.report.files import frame_csv
 from analysis.results.agreement import agreement_rows
 from analysis.results.judge_agreement import beside_rows, judge_rows
 from analysis.results.length import length_rows
+from analysis.results.population import share_test
 from analysis.results.position import order_rows, position_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows
 from analysis.results.shares import share_rows
-from analysis.results.units import share_test
 from analysis.verdicts.encoding import combined, recoded, text_codes
 from analysis.verdicts.scores import CELL, ITEM, ScoredVerdicts, item_numbers, item_scores, rater_scores
 from analysis.verdicts.tidy import orient, validate

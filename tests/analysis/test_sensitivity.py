@@ -9,7 +9,7 @@ from verdicts_by_hand import table
 
 from analysis.report.sections.sensitivity import section, survival_table
 from analysis.results import sensitivity
-from analysis.results.sensitivity import BOOTSTRAP, DEFAULT, MODELS, UNTIED, sensitivity_rows
+from analysis.results.sensitivity import BOOTSTRAP, MODELS, THESE, UNTIED, sensitivity_rows
 from analysis.results.shares import share_rows
 
 # Four pairs, three raters: x x y | x x tie | y y y | x tie tie.
@@ -23,7 +23,9 @@ def by_way(frame):
 def test_shares_by_hand():
     rows = by_way(table(SAID))
     # Item means 2/3, 5/6, 0, 2/3.
-    assert rows[DEFAULT].share == pytest.approx(float(Fraction(2, 3) + Fraction(5, 6) + Fraction(2, 3)) / 4)
+    assert rows[f"{THESE} (the default)"].share == pytest.approx(
+        float(Fraction(2, 3) + Fraction(5, 6) + Fraction(2, 3)) / 4
+    )
     pooled = rows["ratings pooled as in the paper, binomial on non-ties"]
     assert pooled.share == pytest.approx((5 + 3 / 2) / 12)
     assert pooled.test.statistic == 5
@@ -45,7 +47,7 @@ def test_the_worst_rater_to_lose_by_hand():
 def test_the_default_is_that_of_the_shares():
     frame = table(SAID)
     (share,) = share_rows(frame)
-    row = by_way(frame)[DEFAULT]
+    row = by_way(frame)[f"{THESE} (the default)"]
     assert (row.share, row.interval, row.test) == (share.share.estimate, share.share, share.test)
 
 
@@ -62,7 +64,7 @@ def test_one_rater_cannot_be_left_out():
 def test_kinds_are_never_pooled():
     both = pd.concat([table(SAID), table(SAID, kind="model")])
     kinds = [row.rater_kind for row in sensitivity_rows(both)]
-    assert kinds == ["person"] * 10 + ["model"] * 10
+    assert kinds == ["person"] * 11 + ["model"] * 11
 
 
 def test_the_rate_among_non_ties_has_both_intervals():
@@ -100,7 +102,7 @@ def test_what_survives_is_counted():
     rows = sensitivity_rows(table(said))
     found = survival_table(rows, name_methods=False)
     (cells,) = found.rows
-    tested = [row for row in rows if row.analysis != DEFAULT and row.test.p_value is not None]
+    tested = [row for row in rows if not row.default and row.test.p_value is not None]
     assert cells[found.columns.index("Below")] == f"{len(tested)} of {len(tested)}"
     assert cells[found.columns.index("Other side")] == 0
     assert cells[2] == max(tested, key=lambda row: row.test.p_value).analysis

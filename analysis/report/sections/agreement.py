@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from statistics import median
 
 from matplotlib.axes import Axes
 
-from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name, with_limits
+from analysis.report.columns import CELL_COLUMNS, cell_table, defined, interval_name, with_limits
 from analysis.report.section import Section
 from analysis.results.agreement import AgreementRow, PairOfRaters
+from analysis.stats.agreement import Coefficient
 from guard_eval.reporting.drawing import INK, Drawing, in_rows
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.figure_style import FIRST, SECOND
@@ -144,12 +145,10 @@ def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) 
             "Raters": lambda row: len(row.raters),
             "Pairs rated twice": lambda row: row.agreement.n,
             "Raw agreement": lambda row: percent(row.agreement.raw),
-            "Fleiss' κ": lambda row: with_limits(row.agreement.value, None, None),
+            "Fleiss' κ": lambda row: defined(row.agreement.value),
             interval_name(rows[0].agreement.level): lambda row: number_limits(row.agreement),
-            "Krippendorff's α, ordinal": lambda row: with_limits(
-                row.alpha.value, row.alpha.low, row.alpha.high
-            ),
-            "Gwet's AC1": lambda row: with_limits(row.ac1.value, row.ac1.low, row.ac1.high),
+            "Krippendorff's α, ordinal": lambda row: with_limits(row.alpha),
+            "Gwet's AC1": lambda row: with_limits(row.ac1),
         },
         name_methods=name_methods,
         caption="Agreement between raters of one kind",
@@ -159,19 +158,14 @@ def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) 
 
 def _verdict_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:
     """Return κ of each verdict, and AC2."""
-
-    def kappa(row: AgreementRow, place: int) -> str:
-        found = row.categories[place]
-        return with_limits(found.value, found.low, found.high)
-
     a, b = ("first", "second") if name_methods else (rows[0].method_a, rows[0].method_b)
     return cell_table(
         rows,
         {
-            f"κ of {a} better": lambda row: kappa(row, 0),
-            "κ of a tie": lambda row: kappa(row, 1),
-            f"κ of {b} better": lambda row: kappa(row, 2),
-            "Gwet's AC2, ordinal": lambda row: with_limits(row.ac2.value, row.ac2.low, row.ac2.high),
+            f"κ of {a} better": lambda row: with_limits(row.categories[0]),
+            "κ of a tie": lambda row: with_limits(row.categories[1]),
+            f"κ of {b} better": lambda row: with_limits(row.categories[2]),
+            "Gwet's AC2, ordinal": lambda row: with_limits(row.ac2),
         },
         name_methods=name_methods,
         caption="Agreement on each verdict",
@@ -220,7 +214,7 @@ def matrix(row: AgreementRow, *, name_methods: bool) -> Table:
             elif place < other_place:
                 cells.append(0 if kappa is None else kappa.n)
             else:
-                cells.append(NOTHING if kappa is None else with_limits(kappa.value, None, None))
+                cells.append(NOTHING if kappa is None else defined(kappa.value))
         lines.append(tuple(cells))
     comparison = f"{row.method_a} against {row.method_b}, " if name_methods else ""
     return Table(
@@ -240,70 +234,57 @@ def _why_undefined(rows: Sequence[AgreementRow]) -> tuple[str, ...]:
     )
 
 
-_SERIES = (
-    ("Fleiss' κ", "o", FIRST, -0.22),
-    ("Krippendorff's α", "s", SECOND, 0.0),
-    ("Gwet's AC1", "^", INK, 0.22),
+SERIES: tuple[tuple[str, str, str, float, Callable[[AgreementRow], Coefficient]], ...] = (
+    ("Fleiss' κ", "o", FIRST, -0.22, lambda row: row.agreement),
+    ("Krippendorff's α", "s", SECOND, 0.0, lambda row: row.alpha),
+    ("Gwet's AC1", "^", INK, 0.22, lambda row: row.ac1),
 )
-"""Name, marker, colour, and how far off the row's middle."""
-
-Estimate = tuple[float | None, float | None, float | None]
+"""Name, marker, colour, how far off the row's middle, and the coefficient."""
 
 
 def _figure(rows: Sequence[AgreementRow], *, name_methods: bool) -> tuple[Drawing, ...]:
     """Return the figure, or nothing where no coefficient is defined or there are too many rows for one."""
-    shown = [row for row in rows if any(value is not None for value, _, _ in _estimates(row))]
+    shown = [row for row in rows if any(of(row).value is not None for *_, of in SERIES)]
     if not shown or len(shown) > MOST_ROWS:
         return ()
+    found = [of(row) for *_, of in SERIES for row in shown]
 
     def draw(axes: Axes) -> None:
-        for series, (name, marker, colour, off) in enumerate(_SERIES):
-            found = [(place + off, *_estimates(row)[series]) for place, row in enumerate(shown)]
-            for place, _, low, high in found:
-                if low is not None and high is not None:
-                    axes.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="butt")
-            known = [(value, place) for place, value, _, _ in found if value is not None]
+        for name, marker, colour, off, of in SERIES:
+            for place, one in enumerate(map(of, shown)):
+                if one.low is not None and one.high is not None:
+                    ends = [one.low, one.high]
+                    axes.plot(ends, [place + off] * 2, color=colour, linewidth=1.4, solid_capstyle="butt")
+            known = [
+                (one.value, place + off) for place, one in enumerate(map(of, shown)) if one.value is not None
+            ]
             if known:
-                axes.plot(
-                    *zip(*known, strict=True),
-                    marker=marker,
-                    markersize=5,
-                    color=colour,
-                    linestyle="",
-                    label=name,
-                )
+                x, y = zip(*known, strict=True)
+                axes.plot(x, y, marker=marker, markersize=5, color=colour, linestyle="", label=name)
         axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        lows = [
-            low
-            for row in shown
-            for value, low, _ in _estimates(row)
-            for low in (value, low)
-            if low is not None
+        ends = [
+            end for one in found if one.value is not None for end in (one.value, one.low) if end is not None
         ]
-        axes.set_xlim(min(-0.1, *lows) - 0.02, 1.02)
+        axes.set_xlim(min(-0.1, *ends) - 0.02, 1.02)
         axes.set_xlabel("agreement beyond chance (0: as by chance, 1: complete)")
         axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
         axes.legend(
             loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handlelength=1
         )
 
-    described = "; ".join(f"{_row_name(row, name_methods=name_methods)}: {_values(row)}" for row in shown)
+    labels = [_row_name(row, name_methods=name_methods) for row in shown]
+    described = "; ".join(f"{label}: {_values(row)}" for label, row in zip(labels, shown, strict=True))
     return (
         in_rows(
             draw,
-            [_row_name(row, name_methods=name_methods) for row in shown],
+            labels,
             name="agreement-1",
             heading="Agreement between raters of one kind, corrected for chance",
             description=f"{described}. The dashed line is agreement as by chance.",
             legend=True,
-            simulated=any(row.rater_kind == "simulated" for row in shown),
+            simulated=any(row.simulated for row in shown),
         ),
     )
-
-
-def _estimates(row: AgreementRow) -> tuple[Estimate, Estimate, Estimate]:
-    kappa = (row.agreement.value, row.agreement.low, row.agreement.high)
-    return kappa, (row.alpha.value, row.alpha.low, row.alpha.high), (row.ac1.value, row.ac1.low, row.ac1.high)
 
 
 def _row_name(row: AgreementRow, *, name_methods: bool) -> str:
@@ -312,8 +293,4 @@ def _row_name(row: AgreementRow, *, name_methods: bool) -> str:
 
 
 def _values(row: AgreementRow) -> str:
-    return ", ".join(
-        f"{name} {'undefined' if value is None else number(value)}"
-        + ("" if low is None or high is None else f" ({number(low)} to {number(high)})")
-        for (name, _, _, _), (value, low, high) in zip(_SERIES, _estimates(row), strict=True)
-    )
+    return ", ".join(f"{name} {with_limits(of(row))}" for name, *_, of in SERIES)

@@ -224,7 +224,7 @@ def _agreement_table(rows: Sequence[JudgeRow], *, name_methods: bool) -> Table:
             "Pairs": lambda row: row.items,
             "Same as most people": lambda row: percent(row.same.estimate),
             interval_name(rows[0].same.level): lambda row: limits(row.same),
-            "Cohen's κ": lambda row: with_limits(row.kappa.value, row.kappa.low, row.kappa.high),
+            "Cohen's κ": lambda row: with_limits(row.kappa),
             "As one person": lambda row: percent(row.with_a_person),
             "Two people": lambda row: percent(row.among_people),
             "τ-b": lambda row: number(row.correlation),

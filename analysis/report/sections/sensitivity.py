@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
-from analysis.results.sensitivity import DEFAULT, SensitivityRow
+from analysis.results.sensitivity import SensitivityRow
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import limits, p_of, p_value, percent, why_none
@@ -14,10 +14,11 @@ from guard_eval.reporting.words import limits, p_of, p_value, percent, why_none
 NOTE = (
     "Each comparison over all datasets, analysed in other ways. None is corrected for the number of tests: "
     "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
-    "conclusions. Pooling takes ratings of a pair for independent, which they are not. GEE: models of single "
-    "ratings with items (prompts, where known) as clusters and, "
-    "where the data allow, a term for each rater, so that the share is "
-    "that of this panel of raters; their errors are those of large samples of items."
+    "conclusions. Item means with a sign-flip test are about other pairs judged by these raters; items and "
+    "raters as samples are also about other raters like these. Pooling takes ratings of a pair for "
+    "independent, which they are not. GEE: models of single ratings with items (prompts, where known) as "
+    "clusters and, where the data allow, a term for each rater, so that the share is that of this panel of "
+    "raters; their errors are those of large samples of items."
 )
 SURVIVAL_NOTE = (
     "Below: analyses other than the default with p below {alpha}, of those that have a test. Their p-values "
@@ -61,7 +62,7 @@ def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float 
         caption="The same verdicts, analysed in other ways",
         note=NOTE + why_none(row.test for row in rows),
         words=2,
-        strong=lambda row: row.analysis == DEFAULT,
+        strong=lambda row: row.default,
     )
     return Section(
         anchor="sensitivity",
@@ -78,7 +79,7 @@ def survival_table(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha:
         return [
             row
             for row in rows
-            if row.analysis != DEFAULT and (row.rater_kind, row.cell) == (default.rater_kind, default.cell)
+            if not row.default and (row.rater_kind, row.cell) == (default.rater_kind, default.cell)
         ]
 
     def tested(default: SensitivityRow) -> list[tuple[float, str]]:
@@ -92,11 +93,11 @@ def survival_table(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha:
         return f"{sum(p < alpha for p, _ in found)} of {len(found)}"
 
     return cell_table(
-        [row for row in rows if row.analysis == DEFAULT],
+        [row for row in rows if row.default],
         {
             "Where p is largest": lambda row: worst(row)[1],
             "Win share": lambda row: percent(row.share),
-            "p by item (default)": lambda row: p_of(row.test),
+            "p (default)": lambda row: p_of(row.test),
             "Below": below,
             "Largest p": lambda row: p_value(worst(row)[0]),
             "Other side": lambda row: sum(_crosses(row, other) for other in others(row)),

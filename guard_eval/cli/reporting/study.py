@@ -44,6 +44,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,
         sequential=settings.analysis.sequential,
+        raters=settings.analysis.raters,
         raters_per_item=_raters_per_item(settings),
         metrics=_read_metrics(study.metrics),
         examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),

@@ -1,0 +1,276 @@
+"""People's win share, assisted by a judge who judged more pairs: prediction-powered inference.
+
+People rate a random part of the pairs that a judge judges. The share is people's: the judge narrows its
+interval as far as it agrees with them, and moves it nowhere if it does not (`analysis.stats.assisted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.results.cells import CellRow
+from analysis.results.population import share_interval
+from analysis.stats.assisted import PPI_T, PPI_TEST, assisted_mean
+from analysis.stats.correction import holm
+from analysis.stats.intervals import Interval
+from analysis.stats.significance import TestResult
+from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
+from guard_eval.errors import StudyError
+from guard_eval.reporting.words import KIND_PLACE, and_list
+
+FEWEST_RATED = 10
+"""With fewer prompts that people rated nothing is estimated."""
+CALIBRATED = 40
+"""From so many on coverage was measured (docs/assisted.md)."""
+_CHANCE = 0.001
+"""A part of the pairs that chance gives more rarely than this is not taken for random."""
+_COMPARED = ["method_a", "method_b", "criterion"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AssistedRow(CellRow):
+    """One comparison on one criterion: people, a judge, and people assisted by the judge.
+
+    `rater_kind` is the judge's; the share is people's.
+
+    Attributes:
+        judge: The judge's name, or `mean of` several.
+        raters: How many people rated.
+        ratings: Their ratings: rater × pair.
+        alone: People's share, on the pairs that they rated.
+        judged_alone: The judge's own share, on all its pairs.
+        share: People's share, assisted; without limits where that cannot be had, and a warning says why.
+        test: That the assisted share is one half.
+        adjusted: Its p after Holm's correction over the criteria and comparisons of this judge.
+        weight: λ, from 0 (the judge is ignored) to 1.
+        correlation: r of people's mean share and the judge's score of a pair, within datasets.
+        rated: Pairs that people rated.
+        judged: Pairs that the judge judged.
+        gained: How many more ratings by people would have narrowed their own interval as much.
+    """
+
+    judge: str
+    raters: int
+    ratings: int
+    alone: Interval
+    judged_alone: Interval
+    share: Interval
+    test: TestResult
+    adjusted: float | None = None
+    weight: float = 0.0
+    correlation: float | None = None
+    rated: int
+    judged: int
+    gained: float | None = None
+
+
+def assisted_rows(
+    verdicts: Verdicts,
+    *,
+    judges: Sequence[str] | None = None,
+    together: bool = False,
+    random: bool = False,
+    alpha: float = 0.05,
+) -> tuple[AssistedRow, ...]:
+    """Return people's share assisted by each judge, for every comparison and criterion that both judged.
+
+    Args:
+        verdicts: A table of verdicts, of people and of one or more judges (any other kind of rater).
+        judges: The judges to take, by name; `None` for all.
+        together: Take the mean of these judges as one judge, declared beforehand.
+        random: The pairs that people rated are known to be a random part within each dataset; otherwise a
+            part that looks as if it were not is refused.
+        alpha: One minus the confidence level.
+
+    Raises:
+        StudyError: People or a judge are missing; people rated pairs that the judge did not judge, more than
+            it did, or fewer than ten; or their part is not random as far as one can see.
+    """
+    rows = []
+    for case in _cases(ScoredVerdicts.of(verdicts), judges, together=together):
+        if why := _obstacle(case, random=random):
+            raise StudyError(why)
+        rows.append(_row(case, alpha=alpha))
+    if not rows:
+        raise StudyError(
+            "no comparison has ratings by people and verdicts by a judge on the same criterion; give a table "
+            "with both, their kinds in the column rater_kind"
+        )
+    return _adjusted(rows)
+
+
+def assisted_lines(
+    verdicts: Verdicts, *, random: bool = False, alpha: float = 0.05
+) -> tuple[AssistedRow, ...]:
+    """Return `assisted_rows` for a report: of judges with more pairs than people, and what was refused too.
+
+    A row without an assisted share has the reason in the warnings of `share`.
+    """
+    cases = _cases(ScoredVerdicts.of(verdicts), None, together=False)
+    rows = [
+        _row(case, alpha=alpha, why=_obstacle(case, random=random))
+        for case in cases
+        if len(case.judged) > len(case.people)
+    ]
+    return _adjusted(rows)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Case:
+    """One comparison and criterion, and one judge.
+
+    `people` has one row an item (`item_scores`), `judged` likewise with the judge's share of it.
+    """
+
+    key: tuple[str, str, str]
+    judge: str
+    kind: str
+    people: pd.DataFrame
+    judged: pd.DataFrame
+    raters: int
+
+
+def _cases(scored: ScoredVerdicts, names: Sequence[str] | None, *, together: bool) -> Iterator[_Case]:
+    scores, items = scored.scores, scored.items
+    machines = scores[scores["rater_kind"] != "person"]
+    machines = machines.assign(share=0.5 + machines["net"] / (2 * machines["showings"]))
+    known = set(machines["rater"])
+    if unknown := [name for name in names or () if name not in known]:
+        raise StudyError(f"no judge is named {unknown[0]!r}; name one of: {', '.join(sorted(known))}")
+    if names is not None:
+        machines = machines[machines["rater"].isin(names)]
+    people = dict(iter(items[items["rater_kind"] == "person"].groupby(_COMPARED)))
+    raters = dict(iter(scores[scores["rater_kind"] == "person"].groupby(_COMPARED)["rater"]))
+    cells = {tuple(map(str, key)): own for key, own in machines.groupby([*_COMPARED, "rater_kind"])}
+    for a, b, criterion, kind in sorted(cells, key=lambda cell: (KIND_PLACE[cell[3]], cell)):
+        if (a, b, criterion) not in people:
+            continue
+        own = cells[a, b, criterion, kind]
+        judges = [(str(name), rows) for name, rows in own.groupby("rater", sort=True)]
+        if together and len(judges) > 1:
+            judges = [_mean_of(judges)]
+        for name, rows in judges:
+            yield _Case(
+                key=(a, b, criterion),
+                judge=name,
+                kind=kind,
+                people=people[a, b, criterion],
+                judged=rows,
+                raters=raters[a, b, criterion].nunique(),
+            )
+
+
+def _mean_of(judges: Sequence[tuple[str, pd.DataFrame]]) -> tuple[str, pd.DataFrame]:
+    """Return several judges as one, whose score of a pair is the mean of theirs."""
+    names = and_list([name for name, _ in judges])
+    pairs = [set(rows["pair_id"]) for _, rows in judges]
+    if apart := set.union(*pairs) - set.intersection(*pairs):
+        raise StudyError(
+            f"{len(apart)} pairs were judged by some of {names} and not by all, so they have no mean; let "
+            "all judge them, or take the judges one by one"
+        )
+    first = judges[0][1].set_index("pair_id")
+    shares = [rows.set_index("pair_id")["share"] for _, rows in judges]
+    return f"mean of {names}", first.assign(share=sum(shares) / len(shares)).reset_index()
+
+
+def _obstacle(case: _Case, *, random: bool) -> str:
+    """Return why people's share cannot be assisted by this judge, with the remedy; empty where it can."""
+    who = f"{case.judge} on {case.key[2]}"
+    rated, judged = set(case.people["pair_id"]), set(case.judged["pair_id"])
+    if len(judged) < len(rated):
+        return (
+            f"{who}: the judge judged {len(judged)} pairs and people rated {len(rated)}; a judge helps where "
+            "it has judged more, so let it judge all pairs"
+        )
+    if outside := sorted(rated - judged):
+        return (
+            f"{who}: {len(outside)} of the {len(rated)} pairs that people rated were not judged (the first "
+            f"is {outside[0]!r}); let the judge judge them, or leave their ratings out"
+        )
+    found = units(case.people)
+    if found.n < FEWEST_RATED:
+        return (
+            f"{who}: people rated {found.n} {found.name}s, which are too few to see how the judge relates to "
+            f"them; have them rate at least {FEWEST_RATED}, better {CALIBRATED}"
+        )
+    return "" if random or len(judged) == len(rated) else _bias(case)
+
+
+def _bias(case: _Case) -> str:
+    """Return in what the rated pairs differ from the others more than chance lets them; empty if in nothing.
+
+    Compared are the datasets (χ² test), and the judge's scores within them (Welch's t, over prompts).
+    """
+    judged = case.judged
+    rated = judged["pair_id"].isin(case.people["pair_id"])
+    remedy = "; if people's pairs are a random part within each dataset, say so (random=True, --random-part)"
+    who = f"{case.judge} on {case.key[2]}: the pairs that people rated are no random part of those judged"
+    counts = pd.crosstab(judged["dataset"], rated)
+    if len(counts) > 1 and stats.chi2_contingency(counts).pvalue < _CHANCE:
+        parts = [f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()]
+        return f"{who}: {and_list(parts)}{remedy}"
+    apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
+    own, rest = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
+    if np.ptp(apart) > 0 and len(rest) > 1 and stats.ttest_ind(own, rest, equal_var=False).pvalue < _CHANCE:
+        shares = [f"{judged.loc[side, 'share'].mean():.0%}" for side in (rated, ~rated)]
+        return f"{who}: the judge's win share is {shares[0]} on them and {shares[1]} on the others{remedy}"
+    return ""
+
+
+def _row(case: _Case, *, alpha: float, why: str = "") -> AssistedRow:
+    method_a, method_b, criterion = case.key
+    alone = share_interval(case.people, level=1 - alpha)
+    row = AssistedRow(
+        method_a=method_a,
+        method_b=method_b,
+        criterion=criterion,
+        rater_kind=case.kind,
+        judge=case.judge,
+        raters=case.raters,
+        ratings=int(case.people["raters"].sum()),
+        alone=alone,
+        judged_alone=share_interval(case.judged, level=1 - alpha),
+        share=replace(alone, estimate=None, low=None, high=None, method=PPI_T, warnings=(why,)),
+        test=TestResult(p_value=None, statistic=0.0, n=0, method=PPI_TEST, warnings=(why,)),
+        rated=len(case.people),
+        judged=len(case.judged),
+    )
+    if why:
+        return row
+    theirs = case.people.set_index("pair_id")["share"].reindex(case.judged["pair_id"])
+    found = assisted_mean(
+        theirs.to_numpy(),
+        case.judged["share"].to_numpy(),
+        case.judged["dataset"].tolist(),
+        clusters=units(case.judged).clusters,
+        level=1 - alpha,
+    )
+    each = row.ratings / row.rated
+    share = found.interval
+    if share.n < CALIBRATED:
+        few = f"people rated {share.n}, and coverage was measured from {CALIBRATED} on"
+        share = replace(share, warnings=(*share.warnings, few))
+    return replace(
+        row,
+        share=share,
+        test=found.test,
+        weight=found.weight,
+        correlation=found.correlation,
+        gained=None if found.effective is None else (found.effective - found.rated) * each,
+    )
+
+
+def _adjusted(rows: Sequence[AssistedRow]) -> tuple[AssistedRow, ...]:
+    out = list(rows)
+    for judge in {(row.rater_kind, row.judge) for row in rows}:
+        places = [place for place, row in enumerate(rows) if (row.rater_kind, row.judge) == judge]
+        corrected = holm([rows[place].test.p_value for place in places]).p_values
+        for place, value in zip(places, corrected, strict=True):
+            out[place] = replace(rows[place], adjusted=value)
+    return tuple(out)

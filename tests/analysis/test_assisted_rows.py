@@ -1,0 +1,194 @@
+"""People's share assisted by a judge, from a table of verdicts: rows, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.results.assisted import assisted_lines, assisted_rows
+from analysis.results.shares import share_rows
+from analysis.stats.assisted import assisted_mean
+from analysis.verdicts.tidy import validate
+from guard_eval.errors import StudyError
+
+WORDS = {1: "x", -1: "y", 0: "tie"}
+
+
+def verdicts(
+    rated=60, judged=200, *, raters=3, judges=("gpt",), agree=0.7, kind="model", orders=1, seed=1, part=None
+):
+    """Verdicts on x against y: people on a random part (or on those of `part`), judges on all."""
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=judged)
+    people = part(latent) if part is not None else rng.permutation(judged)[:rated]
+    rows = []
+
+    def add(pair, rater, kind, value):
+        verdict = WORDS[int(value > 0.4) - int(value < -0.4)]
+        rows.append((f"p{pair:04}", "news" if pair % 2 else "tales", rater, kind, verdict))
+
+    for pair in people:
+        for number in range(raters):
+            add(pair, f"person {number}", "person", latent[pair] + rng.normal())
+    for judge in judges:
+        for pair in range(judged):
+            for _ in range(orders):
+                noise = rng.normal()
+                add(pair, judge, kind, agree * latent[pair] + (1 - agree**2) ** 0.5 * noise)
+    names = ["pair_id", "dataset", "rater", "rater_kind", "verdict"]
+    rest = {"method_a": "x", "method_b": "y", "criterion": "fluency"}
+    return validate(pd.DataFrame(rows, columns=names).assign(presentation=range(len(rows)), **rest))
+
+
+def test_a_row_says_what_the_arithmetic_says():
+    frame = verdicts()
+    (row,) = assisted_rows(frame)
+    value = frame["verdict"].map({"x": 1.0, "tie": 0.5, "y": 0.0})
+    people = value[frame["rater_kind"] == "person"].groupby(frame["pair_id"]).mean()
+    judged = frame[frame["rater_kind"] == "model"].sort_values("pair_id")
+    found = assisted_mean(people.reindex(judged["pair_id"]), value[judged.index], judged["dataset"].tolist())
+    assert row.share.estimate == pytest.approx(found.interval.estimate, abs=1e-12)
+    assert (row.share.low, row.test.p_value) == pytest.approx((found.interval.low, found.test.p_value))
+    assert (row.rated, row.judged, row.raters, row.ratings) == (60, 200, 3, 180)
+    assert row.gained == pytest.approx(3 * (found.effective - 60))
+    assert row.adjusted == row.test.p_value
+    # beside it what the report has of people and of the judge
+    alone, judge = (r for r in share_rows(frame) if r.dataset is None)
+    assert (row.alone, row.judged_alone) == (alone.share, judge.share)
+    assert row.share.high - row.share.low < alone.share.high - alone.share.low
+
+
+def test_the_order_of_rows_and_methods_is_of_no_account():
+    frame = verdicts()
+    (row,) = assisted_rows(frame)
+    (again,) = assisted_rows(frame.sample(frac=1, random_state=3))
+    assert again.share.estimate == pytest.approx(row.share.estimate, abs=1e-12)
+    (other,) = assisted_rows(frame.rename(columns={"method_a": "method_b", "method_b": "method_a"}))
+    assert other.share.estimate == pytest.approx(1 - row.share.estimate, abs=1e-12)
+
+
+def test_both_orders_of_a_judge_are_one_score():
+    frame = verdicts(orders=2)
+    (row,) = assisted_rows(frame)
+    assert (row.judged, row.rated) == (200, 60)
+    # a verdict that flips with the order is a tie
+    judged = frame[frame["rater_kind"] == "model"]
+    assert row.judged_alone.estimate == pytest.approx(
+        judged["verdict"].map({"x": 1.0, "tie": 0.5, "y": 0.0}).groupby(judged["pair_id"]).mean().mean()
+    )
+
+
+def test_judges_one_by_one_or_as_their_mean():
+    frame = verdicts(judges=("a", "b", "c"), agree=0.6)
+    rows = assisted_rows(frame)
+    assert [row.judge for row in rows] == ["a", "b", "c"]
+    (only,) = assisted_rows(frame, judges=["b"])
+    assert only == rows[1]
+    (mean,) = assisted_rows(frame, together=True)
+    assert mean.judge == "mean of a, b and c"
+    assert mean.correlation > max(row.correlation for row in rows)
+    (two,) = assisted_rows(frame, judges=["a", "c"], together=True)
+    assert two.judge == "mean of a and c"
+    with pytest.raises(StudyError, match="judged by some of a, b and c and not by all"):
+        assisted_rows(frame.drop(frame.index[frame["rater"] == "b"][-1]), together=True)
+
+
+def test_several_criteria_are_corrected_together():
+    frame = pd.concat([verdicts().assign(criterion="coherence"), verdicts(seed=2)])
+    rows = assisted_rows(frame)
+    assert [row.criterion for row in rows] == ["coherence", "fluency"]
+    low, high = sorted(row.test.p_value for row in rows)
+    assert sorted(row.adjusted for row in rows) == pytest.approx(
+        [min(1, 2 * low), max(min(1, 2 * low), high)]
+    )
+
+
+def test_one_rater_and_a_simulated_judge():
+    (row,) = assisted_rows(verdicts(raters=1, kind="simulated"))
+    assert (row.raters, row.ratings, row.simulated) == (1, 60, True)
+    assert row.share.low is not None
+
+
+def test_a_judge_that_always_ties_changes_nothing():
+    frame = verdicts()
+    frame.loc[frame["rater_kind"] == "model", "verdict"] = "tie"
+    (row,) = assisted_rows(frame)
+    assert (row.weight, row.correlation, row.judged_alone.low) == (0.0, None, None)
+    assert row.gained == pytest.approx(0)
+
+
+def test_people_who_rated_everything_stand_alone():
+    (row,) = assisted_rows(verdicts(200))
+    assert (row.share.low, row.share.high, row.share.estimate) == (
+        row.alone.low,
+        row.alone.high,
+        row.alone.estimate,
+    )
+    assert row.gained == pytest.approx(0)
+    assert assisted_lines(verdicts(200)) == ()
+
+
+def one_side(latent):
+    return np.argsort(latent)[-60:]
+
+
+def one_dataset(latent):
+    return np.arange(1, 121, 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (one_dataset, r"60 of 100 in news and 0 of 100 in tales; if people's pairs are a random part"),
+        (one_side, r"the judge's win share is \d\d% on them and \d\d% on the others"),
+    ],
+)
+def test_a_part_that_is_not_random_is_refused_unless_it_is_known_to_be(part, why):
+    frame = verdicts(part=part)
+    with pytest.raises(StudyError, match=why):
+        assisted_rows(frame)
+    (line,) = assisted_lines(frame)
+    assert (line.share.low, line.test.p_value, line.adjusted) == (None, None, None)
+    assert line.alone.low is not None
+    (row,) = assisted_rows(frame, random=True)
+    assert row.share.low is not None
+
+
+def test_a_random_part_is_hardly_ever_refused():
+    for seed in range(60):
+        assisted_rows(verdicts(rated=30, judged=90, raters=1, seed=seed))
+
+
+def test_prompts_with_several_pairs():
+    frame = verdicts(part=lambda latent: np.arange(60))
+    frame["prompt_id"] = "q" + (frame["pair_id"].str[1:].astype(int) // 6).astype(str)
+    (row,) = assisted_rows(frame)
+    (pairs,) = assisted_rows(frame.drop(columns="prompt_id"))
+    assert row.share.estimate == pytest.approx(pairs.share.estimate, abs=1e-12)
+    assert (row.share.n, pairs.share.n) == (20, 60)
+    assert "coverage was measured from 40 on" in row.share.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (
+            lambda: verdicts(100, 60, part=lambda _: np.arange(60)).iloc[:-20],
+            "judged 40 pairs and people rated",
+        ),
+        (
+            lambda: verdicts().drop(verdicts().index[-30:]),
+            r"of the 60 pairs that people rated were not judged",
+        ),
+        (lambda: verdicts(5), "people rated 5 pairs, which are too few .* at least 10"),
+        (lambda: verdicts().query("rater_kind == 'person'"), "no comparison has ratings by people and"),
+        (lambda: verdicts().query("rater_kind == 'model'"), "no comparison has ratings by people and"),
+    ],
+)
+def test_bad_input_is_named_with_its_remedy(frame, why):
+    with pytest.raises(StudyError, match=why):
+        assisted_rows(frame())
+
+
+def test_an_unknown_judge():
+    with pytest.raises(StudyError, match="no judge is named 'gtp'; name one of: gpt"):
+        assisted_rows(verdicts(), judges=["gtp"])
