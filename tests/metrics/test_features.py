@@ -20,14 +20,6 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def byte_level(**more):
     return bytes_of(TEXTS * 3, VOCABULARY, **more)
 

@@ -105,6 +105,7 @@ def test_without_ray(study, monkeypatch):
         generate(study, engine=RAY)
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_dry_run_needs_no_ray(study, monkeypatch, capsys):
     monkeypatch.setattr(cluster, "find_spec", lambda _: None)
     generate(study, engine=RAY, dry_run=True)
@@ -206,6 +207,7 @@ def test_what_is_slow_with_all_machines_there_is_waited_for(monkeypatch):
     timer.join()
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_named(study, monkeypatch, capsys):
     asked = []
 
