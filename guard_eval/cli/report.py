@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,14 @@ def command(
             "default: person.",
         ),
     ] = None,
+    random_part: Annotated[
+        bool,
+        typer.Option(
+            "--random-part",
+            help="The pairs that people rated are a random part of those that a judge judged, within each "
+            "dataset; otherwise a part that looks as if it were not is refused (docs/assisted.md).",
+        ),
+    ] = False,
     paper: Annotated[
         bool,
         typer.Option(
@@ -64,6 +73,9 @@ def command(
         from guard_eval.errors import StudyError
 
         raise StudyError(f"{source} is a study, and knows who judged; leave --rater-kind out")
+    if random_part:
+        command = f"{context.command} --random-part"
+        context = replace(context, random_part=True, command=command)
     if paper:
         say_paper_tables(verdicts, context)
     else:

@@ -46,6 +46,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         sequential=settings.analysis.sequential,
         raters=settings.analysis.raters,
         raters_per_item=_raters_per_item(settings),
+        random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
         judging=judge_run(study, store),
