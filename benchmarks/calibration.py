@@ -26,14 +26,21 @@ from typing import get_args
 import numpy as np
 from calibration_tables import MARK, Row, markdown
 from numpy.typing import NDArray
+from scipy import fft, stats
+from statsmodels.stats.proportion import proportion_confint
 
-from analysis.stats import power
 from analysis.stats.agreement import fleiss, gwet, krippendorff
+from analysis.stats.correction import holms
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import item_mean
 from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 ALPHA = 0.05
+CELLS = 1 << 22
+"""Numbers in one array of the transforms."""
 OTHER_SHARE = 0.6
 RATER_SD = 0.4
 AGREEMENT_STUDIES = 2000
@@ -83,30 +90,127 @@ def one_cell(design: Design, studies: int, rng: np.random.Generator) -> Row:
 
 def tests(verdicts: NDArray[np.int8]) -> Row:
     """Return how often each test finds a difference, and the sizes that the exact ones can attain."""
-    histograms = power.net_histograms(verdicts)
+    net = verdicts.sum(axis=2, dtype=np.int64)
     exact = {
-        "binomial": power.sign_tests((verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2))),
-        "flip": power.sign_flips(histograms),
-        "majority": power.majority_signs(histograms),
+        "binomial": sign_tests((verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2))),
+        "flip": sign_flips(net_histograms(verdicts)),
+        "majority": sign_tests((net > 0).sum(axis=1), (net < 0).sum(axis=1)),
     }
     row: Row = {}
-    for name, tested in exact.items():
-        row[name] = float((tested.p_values <= ALPHA).mean())
-        row[f"{name} size"] = float(tested.sizes.mean())
-    row["wilcoxon"] = float((power.signed_ranks(histograms) <= ALPHA).mean())
+    for name, (p_values, sizes) in exact.items():
+        row[name] = float((p_values <= ALPHA).mean())
+        row[f"{name} size"] = float(sizes.mean())
+    with np.errstate(invalid="ignore"):
+        ranks = stats.wilcoxon(net, axis=1, zero_method="pratt", correction=True, method="approx")
+    row["wilcoxon"] = float((ranks.pvalue <= ALPHA).mean())
     return row
+
+
+def net_histograms(verdicts: NDArray[np.int8]) -> Integers:
+    """Return how many items have each net score −R … R, [studies, 2R + 1], of [studies, items, raters]."""
+    studies, _, raters = verdicts.shape
+    width = 2 * raters + 1
+    cells = verdicts.sum(axis=2, dtype=np.int64) + raters + width * np.arange(studies)[:, None]
+    return np.bincount(cells.ravel(), minlength=studies * width).reshape(studies, width)
+
+
+def sign_tests(wins: Integers, losses: Integers, *, alpha: float = ALPHA) -> tuple[Floats, Floats]:
+    """Return p of `significance.binomial`, NaN without a test, and the size it can attain, [studies] each.
+
+    The size is the largest error rate up to α that the test can have given the number of signs.
+    """
+    n = wins + losses
+    p_values = np.minimum(1.0, 2 * stats.binom.cdf(np.minimum(wins, losses), n, 0.5))
+    # The last count whose two tails together are no more than α; −1 where even none is too likely.
+    reached = stats.binom.ppf(alpha / 2, n, 0.5)
+    last = np.where(2 * stats.binom.cdf(reached, n, 0.5) > alpha, reached - 1, reached)
+    return np.where(n > 0, p_values, np.nan), np.where(n > 0, 2 * stats.binom.cdf(last, n, 0.5), 0.0)
+
+
+def sign_flips(histograms: Integers, *, alpha: float = ALPHA) -> tuple[Floats, Floats]:
+    """Return p of the exact `significance.sign_flip` and its size, as `sign_tests` does.
+
+    The null distribution of Σ ± m has the characteristic function Π cos(m t)^n_m, whose discrete Fourier
+    transform gives its probabilities to some 1e-13.
+    """
+    raters = histograms.shape[1] // 2
+    magnitudes = np.arange(1, raters + 1)
+    totals = np.abs(histograms @ np.arange(-raters, raters + 1))
+    often = histograms[:, raters + 1 :] + histograms[:, raters - 1 :: -1]
+    reach = int((often @ magnitudes).max(initial=0))
+    length = 2 * reach + 1
+    # Of odd length no cosine is 0, so that logarithms can be added.
+    cosines = np.cos(2 * np.pi / length * np.outer(magnitudes, np.arange(reach + 1)))
+    p_values, sizes = np.empty(len(often)), np.empty(len(often))
+    for block in blocks(len(often), length):
+        transform = np.exp(often[block] @ np.log(np.abs(cosines)))
+        transform *= 1 - 2 * (often[block] @ (cosines < 0) % 2)
+        chances = fft.irfft(transform, n=length, axis=1)[:, : reach + 1]
+        chances[:, 0] /= 2
+        tails = 2 * chances[:, ::-1].cumsum(axis=1)[:, ::-1]
+        p_values[block] = np.take_along_axis(tails, totals[block, None], axis=1)[:, 0]
+        sizes[block] = np.where(tails <= alpha, tails, 0.0).max(axis=1)
+    tested = often.sum(axis=1) > 0
+    return np.where(tested, np.clip(p_values, 0.0, 1.0), np.nan), np.where(tested, sizes, 0.0)
+
+
+def blocks(studies: int, length: int) -> Iterator[slice]:
+    """Yield so many studies at a time that an array of `length` numbers for each stays small."""
+    step = max(1, CELLS // length)
+    for start in range(0, studies, step):
+        yield slice(start, start + step)
 
 
 def coverage(verdicts: NDArray[np.int8], true: Truth) -> Row:
     """Return how often each interval holds the truth, where there is an interval."""
-    histograms = power.net_histograms(verdicts)
+    histograms = net_histograms(verdicts)
     wins, untied = (verdicts > 0).sum(axis=(1, 2)), (verdicts != 0).sum(axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wilson, exact = (proportion_confint(wins, untied, method=name) for name in ("wilson", "beta"))
     return {
-        "wilson": _held(power.wilsons(wins, untied), true.untied),
-        "clopper": _held(power.clopper_pearsons(wins, untied), true.untied),
-        "t": _held(power.item_means(histograms), true.share),
-        "bootstrap": _held(power.item_bootstraps(histograms), true.share),
+        "wilson": _held(wilson, true.untied),
+        "clopper": _held(exact, true.untied),
+        "t": _held(item_means(histograms), true.share),
+        "bootstrap": _held(item_bootstraps(histograms), true.share),
     }
+
+
+def item_means(histograms: Integers, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the limits of `intervals.item_mean` without strata, [studies] each."""
+    raters, n = histograms.shape[1] // 2, histograms[0].sum()
+    shares = 0.5 + np.arange(-raters, raters + 1) / (2 * raters)
+    mean = histograms @ shares / n
+    spread = (histograms * (shares - mean[:, None]) ** 2).sum(axis=1)
+    half = stats.t.ppf(0.5 + level / 2, n - 1) * np.sqrt(spread / (n * (n - 1)))
+    half[spread < 1e-20] = np.nan
+    return np.maximum(0.0, mean - half), np.minimum(1.0, mean + half)
+
+
+def item_bootstraps(histograms: Integers, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the limits of the percentile item bootstrap with infinitely many replicates, [studies] each.
+
+    What n items drawn with replacement add up to has the n-th power of one draw's characteristic function.
+    """
+    raters, n = histograms.shape[1] // 2, int(histograms[0].sum())
+    length = int(fft.next_fast_len(2 * raters * n + 1, real=True))
+    low, high = np.empty(len(histograms)), np.empty(len(histograms))
+    for block in blocks(len(histograms), length):
+        transform = fft.rfft(histograms[block] / n, n=length, axis=1)
+        chances = fft.irfft(_power(transform, n), n=length, axis=1)
+        below = chances[:, : 2 * raters * n + 1].cumsum(axis=1)
+        low[block] = (below < (1 - level) / 2).sum(axis=1)
+        high[block] = (below < (1 + level) / 2).sum(axis=1)
+    none = (histograms == n).any(axis=1)
+    low[none] = high[none] = np.nan
+    return low / (2 * raters * n), high / (2 * raters * n)
+
+
+def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """Return a whole power by squaring, several times as fast as numpy's for complex numbers."""
+    if exponent == 1:
+        return base
+    root = _power(base, exponent // 2)
+    return root * root * base if exponent % 2 else root * root
 
 
 def _held(limits: tuple[NDArray[np.float64], NDArray[np.float64]], value: float) -> float:
@@ -169,9 +273,9 @@ def mixed_family(design: Design, studies: int, rng: np.random.Generator) -> Row:
     verdicts = np.concatenate([null, simulate(apart, studies=studies, rng=rng)], axis=1)
     by_item, pooled = _p_values(verdicts)
     return {
-        "holm": float((power.holms(by_item)[:, 0] <= ALPHA).mean()),
+        "holm": float((holms(by_item)[:, 0] <= ALPHA).mean()),
         "none": float((by_item[:, 0] <= ALPHA).mean()),
-        "pooled": float((power.holms(pooled)[:, 0] <= ALPHA).mean()),
+        "pooled": float((holms(pooled)[:, 0] <= ALPHA).mean()),
     }
 
 
@@ -180,14 +284,14 @@ def _p_values(verdicts: NDArray[np.int8]) -> tuple[NDArray[np.float64], NDArray[
     flips, pooled = [], []
     for criterion in range(verdicts.shape[1]):
         own = verdicts[:, criterion]
-        flips.append(power.sign_flips(power.net_histograms(own)).p_values)
+        flips.append(sign_flips(net_histograms(own))[0])
         wins, losses = (own > 0).sum(axis=(1, 2)), (own < 0).sum(axis=(1, 2))
-        pooled.append(power.sign_tests(wins, losses).p_values)
+        pooled.append(sign_tests(wins, losses)[0])
     return np.stack(flips, axis=1), np.stack(pooled, axis=1)
 
 
 def _any(p_values: NDArray[np.float64], *, corrected: bool = True) -> float:
-    adjusted = power.holms(p_values) if corrected else p_values
+    adjusted = holms(p_values) if corrected else p_values
     return float((adjusted <= ALPHA).any(axis=1).mean())
 
 

@@ -62,8 +62,8 @@ def main() -> None:
         fill(folder / "study.db", asked.verdicts)
         here, back = (f"sqlite:///{folder / name}" for name in ("study.db", "back.db"))
         steps: dict[str, Callable[[], Digest]] = {
-            "SQLite to PostgreSQL": lambda: copy(here, server.url).digest,
-            "PostgreSQL to SQLite": lambda: copy(server.url, back).digest,
+            "SQLite to PostgreSQL": lambda: copy(here, server.url),
+            "PostgreSQL to SQLite": lambda: copy(server.url, back),
             "checksum of SQLite": lambda: checksum(here),
             "checksum of PostgreSQL": lambda: checksum(server.url),
         }

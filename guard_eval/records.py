@@ -329,7 +329,7 @@ class Plan:
 
     Attributes:
         seed: The study's seed. Of the free pairs that are looked up together a rater's order is the order of
-            `content_id(seed, rater.name, pair.id)`; `store.handout.vacancies.free` says which are looked up.
+            `content_id(seed, rater.name, pair.id)`; `store.handout.slots.free_pairs` says which those are.
         slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
         lease: After this long and unrated, a presentation's slot may go to somebody else.
         quota: How many of the study's pairs one rater may rate; None for as many as there are.

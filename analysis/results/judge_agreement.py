@@ -17,8 +17,8 @@ from scipy import stats
 from analysis.results.cells import NO_VERDICTS, CellRow, VerdictCounts
 from analysis.stats.agreement import Coefficient, cohen
 from analysis.stats.intervals import Interval, item_mean, wilson
-from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out, mcnemar
-from analysis.stats.significance import TestResult, reachable, sign_flip
+from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out
+from analysis.stats.significance import TestResult, mcnemar, reachable, sign_flip
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE
 

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from analysis.stats.significance import out_of_reach
 
 
@@ -34,13 +37,21 @@ def holm(p_values: Sequence[float | None]) -> Corrected:
     >>> holm([0.01, 0.04, 0.03]).p_values
     (0.03, 0.06, 0.06)
     """
-    size = len(p_values)
-    adjusted: list[float | None] = [None] * size
-    floor = 0.0
-    for rank, (value, place) in enumerate(_ordered(p_values)):
-        floor = max(floor, min(1.0, (size - rank) * value))
-        adjusted[place] = floor
-    return Corrected(p_values=tuple(adjusted), n=size)
+    _check(p_values)
+    (adjusted,) = holms(np.array([p_values], dtype=float)).tolist()
+    found = tuple(None if math.isnan(value) else value for value in adjusted)
+    return Corrected(p_values=found, n=len(p_values))
+
+
+def holms(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Holm's adjustment within each family, [families, tests]; NaN is a test that was not made."""
+    order = np.argsort(p_values, axis=1)
+    stepped = np.take_along_axis(p_values, order, axis=1) * np.arange(p_values.shape[1], 0, -1)
+    adjusted = np.fmin(1.0, np.maximum.accumulate(stepped, axis=1))
+    adjusted[np.isnan(stepped)] = np.nan
+    out = np.empty_like(adjusted)
+    np.put_along_axis(out, order, adjusted, axis=1)
+    return out
 
 
 def within_reach(
@@ -95,23 +106,17 @@ def benjamini_yekutieli(p_values: Sequence[float | None]) -> Corrected:
 
 
 def _step_up(p_values: Sequence[float | None], factor: float) -> tuple[float | None, ...]:
-    size = len(p_values)
-    adjusted: list[float | None] = [None] * size
+    _check(p_values)
+    made = sorted((value, place) for place, value in enumerate(p_values) if value is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
     ceiling = 1.0
-    made = list(enumerate(_ordered(p_values), start=1))
-    for rank, (value, place) in reversed(made):
-        ceiling = min(ceiling, factor * size * value / rank)
+    for rank, (value, place) in reversed(list(enumerate(made, start=1))):
+        ceiling = min(ceiling, factor * len(p_values) * value / rank)
         adjusted[place] = ceiling
     return tuple(adjusted)
 
 
-def _ordered(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
-    """Return the tests that were made, smallest p first, with their places.
-
-    Raises:
-        ValueError: If one of them is no probability.
-    """
+def _check(p_values: Sequence[float | None]) -> None:
     for value in p_values:
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"a p-value lies between 0 and 1; {value} does not")
-    return sorted((value, place) for place, value in enumerate(p_values) if value is not None)

@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+NOTHING = "there are no observations"
+ALONE = "there is only one {unit}, and its spread cannot be told"
+_LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
@@ -25,19 +29,13 @@ class Interval:
         warnings: What a reader must know before using it.
     """
 
-    estimate: float | None
-    low: float | None
-    high: float | None
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
     level: float
     n: int
     method: str
     warnings: tuple[str, ...] = ()
-
-
-def _check_counts(successes: int, n: int, level: float) -> None:
-    if not 0 <= successes <= n:
-        raise ValueError(f"successes must lie between 0 and n, and {successes} of {n} do not")
-    check_level(level)
 
 
 def check_level(level: float) -> None:
@@ -46,16 +44,12 @@ def check_level(level: float) -> None:
         raise ValueError(f"a confidence level lies between 0 and 1; {level} does not")
 
 
-def _none_of_nothing(level: float, method: str) -> Interval:
-    return Interval(
-        estimate=None,
-        low=None,
-        high=None,
-        level=level,
-        n=0,
-        method=method,
-        warnings=("there are no observations",),
-    )
+def t_interval(
+    whole: Interval, error: float, freedom: float, *, lowest: float = -math.inf, highest: float = math.inf
+) -> Interval:
+    """Return an estimate with the limits of a t interval, cut at `lowest` and `highest`."""
+    half, estimate = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * error, whole.estimate or 0.0
+    return replace(whole, low=max(lowest, estimate - half), high=min(highest, estimate + half))
 
 
 def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
@@ -65,18 +59,15 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.2366, 0.7634)
     """
-    _check_counts(successes, n, level)
-    method = "Wilson score interval"
-    if n == 0:
-        return _none_of_nothing(level, method)
-    z = float(special.ndtri(0.5 + level / 2))
-    share = successes / n
+    whole = _proportion(successes, n, level, "Wilson score interval")
+    if whole.estimate is None:
+        return whole
+    z, share = float(special.ndtri(0.5 + level / 2)), whole.estimate
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
-    low = 0.0 if successes == 0 else centre - half
-    high = 1.0 if successes == n else centre + half
-    return Interval(estimate=share, low=low, high=high, level=level, n=n, method=method)
+    low, high = 0.0 if successes == 0 else centre - half, 1.0 if successes == n else centre + half
+    return replace(whole, low=low, high=high)
 
 
 def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Interval:
@@ -86,14 +77,22 @@ def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     >>> interval.low, round(interval.high, 4)
     (0.0, 0.3085)
     """
-    _check_counts(successes, n, level)
-    method = "Clopper–Pearson exact interval"
+    whole = _proportion(successes, n, level, "Clopper–Pearson exact interval")
     if n == 0:
-        return _none_of_nothing(level, method)
+        return whole
     tail = (1 - level) / 2
     low = 0.0 if successes == 0 else float(special.betaincinv(successes, n - successes + 1, tail))
     high = 1.0 if successes == n else float(special.betaincinv(successes + 1, n - successes, 1 - tail))
-    return Interval(estimate=successes / n, low=low, high=high, level=level, n=n, method=method)
+    return replace(whole, low=low, high=high)
+
+
+def _proportion(successes: int, n: int, level: float, method: str) -> Interval:
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes must lie between 0 and n, and {successes} of {n} do not")
+    check_level(level)
+    if n == 0:
+        return Interval(level=level, n=0, method=method, warnings=(NOTHING,))
+    return Interval(estimate=successes / n, level=level, n=n, method=method)
 
 
 ITEM_T = "item-cluster t interval, stratified by dataset"
@@ -126,71 +125,58 @@ def item_mean(
         raise ValueError(f"one stratum per item: {values.shape} means, {len(strata)} strata")
     n = len(values)
     if n == 0:
-        return _none_of_nothing(level, ITEM_T)
-    estimate = float(values.mean())
+        return Interval(level=level, n=0, method=ITEM_T, warnings=(NOTHING,))
+    whole = Interval(estimate=float(values.mean()), level=level, n=n, method=ITEM_T)
     if n == 1:
-        why = "there is only one item, and its spread cannot be told"
-        return Interval(
-            estimate=estimate, low=None, high=None, level=level, n=1, method=ITEM_T, warnings=(why,)
-        )
+        return replace(whole, warnings=(ALONE.format(unit="item"),))
     if clusters is not None:
-        return _of_clusters(values, strata, clusters, level=level)
+        return _of_clusters(whole, values, strata, clusters)
     groups, warnings = _groups(values, strata)
     # s_h²/n_h times (n_h/n)², and its share of the degrees of freedom.
     variances = [len(group) * float(group.var(ddof=1)) / n**2 for group in groups]
-    variance = math.fsum(variances)
-    if variance <= 1e-30:
-        why = "every item has the same mean: a t interval would have no width, so none is given"
-        return Interval(
-            estimate=estimate, low=None, high=None, level=level, n=n, method=ITEM_T, warnings=(*warnings, why)
-        )
-    freedom = variance**2 / math.fsum(v**2 / (len(g) - 1) for v, g in zip(variances, groups, strict=True))
-    whole = Interval(
-        estimate=estimate, low=None, high=None, level=level, n=n, method=ITEM_T, warnings=warnings
-    )
-    return _within(whole, variance, freedom, "items")
+    shares = [v**2 / (len(group) - 1) for v, group in zip(variances, groups, strict=True)]
+    return _within(replace(whole, warnings=warnings), math.fsum(variances), math.fsum(shares), "item")
 
 
-def _within(whole: Interval, variance: float, freedom: float, units: str) -> Interval:
-    """Return an estimate of a share with its t limits, cut at 0 and 1."""
-    estimate = whole.estimate or 0.0
-    half = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * math.sqrt(variance)
-    low, high = estimate - half, estimate + half
+def _within(whole: Interval, variance: float, spread: float, unit: str) -> Interval:
+    """Return an estimate of a share with its t limits, cut at 0 and 1.
+
+    `variance` is a sum over strata, and `spread` that of its squared terms over their degrees of freedom.
+    """
     warnings = whole.warnings
+    if variance <= 1e-30:
+        why = f"every {unit} has the same mean: a t interval would have no width, so none is given"
+        return replace(whole, warnings=(*warnings, why))
+    freedom = variance**2 / spread
+    half = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * math.sqrt(variance)
+    estimate = whole.estimate or 0.0
+    low, high = estimate - half, estimate + half
     if low < 0 or high > 1:
-        warnings = (*warnings, f"the interval was cut at 0 or 1; with so few {units} it is rough")
+        warnings = (*warnings, f"the interval was cut at 0 or 1; with so few {unit}s it is rough")
     return replace(whole, low=max(0.0, low), high=min(1.0, high), warnings=warnings)
 
 
 def _of_clusters(
-    values: NDArray[np.float64], strata: Sequence[str], clusters: NDArray[np.integer], *, level: float
+    whole: Interval, values: NDArray[np.float64], strata: Sequence[str], clusters: NDArray[np.integer]
 ) -> Interval:
     """Return the mean of items with a t interval over their clusters."""
     names, stratum = np.unique(np.asarray(strata, dtype=str), return_inverse=True)
     _, first, place = np.unique(clusters, return_index=True, return_inverse=True)
-    n = len(values)
-    whole = Interval(
-        estimate=float(values.mean()), low=None, high=None, level=level, n=len(first), method=PROMPT_T
-    )
+    whole = replace(whole, n=len(first), method=PROMPT_T)
     if len(first) == 1:
-        return replace(whole, warnings=("there is only one prompt, and its spread cannot be told",))
+        return replace(whole, warnings=(ALONE.format(unit="prompt"),))
     of = stratum[first]
     if len(names) > 1 and np.bincount(of).min() < 2:
         of, stratum = np.zeros_like(of), np.zeros_like(stratum)
-        why = "a dataset has only one prompt, so the interval ignores the datasets (which widens it)"
-        whole = replace(whole, warnings=(why,))
+        whole = replace(whole, warnings=(_LONELY.format(unit="prompt"),))
     means = np.bincount(stratum, weights=values) / np.bincount(stratum)
     sums = np.bincount(place, weights=values - means[stratum])
     weights = np.bincount(place) / np.bincount(stratum)[of]
     # Of equal and independent items Σ over clusters has the expectation of the variance (CR2).
-    parts = np.bincount(of, weights=sums**2 / (1 - weights)) / n**2
+    parts = np.bincount(of, weights=sums**2 / (1 - weights)) / len(values) ** 2
     lever = weights**2 / (1 - weights)
     freedoms = 1 / (np.bincount(of, weights=weights**2 - lever**2) + np.bincount(of, weights=lever) ** 2)
-    variance = float(parts.sum())
-    if variance <= 1e-30:
-        why = "every prompt has the same mean: a t interval would have no width, so none is given"
-        return replace(whole, warnings=(*whole.warnings, why))
-    return _within(whole, variance, variance**2 / float((parts**2 / freedoms).sum()), "prompts")
+    return _within(whole, float(parts.sum()), float((parts**2 / freedoms).sum()), "prompt")
 
 
 def _groups(
@@ -199,8 +185,6 @@ def _groups(
     """Split by stratum; where a stratum has one item its variance is unknown, and strata are ignored."""
     labels = np.asarray(strata, dtype=object)
     groups = [values[labels == name] for name in sorted(set(strata))]
-    if min(len(group) for group in groups) >= 2:
+    if len(groups) == 1 or min(map(len, groups)) >= 2:
         return groups, ()
-    if len(groups) == 1:
-        return groups, ()
-    return [values], ("a dataset has only one item, so the interval ignores the datasets (which widens it)",)
+    return [values], (_LONELY.format(unit="item"),)

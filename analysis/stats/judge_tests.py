@@ -8,39 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from analysis.stats.correction import benjamini_yekutieli
-from analysis.stats.significance import TestResult, sign_limit
 
 FEWEST_ITEMS = 30
 """Below this many items an annotator is left out: the t test leans on the mean's normality."""
 FEWEST_ANNOTATORS = 3
 """Two annotators have no consensus that a third could be measured by."""
-
-
-def mcnemar(first_only: int, second_only: int) -> TestResult:
-    """Return McNemar's exact test that two raters favour the same method equally often (McNemar 1947).
-
-    Of the items on which both take a side, only those where the sides differ say anything.
-
-    Args:
-        first_only: Items on which the first rater alone was for the method in question.
-        second_only: Items on which the second alone was for it.
-
-    >>> mcnemar(1, 5).p_value  # 2 · (1 + 6) / 2⁶
-    0.21875
-    """
-    if first_only < 0 or second_only < 0:
-        raise ValueError(f"counts cannot be negative: {first_only} and {second_only}")
-    n, method = first_only + second_only, "McNemar's exact test on items where the sides differ"
-    if n == 0:
-        why = ("the sides differ on no item",)
-        return TestResult(p_value=None, statistic=0.0, n=0, method=method, warnings=why)
-    p_value = float(stats.binomtest(first_only, n, 0.5).pvalue)
-    return TestResult(
-        p_value=p_value, statistic=float(first_only), n=n, method=method, smallest=sign_limit(n)
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

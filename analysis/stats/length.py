@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import stats
 
-from analysis.stats.intervals import Interval
-from analysis.stats.significance import TestResult
+from analysis.stats.intervals import Interval, check_level, t_interval
+from analysis.stats.significance import TestResult, t_test
 
 METHOD = "least squares on log₂ of the length ratio, within datasets, HC3 errors, t"
 BY_PROMPT = "least squares on log₂ of the length ratio, within datasets, errors by prompt (CR3), t"
@@ -68,42 +68,50 @@ def length_adjusted(
     y, x = np.asarray(shares, dtype=float), np.asarray(ratios, dtype=float)
     if y.shape != x.shape or y.ndim != 1 or len(strata) != len(y):
         raise ValueError(f"a share, a ratio and a dataset per item: {y.shape}, {x.shape}, {len(strata)}")
-    if not 0 < level < 1:
-        raise ValueError(f"a confidence level lies between 0 and 1; {level} does not")
+    check_level(level)
     if not (np.isfinite(y).all() and np.isfinite(x).all()):
         raise ValueError("shares and ratios must be finite; leave out items without lengths")
     tau = None if len(y) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0 else float(stats.kendalltau(y, x).statistic)
     design, warnings = _design(x, strata)
     place = np.arange(len(y)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     units = len(np.unique(place))
-    method = METHOD if clusters is None else BY_PROMPT
+    whole = Interval(level=level, n=units, method=METHOD if clusters is None else BY_PROMPT)
     why = _why_not(x, design, units, "item" if clusters is None else "prompt")
     if why:
-        return _nothing(why, n=units, level=level, correlation=tau, method=method)
+        whole = replace(whole, warnings=(why,))
+        test = TestResult(n=units, method="t test, HC3 errors", warnings=(why,))
+        return LengthFit(adjusted=whole, slope=whole, slope_test=test, share_test=test, correlation=tau)
     if not x.min() <= 0 <= x.max():
-        warnings = (
-            *warnings,
-            "the same method's text is longer in every pair: the share at equal length is extrapolated",
-        )
+        why = "the same method's text is longer in every pair: the share at equal length is extrapolated"
+        warnings = (*warnings, why)
     estimates, errors = _least_squares(design, y, None if clusters is None else place)
-    freedom = units - design.shape[1]
-    parts = [
-        _interval(value, error, freedom=freedom, n=units, level=level, warnings=warnings, method=method)
-        for value, error in zip(estimates, errors, strict=True)
-    ]
-    tests = [
-        _test(value - null, error, freedom=freedom, n=units, what=what)
-        for value, null, error, what in zip(
-            estimates, (0.5, 0.0), errors, ("the length-adjusted share", "the slope on length"), strict=True
-        )
-    ]
+    whole, freedom = replace(whole, warnings=warnings), units - design.shape[1]
+    share, share_test = _coefficient(
+        replace(whole, estimate=estimates[0]), errors[0], freedom, null=0.5, what="the length-adjusted share"
+    )
+    slope, slope_test = _coefficient(
+        replace(whole, estimate=estimates[1]), errors[1], freedom, null=0.0, what="the slope on length"
+    )
     return LengthFit(
-        adjusted=_between(parts[0], 0.0, 1.0),
-        slope=parts[1],
-        slope_test=tests[1],
-        share_test=tests[0],
+        adjusted=_between(share, 0.0, 1.0),
+        slope=slope,
+        slope_test=slope_test,
+        share_test=share_test,
         correlation=tau,
     )
+
+
+def _coefficient(
+    whole: Interval, error: float | None, freedom: int, *, null: float, what: str
+) -> tuple[Interval, TestResult]:
+    """Return the interval of an estimate, and the test that it is `null`."""
+    method = f"t test of {what}, HC3 errors"
+    if error is None:
+        why = "the line goes through some or all items, so their spread about it cannot be told"
+        test = TestResult(n=whole.n, method=method, warnings=("the spread about the line cannot be told",))
+        return replace(whole, warnings=(*whole.warnings, why)), test
+    distance = (whole.estimate or 0.0) - null
+    return t_interval(whole, error, freedom), t_test(distance, error, freedom, n=whole.n, method=method)
 
 
 def _design(x: NDArray[np.float64], strata: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -127,12 +135,6 @@ def _why_not(x: NDArray[np.float64], design: NDArray[np.float64], units: int, un
     if np.linalg.matrix_rank(design) < k:
         return "the length ratio does not vary within datasets"
     return ""
-
-
-def _nothing(why: str, *, n: int, level: float, correlation: float | None, method: str = METHOD) -> LengthFit:
-    none = Interval(estimate=None, low=None, high=None, level=level, n=n, method=method, warnings=(why,))
-    test = TestResult(p_value=None, statistic=0.0, n=n, method="t test, HC3 errors", warnings=(why,))
-    return LengthFit(adjusted=none, slope=none, slope_test=test, share_test=test, correlation=correlation)
 
 
 def _least_squares(
@@ -184,24 +186,6 @@ def _without_each(
     return np.asarray(np.linalg.solve(left, pulls[:, :, None])[:, :, 0], dtype=np.float64)
 
 
-def _interval(
-    value: float,
-    error: float | None,
-    *,
-    freedom: int,
-    n: int,
-    level: float,
-    warnings: tuple[str, ...],
-    method: str,
-) -> Interval:
-    whole = Interval(estimate=value, low=None, high=None, level=level, n=n, method=method, warnings=warnings)
-    if error is None:
-        why = "the line goes through some or all items, so their spread about it cannot be told"
-        return replace(whole, warnings=(*warnings, why))
-    half = float(special.stdtrit(freedom, 0.5 + level / 2)) * error
-    return replace(whole, low=value - half, high=value + half)
-
-
 def _between(interval: Interval, lowest: float, highest: float) -> Interval:
     """Cut what a line predicts beyond the possible."""
     ends = [interval.estimate, interval.low, interval.high]
@@ -210,12 +194,3 @@ def _between(interval: Interval, lowest: float, highest: float) -> Interval:
         return interval
     why = "the line predicts beyond 0 or 1 and was cut there"
     return replace(interval, estimate=cut[0], low=cut[1], high=cut[2], warnings=(*interval.warnings, why))
-
-
-def _test(distance: float, error: float | None, *, freedom: int, n: int, what: str) -> TestResult:
-    method = f"t test of {what}, HC3 errors"
-    if error is None:
-        why = ("the spread about the line cannot be told",)
-        return TestResult(p_value=None, statistic=0.0, n=n, method=method, warnings=why)
-    t = distance / error
-    return TestResult(p_value=2 * float(special.stdtr(freedom, -abs(t))), statistic=t, n=n, method=method)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
-from analysis.stats.intervals import Interval
-from analysis.stats.significance import TestResult
+from analysis.stats.intervals import Interval, check_level, t_interval
+from analysis.stats.significance import TestResult, t_test
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,42 +60,30 @@ def order_adjusted(
     first, second = np.asarray(when_first, dtype=float), np.asarray(when_second, dtype=float)
     if first.shape != second.shape or first.ndim != 1:
         raise ValueError(f"one score per item and order: shapes {first.shape} and {second.shape}")
-    if not 0 < level < 1:
-        raise ValueError(f"a confidence level lies between 0 and 1; {level} does not")
-    there, here = ~np.isnan(first), ~np.isnan(second)
+    check_level(level)
+    seen = ~np.isnan(first), ~np.isnan(second)
     place = np.arange(len(first)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    counts = len(np.unique(place[there])), len(np.unique(place[here]))
+    units = min(len(np.unique(place[one])) for one in seen)
     means = tuple(
-        float(one[seen].mean()) if seen.any() else None for one, seen in ((first, there), (second, here))
+        float(one[known].mean()) if known.any() else None
+        for one, known in zip((first, second), seen, strict=True)
     )
-    method = METHOD if clusters is None else BY_PROMPT
-    nothing = Interval(estimate=None, low=None, high=None, level=level, n=min(counts), method=method)
-    no_test = TestResult(
-        p_value=None, statistic=0.0, n=min(counts), method="t test of the order-adjusted share"
-    )
-    both = int((there & here).sum())
+    both = int((seen[0] & seen[1]).sum())
+    whole = Interval(level=level, n=units, method=METHOD if clusters is None else BY_PROMPT)
+    test = TestResult(n=units, method="t test of the order-adjusted share")
+    found = OrderAdjusted(adjusted=whole, effect=whole, test=test, first=means[0], second=means[1], both=both)
     if means[0] is None or means[1] is None:
         why = ("the method never had one of the two places, so place and method cannot be told apart",)
-        empty = replace(nothing, warnings=why)
-        return OrderAdjusted(
-            adjusted=empty,
-            effect=empty,
-            test=replace(no_test, warnings=why),
-            first=means[0],
-            second=means[1],
-            both=both,
-        )
-    parts = _influence(first, means[0], place), _influence(second, means[1], place)
-    adjusted = _interval(nothing, (means[0] + means[1]) / 2, (parts[0] + parts[1]) / 2, counts, lowest=0.0)
-    effect = _interval(nothing, means[0] - means[1], parts[0] - parts[1], counts, lowest=-1.0)
-    return OrderAdjusted(
-        adjusted=adjusted,
-        effect=effect,
-        test=_test(no_test, adjusted, (parts[0] + parts[1]) / 2, counts),
-        first=means[0],
-        second=means[1],
-        both=both,
-    )
+        whole = replace(whole, warnings=why)
+        return replace(found, adjusted=whole, effect=whole, test=replace(test, warnings=why))
+    one, other = _influence(first, means[0], place), _influence(second, means[1], place)
+    adjusted = _interval(whole, (means[0] + means[1]) / 2, (one + other) / 2, lowest=0.0)
+    effect = _interval(whole, means[0] - means[1], one - other, lowest=-1.0)
+    test = replace(test, warnings=adjusted.warnings)
+    if adjusted.low is not None and adjusted.estimate is not None:
+        error = _error((one + other) / 2)
+        test = t_test(adjusted.estimate - 0.5, error, units - 1, n=units, method=test.method)
+    return replace(found, adjusted=adjusted, effect=effect, test=test)
 
 
 def _influence(scores: NDArray[np.float64], mean: float, place: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -105,38 +92,18 @@ def _influence(scores: NDArray[np.float64], mean: float, place: NDArray[np.intp]
     n, units = int(seen.sum()), len(np.unique(place[seen]))
     scale = math.sqrt(n * max(1, n - 1)) if units == n else n * math.sqrt(max(1, units - 1) / units)
     parts = np.where(seen, scores - mean, 0.0) / scale
-    sums: NDArray[np.float64] = np.bincount(place, weights=parts, minlength=int(place.max()) + 1).astype(
-        float
-    )
-    return sums
+    return np.bincount(place, weights=parts, minlength=int(place.max()) + 1).astype(float)
 
 
 def _error(influence: NDArray[np.float64]) -> float:
     return math.sqrt(float(influence @ influence))
 
 
-def _interval(
-    nothing: Interval,
-    estimate: float,
-    influence: NDArray[np.float64],
-    counts: tuple[int, int],
-    *,
-    lowest: float,
-) -> Interval:
-    whole, unit = replace(nothing, estimate=estimate), "prompt" if nothing.method == BY_PROMPT else "item"
+def _interval(whole: Interval, estimate: float, influence: NDArray[np.float64], *, lowest: float) -> Interval:
+    whole, unit = replace(whole, estimate=estimate), "prompt" if whole.method == BY_PROMPT else "item"
     error = _error(influence)
-    if min(counts) < 2:
+    if whole.n < 2:
         return replace(whole, warnings=(f"one of the orders was seen on one {unit} only",))
     if error < 1e-15:
         return replace(whole, warnings=(f"{unit}s do not differ: an interval would have no width",))
-    half = float(special.stdtrit(min(counts) - 1, 0.5 + nothing.level / 2)) * error
-    return replace(whole, low=max(lowest, estimate - half), high=min(1.0, estimate + half))
-
-
-def _test(
-    no_test: TestResult, adjusted: Interval, influence: NDArray[np.float64], counts: tuple[int, int]
-) -> TestResult:
-    if adjusted.low is None or adjusted.estimate is None:
-        return replace(no_test, warnings=adjusted.warnings)
-    t = (adjusted.estimate - 0.5) / _error(influence)
-    return replace(no_test, p_value=2 * float(special.stdtr(min(counts) - 1, -abs(t))), statistic=t)
+    return t_interval(whole, error, whole.n - 1, lowest=lowest, highest=1.0)

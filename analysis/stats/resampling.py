@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.stats.counts import distinct_rows
-from analysis.stats.intervals import Interval
-from analysis.stats.significance import TestResult, sign_limit
+from analysis.stats.intervals import ALONE, NOTHING, Interval, check_level
+from analysis.stats.significance import TestResult, sign_limit, whole_fractions
 
 Sums = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """A metric as a function of its sums: `[..., m]` → `[...]`; NaN where it is undefined."""
@@ -53,19 +53,17 @@ def percentile(
     """
     method = f"percentile bootstrap over prompts, {len(replicates)} replicates, seed {seed}"
     defined = replicates[~np.isnan(replicates)]
-    problem = ""
+    whole = Interval(estimate=estimate, level=level, n=n, method=method)
     if n < 2:
         problem = "one prompt says nothing of the spread over prompts"
     elif len(defined) < (1 - _UNDEFINED) * len(replicates):
         problem = "too few prompts have what the metric needs: many resamples have no value"
     elif np.ptp(defined) <= 1e-12 * max(1.0, abs(estimate)):
         problem = "every prompt says the same: an interval would have no width, so none is given"
-    if problem:
-        return Interval(
-            estimate=estimate, low=None, high=None, level=level, n=n, method=method, warnings=(problem,)
-        )
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(estimate=estimate, low=float(low), high=float(high), level=level, n=n, method=method)
+    else:
+        low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]).tolist()
+        return replace(whole, low=low, high=high)
+    return replace(whole, warnings=(problem,))
 
 
 def exchanges(prompts: int, *, permutations: int, seed: int) -> NDArray[np.int8]:
@@ -98,7 +96,7 @@ def paired_randomisation(
     n = sum(len(a) for a, _, _ in strata)
     if np.isnan(observed) or np.isnan(null).any():
         why = "the metric is undefined after some exchanges, so there is no test"
-        return TestResult(p_value=None, statistic=observed, n=n, method=method, warnings=(why,))
+        return TestResult(statistic=observed, n=n, method=method, warnings=(why,))
     # What differs by rounding alone is as extreme.
     extreme = int((np.abs(null) >= abs(observed) * (1 - 1e-9) - 1e-12).sum())
     # An exchange and its opposite are as extreme, and so are all where the two texts of a prompt count alike.
@@ -144,16 +142,10 @@ class BootstrapInterval(Interval):
     Attributes:
         low_error: Monte-Carlo standard error of `low`; `None` without limits.
         high_error: That of `high`.
-        replicates: R.
-        seed: What decided the draws.
-        strata: How many strata were resampled each by itself.
     """
 
     low_error: float | None = None
     high_error: float | None = None
-    replicates: int
-    seed: int
-    strata: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,68 +191,50 @@ def win_share_bootstrap(
     >>> found.estimate, found.low, found.high  # either end: one resample in 16
     (0.6875, 0.375, 1.0)
     """
-    if not 0 < level < 1:
-        raise ValueError(f"a confidence level lies between 0 and 1; {level} does not")
+    check_level(level)
     if replicates < 2:
         raise ValueError(f"a bootstrap takes two replicates or more, not {replicates}")
     groups, scale, warnings = _reduced(*_checked(numerators, denominators, strata, sizes))
     n = sum(int(group.items.sum()) for group in groups)
     total = math.fsum(float(group.scores @ group.items) for group in groups)
     weight = sum(int(group.sizes @ group.items) for group in groups)
-    unit = "items" if sizes is None else "prompts"
+    unit = "item" if sizes is None else "prompt"
     by = f", each of {len(groups)} strata by itself" if len(groups) > 1 else ""
-    found = BootstrapInterval(
+    whole = BootstrapInterval(
         estimate=0.5 + total / (2 * scale * weight) if n else None,
-        low=None,
-        high=None,
         level=level,
         n=n,
-        method=f"percentile bootstrap over {unit}{by}, {replicates} replicates, seed {seed}",
+        method=f"percentile bootstrap over {unit}s{by}, {replicates} replicates, seed {seed}",
         warnings=warnings,
-        replicates=replicates,
-        seed=seed,
-        strata=len(groups),
     )
-    why = _why_none(groups, n, unit.removesuffix("s"))
+    why = _why_none(groups, n, unit)
     if why:
-        return replace(found, warnings=(*warnings, why))
+        return replace(whole, warnings=(*warnings, why))
     sums, weights = _sums(groups, replicates, seed)
-    return _with_limits(found, 0.5 + sums / (2 * scale * weights))
+    tail = (1 - level) / 2
+    step = math.sqrt(tail * (1 - tail) / replicates)
+    places = np.array([tail - step, tail, tail + step])
+    places = np.clip(np.concatenate([places, 1 - places[::-1]]), 0, 1)
+    shares = 0.5 + sums / (2 * scale * weights)
+    before, low, after, sooner, high, later = np.quantile(shares, places).tolist()
+    if n - len(groups) < FEW:
+        why = "with so few items the percentile bootstrap is too narrow; prefer the t interval"
+        warnings = (*warnings, why)
+    if replicates * tail < _LEAST_IN_TAIL:
+        warnings = (*warnings, f"{replicates} replicates are too few for the tails of this level")
+    errors = {"low_error": (after - before) / 2, "high_error": (later - sooner) / 2}
+    return replace(whole, low=low, high=high, warnings=warnings, **errors)
 
 
 def _why_none(groups: list[_Stratum], n: int, unit: str) -> str:
     if n == 0:
-        return "there are no observations"
+        return NOTHING
     if n == 1:
-        return f"there is only one {unit}, and its spread cannot be told"
+        return ALONE.format(unit=unit)
     if all(np.ptp(group.scores / group.sizes) <= 1e-12 for group in groups):
         within = " of a dataset" if len(groups) > 1 else ""
         return f"every {unit}{within} has the same mean: an interval would have no width, so none is given"
     return ""
-
-
-def _with_limits(found: BootstrapInterval, shares: NDArray[np.float64]) -> BootstrapInterval:
-    tail = (1 - found.level) / 2
-    step = math.sqrt(tail * (1 - tail) / found.replicates)
-    places = np.array([tail - step, tail, tail + step])
-    places = np.clip(np.concatenate([places, 1 - places[::-1]]), 0, 1)
-    before, low, after, sooner, high, later = np.quantile(shares, places).tolist()
-    warnings = found.warnings
-    if found.n - found.strata < FEW:
-        warnings = (
-            *warnings,
-            "with so few items the percentile bootstrap is too narrow; prefer the t interval",
-        )
-    if found.replicates * tail < _LEAST_IN_TAIL:
-        warnings = (*warnings, f"{found.replicates} replicates are too few for the tails of this level")
-    return replace(
-        found,
-        low=low,
-        high=high,
-        low_error=(after - before) / 2,
-        high_error=(later - sooner) / 2,
-        warnings=warnings,
-    )
 
 
 def _sums(
@@ -287,30 +261,18 @@ def _checked(
     sizes: ArrayLike | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return numerators, denominators, sizes, and codes of strata, from 0 in the order of their names."""
-    tops, bottoms = np.asarray(numerators), np.asarray(denominators)
+    tops, bottoms = whole_fractions(numerators, denominators)
+    if len(strata) != len(tops):
+        raise ValueError(f"one stratum per score: {len(strata)} and {len(tops)}")
     each = np.ones(len(tops), dtype=np.int64) if sizes is None else np.asarray(sizes, dtype=np.int64)
-    if tops.ndim != 1 or tops.shape != bottoms.shape or len(strata) != len(tops):
-        raise ValueError(
-            f"one denominator and stratum per numerator: {tops.shape}, {bottoms.shape} and {len(strata)}"
-        )
-    if not len(tops):
-        none = np.zeros(0, dtype=np.int64)
-        return none, none, none, none
-    if tops.dtype.kind not in "iu" or bottoms.dtype.kind not in "iu" or bottoms.min() < 1:
-        raise ValueError("item scores are integers over positive integers")
-    tops, bottoms = tops.astype(np.int64), bottoms.astype(np.int64)
-    if (np.abs(tops) > bottoms * each).any():
-        place = int(np.argmax(np.abs(tops) > bottoms * each))
-        raise ValueError(f"a score lies between −1 and 1; {tops[place]}/{bottoms[place]} does not")
-    return tops, bottoms, each, _codes(strata)
-
-
-def _codes(strata: Sequence[str] | NDArray[np.integer]) -> NDArray[np.int64]:
+    beyond = np.flatnonzero(np.abs(tops) > bottoms * each)
+    if len(beyond):
+        raise ValueError(f"a score lies between −1 and 1; {tops[beyond[0]]}/{bottoms[beyond[0]]} does not")
     if isinstance(strata, np.ndarray) and strata.dtype.kind in "iu":
-        codes: NDArray[np.int64] = np.unique(strata, return_inverse=True)[1]
-        return codes
+        return tops, bottoms, each, np.unique(strata, return_inverse=True)[1]
     place = {name: code for code, name in enumerate(sorted(set(strata)))}
-    return np.fromiter(map(place.__getitem__, strata), dtype=np.int64, count=len(strata))
+    codes = np.fromiter(map(place.__getitem__, strata), dtype=np.int64, count=len(strata))
+    return tops, bottoms, each, codes
 
 
 def _reduced(

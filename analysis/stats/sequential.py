@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from analysis.stats.intervals import Interval
+from analysis.stats.significance import whole_fractions
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
@@ -150,13 +151,9 @@ def _scores(
     numerators: ArrayLike, denominators: ArrayLike, sizes: ArrayLike | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return scores from −1 to 1, and by how much of the largest each weighs, [n] each."""
-    tops, bottoms = np.asarray(numerators), np.asarray(denominators)
-    if tops.shape != bottoms.shape or tops.ndim != 1:
-        raise ValueError(f"one denominator per numerator: shapes {tops.shape} and {bottoms.shape}")
+    tops, bottoms = whole_fractions(numerators, denominators)
     if len(tops) == 0:
         return np.zeros(0), np.zeros(0)
-    if tops.dtype.kind not in "iu" or bottoms.dtype.kind not in "iu" or (bottoms <= 0).any():
-        raise ValueError("item scores are integers over positive integers")
     each = np.ones(len(tops)) if sizes is None else np.asarray(sizes, dtype=float)
     scores: NDArray[np.float64] = tops / bottoms / each.max()
     if (np.abs(tops) > bottoms * each).any():
@@ -173,34 +170,28 @@ def _sequence(
     n = len(scores)
     method = "confidence sequence by betting"
     if n == 0:
-        why = ("there are no items",)
-        return Interval(estimate=None, low=None, high=None, level=1 - alpha, n=0, method=method, warnings=why)
+        return Interval(level=1 - alpha, n=0, method=method, warnings=("there are no items",))
     if n > MOMENTS:
         method += f", intersected at {MOMENTS} moments"
     excess = _excess(scores, weights, alpha=alpha, fractions=fractions)
     estimate = float((1 + scores.mean() / weights.mean()) / 2)
+    whole = Interval(estimate=estimate, level=1 - alpha, n=n, method=method)
     bounds = (_CLOSE, 1 - _CLOSE)
-    warnings: tuple[str, ...] = ()
     inside = min(max(estimate, bounds[0]), bounds[1])
     if excess(inside) >= 0:
         # A fortune is a convex function of the share, and so is the largest of several: one valley.
         least = optimize.minimize_scalar(excess, bounds=bounds, method="bounded", options={"xatol": _CLOSE})
-        inside, warnings = (
-            float(least.x),
-            ("the share drifted: earlier items rule out what all of them show",),
-        )
-    if excess(inside) >= 0:
-        why = ("no one share fits the items throughout: it drifted, and the sequence does not apply",)
-        return Interval(
-            estimate=estimate, low=None, high=None, level=1 - alpha, n=n, method=method, warnings=why
-        )
+        inside = float(least.x)
+        if excess(inside) >= 0:
+            why = "no one share fits the items throughout: it drifted, and the sequence does not apply"
+            return replace(whole, warnings=(why,))
+        why = "the share drifted: earlier items rule out what all of them show"
+        whole = replace(whole, warnings=(why,))
     low, high = (
         edge if excess(limit) < 0 else float(optimize.brentq(excess, inside, limit, xtol=_CLOSE))
         for edge, limit in zip((0.0, 1.0), bounds, strict=True)
     )
-    return Interval(
-        estimate=estimate, low=low, high=high, level=1 - alpha, n=n, method=method, warnings=warnings
-    )
+    return replace(whole, low=low, high=high)
 
 
 def _excess(

@@ -29,6 +29,9 @@ _BLOCK = 12
 """Items whose sums are looked up together when patterns are drawn."""
 
 
+BALANCED = "every item is balanced between the methods"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TestResult:
     """A two-sided test.
@@ -45,8 +48,8 @@ class TestResult:
 
     __test__ = False  # pytest would take the name for a test class
 
-    p_value: float | None
-    statistic: float
+    p_value: float | None = None
+    statistic: float = 0.0
     n: int
     method: str
     warnings: tuple[str, ...] = ()
@@ -63,6 +66,12 @@ class TestResult:
             why = "p is below the smallest number the machine can hold; read it as 'less than'"
             object.__setattr__(self, "p_value", sys.float_info.min)
             object.__setattr__(self, "warnings", (*self.warnings, why))
+
+
+def t_test(distance: float, error: float, freedom: float, *, n: int, method: str) -> TestResult:
+    """Return the two-sided t test that a quantity is zero, from its estimate and the estimate's error."""
+    t = distance / error
+    return TestResult(p_value=2 * float(special.stdtr(freedom, -abs(t))), statistic=t, n=n, method=method)
 
 
 def sign_limit(n: int) -> float:
@@ -104,16 +113,52 @@ def binomial(wins: int, losses: int) -> TestResult:
     >>> binomial(251, 156).p_value
     2.874966592398616e-06
     """
-    if wins < 0 or losses < 0:
-        raise ValueError(f"counts cannot be negative: {wins} wins, {losses} losses")
-    n = wins + losses
     method = "exact two-sided binomial test on non-tied ratings, taken as independent"
+    return _sign_test(wins, losses, method, nothing="every rating is a tie")
+
+
+def _sign_test(first: int, second: int, method: str, *, nothing: str) -> TestResult:
+    """Return the exact test that either side is as likely; `nothing` says why there is none."""
+    if first < 0 or second < 0:
+        raise ValueError(f"counts cannot be negative: {first} and {second}")
+    n = first + second
     if n == 0:
-        return TestResult(
-            p_value=None, statistic=0.0, n=0, method=method, warnings=("every rating is a tie",)
-        )
-    p_value = float(stats.binomtest(wins, n, 0.5, alternative="two-sided").pvalue)
-    return TestResult(p_value=p_value, statistic=float(wins), n=n, method=method, smallest=sign_limit(n))
+        return TestResult(n=0, method=method, warnings=(nothing,))
+    p_value = float(stats.binomtest(first, n, 0.5).pvalue)
+    return TestResult(p_value=p_value, statistic=float(first), n=n, method=method, smallest=sign_limit(n))
+
+
+def mcnemar(first_only: int, second_only: int) -> TestResult:
+    """Return McNemar's exact test that two raters favour the same method equally often (McNemar 1947).
+
+    Of the items on which both take a side, only those where the sides differ say anything.
+
+    Args:
+        first_only: Items on which the first rater alone was for the method in question.
+        second_only: Items on which the second alone was for it.
+
+    >>> mcnemar(1, 5).p_value  # 2 · (1 + 6) / 2⁶
+    0.21875
+    """
+    method = "McNemar's exact test on items where the sides differ"
+    return _sign_test(first_only, second_only, method, nothing="the sides differ on no item")
+
+
+def majority_sign(scores: ArrayLike) -> TestResult:
+    """Return the exact two-sided sign test on items: for which method most of an item's raters were.
+
+    It respects items and throws away by how much each was won; an item without a majority says nothing.
+
+    Args:
+        scores: Item scores, positive for one method, negative for the other, `[n]`.
+
+    >>> majority_sign([0.5, 0.25, 1.0, -1.0, 0.0]).p_value  # 3 of 4: 2 · (4 + 1)/16
+    0.625
+    """
+    values = np.asarray(scores, dtype=float)
+    wins, losses = int((values > 0).sum()), int((values < 0).sum())
+    method = "exact sign test on items' majorities"
+    return _sign_test(wins, losses, method, nothing="no item has a majority")
 
 
 def sign_flip(numerators: ArrayLike, denominators: ArrayLike, *, seed: int = 0) -> TestResult:
@@ -136,10 +181,7 @@ def sign_flip(numerators: ArrayLike, denominators: ArrayLike, *, seed: int = 0) 
     """
     scores, slack, n = _integers(numerators, denominators)
     if n == 0:
-        why = ("every item is balanced between the methods",)
-        return TestResult(
-            p_value=None, statistic=0.0, n=0, method="sign-flip test on item means", warnings=why
-        )
+        return TestResult(n=0, method="sign-flip test on item means", warnings=(BALANCED,))
     total, reach = abs(int(scores.sum())), int(np.abs(scores).sum())
     # (Σ ± m + Σ m) / 2 = Σ m·b with fair bits b, and p is twice the chance of its lower tail.
     last = (reach - max(0, total - slack)) // 2
@@ -160,13 +202,9 @@ def _integers(numerators: ArrayLike, denominators: ArrayLike) -> tuple[NDArray[n
     Also returned are by how much rounding can have moved the sum of the scores against that of any other sign
     pattern, 0 where all is exact, and how many scores are off zero.
     """
-    tops, bottoms = np.asarray(numerators), np.asarray(denominators)
-    if tops.shape != bottoms.shape or tops.ndim != 1:
-        raise ValueError(f"one denominator per numerator: shapes {tops.shape} and {bottoms.shape}")
+    tops, bottoms = whole_fractions(numerators, denominators)
     if len(tops) == 0:
-        return np.zeros(0, dtype=np.int64), 0, 0
-    if not (_whole(tops) and _whole(bottoms)) or (bottoms <= 0).any():
-        raise ValueError("item scores are integers over positive integers")
+        return tops, 0, 0
     factors = np.gcd(tops, bottoms)
     tops, bottoms = tops // factors, bottoms // factors
     n = int(np.count_nonzero(tops))
@@ -189,11 +227,21 @@ def _integers(numerators: ArrayLike, denominators: ArrayLike) -> tuple[NDArray[n
     return np.array(rounded, dtype=np.int64), len(rounded), n
 
 
-def _whole(values: NDArray[np.generic]) -> bool:
-    """Return whether all are integers, Python's own of any size included."""
-    return values.dtype.kind in "iu" or (
-        values.dtype.kind == "O" and all(isinstance(value, int) for value in values)
-    )
+def whole_fractions(
+    numerators: ArrayLike, denominators: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return numerators and denominators as arrays, [n] each.
+
+    Raises:
+        ValueError: If they are not integers over as many positive integers.
+    """
+    tops, bottoms = np.asarray(numerators), np.asarray(denominators)
+    if tops.shape != bottoms.shape or tops.ndim != 1:
+        raise ValueError(f"one denominator per numerator: shapes {tops.shape} and {bottoms.shape}")
+    whole = tops.dtype.kind in "iu" and bottoms.dtype.kind in "iu"
+    if tops.size and (not whole or bottoms.min() < 1):
+        raise ValueError("item scores are integers over positive integers")
+    return tops.astype(np.int64), bottoms.astype(np.int64)
 
 
 def _tails(magnitudes: NDArray[np.int64], last: int, seed: int) -> tuple[float, str]:
@@ -306,28 +354,6 @@ def _spread(
     return out
 
 
-def majority_sign(scores: ArrayLike) -> TestResult:
-    """Return the exact two-sided sign test on items: for which method most of an item's raters were.
-
-    It respects items and throws away by how much each was won; an item without a majority says nothing.
-
-    Args:
-        scores: Item scores, positive for one method, negative for the other, `[n]`.
-
-    >>> majority_sign([0.5, 0.25, 1.0, -1.0, 0.0]).p_value  # 3 of 4: 2 · (4 + 1)/16
-    0.625
-    """
-    signs = np.sign(np.asarray(scores, dtype=float))
-    wins, losses = int((signs > 0).sum()), int((signs < 0).sum())
-    method = "exact sign test on items' majorities"
-    if wins + losses == 0:
-        why = ("no item has a majority",)
-        return TestResult(p_value=None, statistic=0.0, n=0, method=method, warnings=why)
-    p_value = float(stats.binomtest(wins, wins + losses, 0.5).pvalue)
-    n = wins + losses
-    return TestResult(p_value=p_value, statistic=float(wins), n=n, method=method, smallest=sign_limit(n))
-
-
 def signed_rank(scores: ArrayLike) -> TestResult:
     """Return Wilcoxon's signed-rank test on item scores, normal approximation with ties (Wilcoxon 1945).
 
@@ -340,8 +366,7 @@ def signed_rank(scores: ArrayLike) -> TestResult:
     method = "Wilcoxon signed-rank test on item means, Pratt's zeros, normal approximation"
     informative = int((values != 0).sum())
     if informative == 0:
-        why = ("every item is balanced between the methods",)
-        return TestResult(p_value=None, statistic=0.0, n=0, method=method, warnings=why)
+        return TestResult(n=0, method=method, warnings=(BALANCED,))
     result = stats.wilcoxon(values, zero_method="pratt", correction=True, method="approx")
     few = ("fewer than 20 items off balance: the approximation is rough",) if informative < 20 else ()
     return TestResult(
@@ -370,10 +395,11 @@ def clustered(wins: int, ties: int, losses: int, *, raters: float, correlation: 
     n = wins + ties + losses
     method = f"normal test of the tie-split share at intra-item correlation {correlation:.2f}"
     if wins + losses == 0:
-        return TestResult(p_value=None, statistic=0.0, n=n, method=method, warnings=("all are ties",))
-    mean, variance = _moments(wins, ties, losses)
+        return TestResult(n=n, method=method, warnings=("all are ties",))
+    mean = (wins - losses) / n
+    variance = (wins + losses) / n - mean**2
     if variance <= 0:
-        return TestResult(p_value=None, statistic=mean, n=n, method=method, warnings=("all are the same",))
+        return TestResult(statistic=mean, n=n, method=method, warnings=("all are the same",))
     z = mean / math.sqrt(variance * (1 + (raters - 1) * correlation) / n)
     return TestResult(p_value=2 * float(special.ndtr(-abs(z))), statistic=z, n=n, method=method)
 
@@ -396,9 +422,3 @@ def tolerated_correlation(
     if high <= 0:
         return 1.0
     return float(optimize.brentq(lambda rho: excess(rho) or 0.0, 0.0, 1.0))
-
-
-def _moments(wins: int, ties: int, losses: int) -> tuple[float, float]:
-    n = wins + ties + losses
-    mean = (wins - losses) / n
-    return mean, (wins + losses) / n - mean**2

@@ -49,7 +49,19 @@ def command(
     ] = 0.0,
     alpha: Annotated[float, typer.Option(help="Error rate, two-sided.")] = 0.05,
     power: Annotated[float, typer.Option(help="The power wanted.")] = 0.8,
-    raters: Annotated[str, typer.Option(help="Numbers of raters per item, with commas.")] = "1,2,3,4,5",
+    raters: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of raters per item, with commas; default: 1,2,3,4,5, or 3,5,10,20 (below)."
+        ),
+    ] = None,
+    rater_sd: Annotated[
+        float | None,
+        typer.Option(
+            help="Plan for raters like these too, whose own win shares have this standard deviation: 0.05 is "
+            "moderate, 0.1 large; a report states it under Sensitivity."
+        ),
+    ] = None,
     items: Annotated[
         str | None, typer.Option(help="Numbers of items to tabulate, with commas; default: around the need.")
     ] = None,
@@ -103,7 +115,8 @@ def command(
         correlation=correlation,
         alpha=alpha,
         wanted=power,
-        raters=_numbers("--raters", raters),
+        raters=_numbers("--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20")),
+        rater_sd=rater_sd,
         items=() if items is None else _numbers("--items", items),
         model="latent normal" if model is ModelName.LATENT else "Dirichlet-multinomial",
         studies=studies,
@@ -129,7 +142,7 @@ def _show(found: PowerPlan, output: Path | None) -> None:
     from analysis.planning import page
 
     say(f"\n{page.answer(found)}")
-    for table in (page.needs_table(found, narrow=True), page.grid_table(found)):
+    for table in page.tables(found, narrow=True):
         _say_table(table)
     for note in found.notes:
         say(f"note: {note}")

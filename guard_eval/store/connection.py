@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -21,65 +21,6 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from guard_eval.database_url import UNREADABLE
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.store import files
-from guard_eval.store.schema import metadata
-
-_LEAVING = 2.0
-"""Seconds in which a server notices that a connection was closed a moment ago."""
-
-_OTHERS = """
-SELECT application_name FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-"""
-
-
-def lock_exclusively(connection: Connection, name: str) -> None:
-    """Begin a transaction during which nobody else writes to the database: on SQLite nobody even opens it.
-
-    Raises:
-        StudyError: Somebody else has the database open.
-    """
-    if connection.dialect.name == "sqlite":
-        connection.detach()  # the lock goes with the connection, which must not go back to a pool
-        cursor = connection.connection.cursor()
-        cursor.execute("PRAGMA busy_timeout = 0")
-        # in WAL mode whoever has the file open, be it idle, holds a lock that forbids this one
-        cursor.execute("PRAGMA locking_mode = EXCLUSIVE")
-        cursor.close()
-        try:
-            connection.execution_options(guard_eval_write=True).begin()
-        except OperationalError as error:
-            if "locked" not in str(error.orig):
-                raise
-            raise StudyError(f"another program has {name} open; {_REMEDY}") from None
-        return
-    # before the first statement that reads, which decides what the whole transaction sees
-    connection.exec_driver_sql("SET LOCAL lock_timeout = '10s'")
-    connection.exec_driver_sql(f"LOCK TABLE {', '.join(metadata.tables)} IN SHARE MODE")
-    check_alone(connection, name)
-
-
-def check_alone(connection: Connection, name: str) -> None:
-    """See that nobody else is connected to a server's database; SQLite's exclusive lock forbids it anyway.
-
-    Raises:
-        StudyError: Somebody is.
-    """
-    if connection.dialect.name == "sqlite":
-        return
-    end = time.monotonic() + _LEAVING
-    while True:
-        connection.execute(text("SELECT pg_stat_clear_snapshot()"))
-        others = list(connection.execute(text(_OTHERS)).scalars())
-        if not others or time.monotonic() > end:
-            break
-        time.sleep(0.05)
-    if others:
-        names = ", ".join(sorted({other for other in others if other})) or "which do not say who they are"
-        raise StudyError(f"{len(others)} others are connected to {name} ({names}); {_REMEDY}")
-
-
-_REMEDY = "stop guard-eval annotate and judge wherever they run, then do it again"
-
 
 _COUNTER = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 """Counts on while a laptop sleeps, and never jumps; Linux has the first, Windows neither."""
@@ -175,30 +116,6 @@ class Database:
             StudyError: The database cannot be used.
         """
         with self.explained(), self.engine.connect() as connection, connection.begin():
-            yield connection
-
-    @contextmanager
-    def snapshot(self, *, alone: bool = False) -> Iterator[Connection]:
-        """Open a transaction that only reads, all of it as it is now, while others go on writing.
-
-        Args:
-            alone: See that nobody else has the database open, and let nobody write until the block ends.
-
-        Raises:
-            StudyError: The database cannot be used; or somebody else has it open, and should not.
-        """
-        if alone:
-            self.engine.dispose()  # connections that wait here would be others, too
-        with self.explained(), self.engine.connect() as connection:
-            if not self.is_sqlite:
-                connection.execution_options(isolation_level="REPEATABLE READ")
-                connection.begin()
-                # else years 1 and 9999 may lie beyond what Python's datetime can hold
-                connection.exec_driver_sql("SET LOCAL TIME ZONE 'UTC'")
-            if alone:
-                lock_exclusively(connection, self.name)
-            elif self.is_sqlite:
-                connection.begin()
             yield connection
 
     @contextmanager

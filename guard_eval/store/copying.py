@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, String, Table, func, insert, inspect, select, text
-from sqlalchemy.exc import DataError, IntegrityError
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from guard_eval.errors import StudyError
 from guard_eval.store import upgrade
-from guard_eval.store.connection import Database, check_alone
+from guard_eval.store.connection import Database
 from guard_eval.store.schema import VERSION_TABLE, ExactText, metadata
 
 CHUNK = 250
@@ -28,6 +29,15 @@ CHUNK = 250
 
 OnRows = Callable[[str, int], None]
 """Called with a table's name and how many more of its rows were read."""
+
+_LEAVING = 2.0
+"""Seconds in which a server notices that a connection was closed a moment ago."""
+
+_OTHERS = text(
+    "SELECT application_name FROM pg_stat_activity "
+    "WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+)
+_STOP = "stop guard-eval annotate and judge wherever they run, then do it again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +51,10 @@ class TableDigest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Digest:
-    """What a study's database holds, table by table in the order of their names."""
+    """What a study's database held at a moment, table by table in the order of their names."""
 
     tables: tuple[TableDigest, ...]
+    at: datetime = field(compare=False)
 
     @property
     def rows(self) -> int:
@@ -57,37 +68,28 @@ class Digest:
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Copied:
-    """What was copied: the digest that both databases have, and the moment the copy is of."""
-
-    digest: Digest
-    at: datetime
-
-
 def checksum(url: str, on_rows: OnRows = lambda _table, _rows: None) -> Digest:
     """Return the digest of the database at `url` as it is at one moment; nothing is changed in it.
 
     Raises:
         StudyError: There is no such database, or it is not of this package's version.
     """
-    with _opened(url) as database:
+    with closing(Database(url)) as database:
         upgrade.prepare(database, create=False)
-        with database.snapshot() as connection:
+        with _snapshot(database) as connection:
             return _read(database, connection, on_rows)
 
 
 def check(source: str, target: str) -> int:
-    """See that the database at `source` can be copied to `target`; return how many rows it has.
+    """Check that the database at `source` can be copied to `target`; return how many rows it has.
 
     Raises:
         StudyError: It cannot.
     """
-    with _opened(source) as old, _opened(target) as new:
+    with closing(Database(source)) as old, closing(Database(target)) as new:
         _check(old, new)
-        with old.snapshot() as reading:
-            counts = (select(func.count()).select_from(table) for table in metadata.sorted_tables)
-            return sum(reading.execute(count).scalar_one() for count in counts)
+        with _snapshot(old) as reading:
+            return _count(reading)
 
 
 def copy(
@@ -98,52 +100,97 @@ def copy(
     then: Callable[[], None] = lambda: None,
     on_copied: OnRows = lambda _table, _rows: None,
     on_checked: OnRows = lambda _table, _rows: None,
-) -> Copied:
+) -> Digest:
     """Copy all rows of the database at `source` to the one at `target`, which gets the tables it lacks.
 
     Args:
         source: As `Store.open` takes it.
         target: Likewise; it holds no rows. A missing SQLite file is made.
-        alone: See that nobody else has the source open, and let nobody write to it until `then` was called.
+        alone: Refuse if anybody else has the source open, and let nobody write to it until `then` was called.
         then: Called once the copy is complete.
         on_copied: Called with a table's name and how many more of its rows were written.
         on_checked: Likewise, of those read again from the target.
+
+    Returns:
+        The digest of both, and the moment the copy is of.
 
     Raises:
         StudyError: A database cannot be used; the target holds rows, cannot hold what the source does, or
             would not hold the same; or `alone` is true and somebody else has the source open. Nothing is in
             the target then.
     """
-    with _opened(source) as old, _opened(target) as new:
+    with closing(Database(source)) as old, closing(Database(target)) as new:
         _check(old, new)
-        with old.snapshot(alone=alone) as reading:
-            at = datetime.now(UTC)
+        with _snapshot(old, alone=alone) as reading:
             with _removed_on_failure(new):
                 upgrade.prepare(new, create=True)
                 with new.write(lock="copy") as writing:
-                    _lock(new, writing)
+                    _use_utc(new, writing)
                     _check_no_rows(new, writing)
                     before = _read(old, reading, on_copied, lambda *rows: _insert(new, writing, *rows))
                     after = _read(new, writing, on_checked)
                     _compare(before, after, new.name)
                     _set_numbers(new, writing)
                     if alone:
-                        check_alone(reading, old.name)
+                        _check_alone(old, reading)
             then()
-    return Copied(digest=before, at=at)
+    return before
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[Database]:
-    database = Database(url)
-    try:
-        yield database
-    finally:
-        database.close()
+def _snapshot(database: Database, *, alone: bool = False) -> Iterator[Connection]:
+    """Open a transaction that only reads, all of it as it is now, while others go on writing.
+
+    With `alone` nobody else may have the database open, and nobody writes to it until the block ends.
+    """
+    with database.explained(), database.engine.connect() as connection:
+        if not database.is_sqlite:
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        elif alone:
+            connection.detach()  # the lock goes with the connection, which must not go back to a pool
+            connection.connection.execute("PRAGMA busy_timeout = 0")
+            # in WAL mode whoever has the file open, be it idle, holds a lock that forbids this one
+            connection.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execution_options(guard_eval_write=True)
+        try:
+            connection.begin()
+        except OperationalError as error:
+            if alone and "locked" in str(error.orig):
+                raise StudyError(f"another program has {database.name} open; {_STOP}") from None
+            raise
+        _use_utc(database, connection)
+        if alone and not database.is_sqlite:
+            # before the first statement that reads, which decides what the whole transaction sees
+            connection.exec_driver_sql("SET LOCAL lock_timeout = '10s'")
+            connection.exec_driver_sql(f"LOCK TABLE {', '.join(metadata.tables)} IN SHARE MODE")
+            _check_alone(database, connection)
+        yield connection
+
+
+def _use_utc(database: Database, connection: Connection) -> None:
+    """Let a server speak in UTC: else years 1 and 9999 may lie beyond what Python's datetime can hold."""
+    if not database.is_sqlite:
+        connection.exec_driver_sql("SET LOCAL TIME ZONE 'UTC'")
+
+
+def _check_alone(database: Database, connection: Connection) -> None:
+    """Check that nobody else is connected to a server's database; SQLite's lock forbids it anyway."""
+    if database.is_sqlite:
+        return
+    end = time.monotonic() + _LEAVING
+    while True:
+        connection.execute(text("SELECT pg_stat_clear_snapshot()"))
+        others = connection.execute(_OTHERS).scalars().all()
+        if not others:
+            return
+        if time.monotonic() > end:
+            names = ", ".join(sorted(set(filter(None, others)))) or "which do not say who they are"
+            raise StudyError(f"{len(others)} others are connected to {database.name} ({names}); {_STOP}")
+        time.sleep(0.05)
 
 
 def _check(old: Database, new: Database) -> None:
-    """See that `old` is a study's database and that `new` has no rows, before anything is made in it."""
+    """Check that `old` is a study's database and that `new` has no rows, before anything is made in it."""
     upgrade.prepare(old, create=False)
     if new.is_sqlite and not Path(str(new.url.database)).is_file():
         return  # reading it would make it
@@ -152,16 +199,18 @@ def _check(old: Database, new: Database) -> None:
 
 
 def _check_no_rows(database: Database, connection: Connection) -> None:
-    names = set(inspect(connection).get_table_names())
-    if VERSION_TABLE not in names:
-        return  # empty, or another program's, which `upgrade.prepare` refuses
-    counts = (text(f'SELECT count(*) FROM "{name}"') for name in names & set(metadata.tables))  # noqa: S608
-    rows = sum(connection.execute(count).scalar_one() for count in counts)
+    # without the table of versions it is empty, or another program's, which `upgrade.prepare` refuses
+    rows = _count(connection) if inspect(connection).has_table(VERSION_TABLE) else 0
     if rows:
         raise StudyError(
             f"{database.name} holds {rows} rows already, and a copy overwrites nothing; "
             "name an empty database, or one that does not exist yet"
         )
+
+
+def _count(connection: Connection) -> int:
+    counts = (select(func.count()).select_from(table) for table in metadata.tables.values())
+    return sum(connection.execute(count).scalar_one() for count in counts)
 
 
 @contextmanager
@@ -180,12 +229,6 @@ def _removed_on_failure(database: Database) -> Iterator[None]:
         raise
 
 
-def _lock(database: Database, writing: Connection) -> None:
-    if not database.is_sqlite:  # SQLite has one writer at a time
-        writing.exec_driver_sql("SET LOCAL TIME ZONE 'UTC'")
-        writing.exec_driver_sql(f"LOCK TABLE {', '.join(metadata.tables)} IN EXCLUSIVE MODE")
-
-
 def _read(
     database: Database,
     connection: Connection,
@@ -197,7 +240,7 @@ def _read(
     A row's digest is that of its values as a list in JSON, whose text is ASCII: moments in UTC by ISO 8601 to
     the microsecond, bytes in hexadecimal.
     """
-    found = []
+    found, at = [], datetime.now(UTC)
     for table in metadata.sorted_tables:
         digest, count = hashlib.sha256(), 0
         for rows in _chunks(database, connection, table):
@@ -209,7 +252,7 @@ def _read(
             count += len(rows)
             on_rows(table.name, len(rows))
         found.append(TableDigest(table=table.name, rows=count, sha256=digest.hexdigest()))
-    return Digest(tables=tuple(sorted(found, key=lambda each: each.table)))
+    return Digest(tables=tuple(sorted(found, key=lambda each: each.table)), at=at)
 
 
 def _written(value: datetime | bytes) -> str:
@@ -222,31 +265,15 @@ _to_json = json.JSONEncoder(default=_written).encode
 
 
 def _chunks(database: Database, connection: Connection, table: Table) -> Iterator[Sequence[Row[Any]]]:
-    """Read a table in the order of its primary key, a chunk at a time.
-
-    Raises:
-        StudyError: The database cannot be read, or holds what no version of this package writes.
-    """
+    """Read a table in the order of its primary key, a chunk at a time."""
     # a server sorts text by its language; both systems can sort it by its bytes
     keys = [
         key.collate("C") if isinstance(key.type, String | ExactText) and not database.is_sqlite else key
         for key in table.primary_key
     ]
+    statement = select(table).order_by(*keys)
     with database.explained():
-        result = connection.execute(select(table).order_by(*keys), execution_options={"yield_per": CHUNK})
-        chunks = result.partitions()
-    while True:
-        with database.explained():
-            try:
-                rows = next(chunks, None)
-            except ValueError as error:  # such as a moment that is none
-                raise StudyError(
-                    f"the table {table.name!r} of {database.name} cannot be read: {error}; "
-                    "restore it from a copy"
-                ) from error
-        if rows is None:
-            return
-        yield rows
+        yield from connection.execute(statement, execution_options={"yield_per": CHUNK}).partitions()
 
 
 def _insert(new: Database, writing: Connection, table: Table, rows: Sequence[Row[Any]]) -> None:

@@ -20,7 +20,7 @@ LONGEST = 20_000
 """In characters. A comment is not a place to store a book, and whatever sends one is not a rater."""
 
 Decision = Literal["exclude", "include"]
-"""Kinds that only `exclusion` writes, because they say what it did."""
+"""Kinds that only `exclude` and `include` write, because they record what these did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,12 +43,7 @@ class Note:
 
 
 def check(kind: NoteKind, detail: str) -> None:
-    """See that a note can be kept.
-
-    Raises:
-        StudyError: It is too long.
-        ValueError: There is no such kind.
-    """
+    """Check that there is such a kind of note, and that the note is not too long."""
     if kind not in NOTE_KINDS:
         raise ValueError(f"{kind!r} is no kind of note; choose from: {', '.join(NOTE_KINDS)}")
     if len(detail) > LONGEST:
@@ -64,12 +59,7 @@ def write(
     now: datetime,
     presentation: int | None,
 ) -> None:
-    """Append a note that comes from outside.
-
-    Raises:
-        StudyError: The rater is not of this study, the presentation not the rater's, or the note too long.
-        ValueError: There is no such kind, or it is a decision's.
-    """
+    """Append a note that comes from outside (`Store.note`)."""
     if kind in get_args(Decision):
         raise ValueError(f"a note of the kind {kind!r} is written by Store.{kind}")
     standing(connection, who)
@@ -87,12 +77,7 @@ def add(
     now: datetime,
     presentation: int | None = None,
 ) -> None:
-    """Append a note; the caller has checked that the rater and the presentation belong together.
-
-    Raises:
-        StudyError: It is too long.
-        ValueError: There is no such kind.
-    """
+    """Append a note; the caller has checked that the rater and the presentation belong together."""
     check(kind, detail)
     values = {"rater_id": who.id, "presentation_id": presentation, "kind": kind, "detail": detail, "at": now}
     connection.execute(insert(note).values(values))
@@ -118,10 +103,7 @@ def add_changed(
 def read(
     connection: Connection, *, name: str | None, kind: NoteKind | None, presentation: int | None
 ) -> list[Note]:
-    """Return the notes of a rater, of a kind, on a presentation, or all, oldest first.
-
-    The order is that in which they were written, whatever the clock showed.
-    """
+    """Return the notes of a rater, of a kind, on a presentation, or all, in the order they were written."""
     statement = (
         select(rater.c.name, note.c.kind, note.c.detail, note.c.presentation_id, note.c.at)
         .join(rater, rater.c.id == note.c.rater_id)
@@ -137,13 +119,7 @@ def read(
 
 
 def exclude(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
-    """Leave a rater's verdicts out, free its slots, and note why and who decided.
-
-    Must run alone in the rater's pool.
-
-    Raises:
-        StudyError: It is excluded already, or nobody or no reason is given.
-    """
+    """Leave a rater's verdicts out, free its slots, and note why; must run alone in the rater's pool."""
     if raters.standing(connection, who).excluded:
         raise StudyError(f"the rater {who.name!r} is excluded already; its notes say why")
     _record(connection, who, "exclude", reason=reason, by=by, now=now)
@@ -152,17 +128,11 @@ def exclude(connection: Connection, who: Rater, reason: str, by: str, now: datet
     connection.execute(
         update(presentation).where(presentation.c.rater_id == who.id, *holding).values(withdrawn=true())
     )
-    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
+    occupancy.recount_of(connection, raters.pool_of(who), who.id)
 
 
 def include(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
-    """Take an excluded rater in again, and note why and who decided.
-
-    Must run alone in the rater's pool.
-
-    Raises:
-        StudyError: It is not excluded, or nobody or no reason is given.
-    """
+    """Take an excluded rater in again, and note why; must run alone in the rater's pool."""
     if not raters.standing(connection, who).excluded:
         raise StudyError(f"the rater {who.name!r} is not excluded; there is nothing to take back")
     _record(connection, who, "include", reason=reason, by=by, now=now)
@@ -182,7 +152,7 @@ def include(connection: Connection, who: Rater, reason: str, by: str, now: datet
         update(presentation).where(*withdrawn, taken).values(superseded=true(), withdrawn=false())
     )
     connection.execute(update(presentation).where(*withdrawn).values(withdrawn=false()))
-    occupancy.recount(connection, raters.pool_of(who), rater_id=who.id)
+    occupancy.recount_of(connection, raters.pool_of(who), who.id)
 
 
 def _record(

@@ -17,9 +17,6 @@ from guard_eval.store.schema import check_name, escape
 
 _FIELDS = [field.name for field in fields(Pair)]
 
-_PART = 500
-"""How many pairs go into a statement."""
-
 _POSITIONS = select(schema.pair.c.position).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
 
 
@@ -30,19 +27,14 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
     free one, so that a study which grows keeps its sides balanced.
 
     Must run alone in the pool of people, and among those who add pairs.
-
-    Raises:
-        StudyError: A pair is stored with other content, or its methods cannot be told apart in a verdict.
     """
     gold = set(connection.execute(select(schema.gold.c.pair_id)).scalars())
     new: dict[str, Pair] = {}
-    for start in range(0, len(pairs), _PART):
-        part = pairs[start : start + _PART]
-        for pair in part:
-            check(pair)
-        stored = {
-            pair.id: pair for pair in read(connection, schema.pair.c.id.in_([pair.id for pair in part]))
-        }
+    for pair in pairs:
+        check(pair)
+    for part in batches(pairs):
+        ids = schema.pair.c.id.in_([pair.id for pair in part])
+        stored = {pair.id: pair for pair in read(connection, ids)}
         for pair in part:
             if pair.id in gold:
                 raise StudyError(f"the pair {pair.id!r} is a gold pair already; the study needs other texts")
@@ -54,10 +46,9 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
     if new:
         taken = set(connection.execute(_POSITIONS).scalars())
         placed = _place(new.values(), taken)
-        for start in range(0, len(placed), _PART):
-            part = placed[start : start + _PART]
+        for part in batches(placed):
             connection.execute(insert(schema.pair), [asdict(pair) for pair in part])
-            occupancy.add(connection, part)
+        occupancy.complete(connection, occupancy.PEOPLE)
     return len(new)
 
 
@@ -83,11 +74,7 @@ def read(connection: Connection, *wanted: ColumnElement[bool]) -> list[Pair]:
 
 
 def check(pair: Pair) -> None:
-    """See that a pair can be stored and its methods be told apart in a verdict.
-
-    Raises:
-        StudyError: One of these is not so.
-    """
+    """Check that a pair can be stored and that a verdict can tell its methods apart."""
     check_name("pair id", pair.id)
     if escape(pair.id) != pair.id:
         raise StudyError(f"the pair id {pair.id!r} has characters that no database stores; use Pair.make_id")
@@ -110,12 +97,7 @@ def _place(pairs: Iterable[Pair], taken: set[int]) -> list[Pair]:
 
 
 def add_gold(connection: Connection, new: Sequence[Gold]) -> int:
-    """Add the gold pairs that are not stored yet; return their number.
-
-    Raises:
-        StudyError: A pair is stored with other content or another answer, is one of the study's, or its
-            answer is empty or names neither text; or its two texts look the same.
-    """
+    """Add the gold pairs that are not stored yet; return their number (`Store.add_gold`)."""
     stored = {entry.pair.id: entry for entry in all_gold(connection)}
     ids = [entry.pair.id for entry in new]
     known = {pair.id for part in batches(ids) for pair in read(connection, schema.pair.c.id.in_(part))}

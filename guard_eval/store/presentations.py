@@ -31,11 +31,7 @@ _Item = TypeVar("_Item")
 
 
 def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = False) -> bool:
-    """Return whether a presentation of this rater is superseded; with `lock`, keep it so to the end.
-
-    Raises:
-        StudyError: The presentation was not handed to this rater.
-    """
+    """Return whether a presentation of this rater is superseded; with `lock`, it stays so to the end."""
     row = None
     if 0 < number <= _LARGEST:
         row = connection.execute(_CLAIM_LOCKED if lock else _CLAIM, {"param_id": number}).one_or_none()

@@ -27,11 +27,7 @@ def pool_of(who: Rater) -> str:
 
 
 def invite(connection: Connection, name: str, now: datetime) -> tuple[Rater, str]:
-    """Add a person; return it and the token that lets it in, which is kept nowhere.
-
-    Raises:
-        StudyError: The name is taken, empty or too long.
-    """
+    """Add a person; return it and its token (`Store.invite`)."""
     if by_name(connection, name) is not None:
         raise StudyError(f"a rater named {name!r} exists; choose another name")
     token = secrets.token_urlsafe()
@@ -53,11 +49,7 @@ def sign_in(connection: Connection, token: str) -> Rater | None:
 
 
 def find(connection: Connection, name: str) -> Rater:
-    """Return the rater of that name.
-
-    Raises:
-        StudyError: There is no such rater.
-    """
+    """Return the rater of that name, or raise a `StudyError`."""
     row = by_name(connection, name)
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters STUDY")
@@ -65,26 +57,20 @@ def find(connection: Connection, name: str) -> Rater:
 
 
 def revoke(connection: Connection, who: Rater, now: datetime) -> None:
-    """Let a rater in no more and free the slots it has not rated; its verdicts stay.
-
-    Must run alone in the rater's pool.
-    """
-    connection.execute(
-        update(rater).where(rater.c.id == who.id, rater.c.revoked_at.is_(None)).values(revoked_at=now)
+    """Let a rater in no more and free the slots it has not rated; must run alone in the rater's pool."""
+    admitted = (rater.c.id == who.id, rater.c.revoked_at.is_(None))
+    connection.execute(update(rater).where(*admitted).values(revoked_at=now))
+    leased = (
+        presentation.c.rater_id == who.id,
+        presentation.c.rated_at.is_(None),
+        presentation.c.leased_until > now,
     )
-    unrated = (presentation.c.rater_id == who.id, presentation.c.rated_at.is_(None))
-    connection.execute(
-        update(presentation).where(*unrated, presentation.c.leased_until > now).values(leased_until=now)
-    )
-    occupancy.recount(connection, pool_of(who), rater_id=who.id)
+    connection.execute(update(presentation).where(*leased).values(leased_until=now))
+    occupancy.recount_of(connection, pool_of(who), who.id)
 
 
 def get_or_add(connection: Connection, name: str, kind: RaterKind, now: datetime) -> Rater:
-    """Return the rater of that name, new or not.
-
-    Raises:
-        StudyError: The name belongs to a rater of another kind, or the kind is unknown.
-    """
+    """Return the rater of that name, new or not (`Store.rater`)."""
     if kind not in get_args(RaterKind):
         raise StudyError(f"{kind!r} is no kind of rater; choose from: {', '.join(get_args(RaterKind))}")
     row = by_name(connection, name)
@@ -108,11 +94,7 @@ class Standing(NamedTuple):
 
 
 def standing(connection: Connection, who: Rater) -> Standing:
-    """Return how a rater stands with the study.
-
-    Raises:
-        StudyError: The database does not know the rater.
-    """
+    """Return how a rater stands with the study, or raise a `StudyError` if the database does not know it."""
     row = connection.execute(_STANDING, {"param_rater": who.id}).one_or_none()
     if row is None or (row.name, row.kind) != (who.name, who.kind):
         raise StudyError(
@@ -172,11 +154,7 @@ def by_name(connection: Connection, name: str) -> Row[tuple[object, ...]] | None
 
 
 def add(connection: Connection, name: str, kind: RaterKind, now: datetime, **more: str) -> Rater:
-    """Add a rater, with `more` of its columns filled.
-
-    Raises:
-        StudyError: The name is empty, too long, or looks like that of another rater.
-    """
+    """Add a rater, with `more` of its columns filled; its name must look like no other's."""
     check_name("rater's name", name)
     other = alike(connection, name)
     if other is not None:
@@ -203,13 +181,10 @@ def hash_of(token: str) -> str:
 
 
 def enrol(connection: Connection, external_id: str, source: str, now: datetime) -> tuple[Rater, str]:
-    """Return who comes under this id from this source, new the first time, and a token that lets it in.
+    """Return who comes under this id from this source, and a token (`Store.enrol`).
 
-    A second token leaves the first one good, since a page may be open in two tabs. A revoked rater's lets
-    nobody in. Must run alone among those who add raters.
-
-    Raises:
-        StudyError: The id or the source is empty or too long.
+    A second token leaves the first one good, since a page may be open in two tabs. Must run alone among those
+    who add raters.
     """
     check_name("external id", external_id)
     check_name("source", source)
@@ -228,11 +203,7 @@ def enrol(connection: Connection, external_id: str, source: str, now: datetime) 
 
 
 def link(connection: Connection, name: str) -> str:
-    """Return a new token for a person; all that were given before let nobody in any more.
-
-    Raises:
-        StudyError: There is no such rater, it is no person, or it is revoked.
-    """
+    """Return a new token for a person, in place of all that were given before (`Store.link`)."""
     who = find(connection, name)
     if who.kind != "person":
         raise StudyError(f"the rater {name!r} is a {who.kind}, and only people come by a link")

@@ -1,4 +1,4 @@
-"""The tables. `migrations/` makes them; a test holds that both agree.
+"""The tables, which the first of the `migrations/` makes as they are here.
 
 `pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
 DELETE. Everything in `occupancy` can be counted from the other tables. The judge's own tables, `request`,
@@ -11,6 +11,7 @@ import re
 from datetime import UTC, datetime
 
 from sqlalchemy import (
+    DDL,
     Boolean,
     CheckConstraint,
     Column,
@@ -27,6 +28,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    event,
     exists,
     false,
     select,
@@ -67,11 +69,7 @@ LONGEST_NAME = 200
 
 
 def check_name(what: str, name: str) -> None:
-    """See that `name` can name `what`.
-
-    Raises:
-        StudyError: It is blank or longer than `LONGEST_NAME`.
-    """
+    """Raise a `StudyError` if `name`, that of a `what`, is blank or longer than `LONGEST_NAME`."""
     if not name.strip():
         raise StudyError(f"the {what} {name!r} is empty; write something")
     if len(name) > LONGEST_NAME:
@@ -132,6 +130,31 @@ metadata = MetaData(
         "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
+
+
+def refuse_changes(table: Table) -> None:
+    """Let rows be added to `table` and nothing else: the database itself refuses to change or remove them."""
+    name = table.name
+    sqlite_trigger = (
+        "CREATE TRIGGER {0}_no_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, '{0} is append-only'); END"
+    )
+    function = (
+        "CREATE FUNCTION {0}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION '{0} is append-only'; END $$"
+    )
+    postgresql_trigger = (
+        "CREATE TRIGGER {0}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {0} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION {0}_append_only()"
+    )
+    for dialect, statement in (
+        ("sqlite", sqlite_trigger.format(name, "update")),
+        ("sqlite", sqlite_trigger.format(name, "delete")),
+        ("postgresql", function.format(name)),
+        ("postgresql", postgresql_trigger.format(name)),
+    ):
+        made = DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+        event.listen(table, "after_create", made)
+
 
 meta = Table(
     "meta",
@@ -271,7 +294,9 @@ assignment = Table(
     CheckConstraint("first IN ('a', 'b')", name="first"),
 )
 
-_holds = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
+HOLDS_SLOT = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
+"""True of a slot's holder, whether or not its lease is over."""
+
 _once = presentation.c.pool.in_(("people", "simulated"))
 
 Index(
@@ -280,8 +305,8 @@ Index(
     presentation.c.pair_id,
     presentation.c.slot,
     unique=True,
-    sqlite_where=_holds,
-    postgresql_where=_holds,
+    sqlite_where=HOLDS_SLOT,
+    postgresql_where=HOLDS_SLOT,
 )
 Index(
     "uq_presentation_once",
@@ -293,7 +318,7 @@ Index(
 )
 Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
 
-_waiting = and_(_holds, presentation.c.rated_at.is_(None))
+_waiting = and_(HOLDS_SLOT, presentation.c.rated_at.is_(None))
 
 Index(
     "ix_presentation_lease",
@@ -328,6 +353,8 @@ note = Table(
     Column("at", Moment, nullable=False),
 )
 
+for _table in (pair, gold, assignment, verdict, note):
+    refuse_changes(_table)
 
 _HASH = "study_hash"
 

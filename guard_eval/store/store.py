@@ -234,7 +234,7 @@ class Store:
             StudyError: The plan has no slots, or the database does not know the rater.
         """
         with self._database.write(lock=raters.pool_of(rater)) as connection:
-            return queue.hand_out(connection, self._orders, rater, plan, now=self._clock(), limit=limit)
+            return queue.hand_out(connection, rater, plan, now=self._clock(), limit=limit)
 
     def progress(self, rater: Rater, plan: Plan) -> tuple[int, int]:
         """Return how many presentations the rater has rated, and how many it can still get or has open.
@@ -244,10 +244,9 @@ class Store:
         """
         with self._database.read() as connection:
             if queue.is_ready(connection, rater, plan):
-                return queue.progress(connection, self._orders, rater, plan, now=self._clock())
+                return queue.progress(connection, rater, plan, now=self._clock())
         with self._database.write(lock=raters.pool_of(rater)) as connection:
-            queue.make_ready(connection, rater, plan)
-            return queue.progress(connection, self._orders, rater, plan, now=self._clock())
+            return queue.progress(connection, rater, plan, now=self._clock())
 
     def save(
         self,

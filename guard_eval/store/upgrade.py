@@ -20,7 +20,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def prepare(database: Database, *, create: bool) -> None:
-    """See that `database` holds this package's schema; with `create`, make it or bring it up to date.
+    """Check that `database` holds this package's schema; with `create`, make it or bring it up to date.
 
     Raises:
         StudyError: There is no such database, it is not a study's, its schema is unknown to this package, or

@@ -36,11 +36,7 @@ class Saved:
 
 
 def check_choices(choices: Mapping[str, Choice]) -> None:
-    """See that there is a choice, that each is one of the three, and that each criterion has a name.
-
-    Raises:
-        StudyError: One of these is not so.
-    """
+    """Check that there is a choice, that each is one of the three, and that each criterion has a name."""
     if not choices:
         raise StudyError("the verdict is empty; choose for at least one criterion")
     for criterion, choice in choices.items():
@@ -61,13 +57,7 @@ def save(
     study_hash: str | None,
     remarks: Mapping[NoteKind, str],
 ) -> Saved:
-    """Append a verdict on each criterion, and the remarks; what repeats the current choice adds nothing.
-
-    A duration that is negative or not finite, as a clock set back yields, is stored as unknown.
-
-    Raises:
-        StudyError: The presentation was not handed to this rater, or the rater is revoked.
-    """
+    """Append a verdict on each criterion, and the remarks (`Store.save`)."""
     superseded = presentations.claim(connection, number, rater, lock=True)
     if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
@@ -98,11 +88,7 @@ def save(
 
 
 def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, Choice]:
-    """Return the choices of the highest revisions by criterion; none if there is no verdict yet.
-
-    Raises:
-        StudyError: The presentation was not handed to this rater.
-    """
+    """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
     presentations.claim(connection, number, rater)
     return {name: choice for name, (_, choice) in _latest(connection, number).items()}
 

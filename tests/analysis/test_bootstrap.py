@@ -164,7 +164,7 @@ def test_edges_are_those_of_the_t_interval():
     assert (within.estimate, within.low) == (0.75, None)
     assert "of a dataset has the same mean" in within.warnings[-1]
     lonely = win_share_bootstrap([1, 0, -1], [1, 1, 1], ["a", "b", "b"], seed=1)
-    assert lonely.strata == 1
+    assert "strata" not in lonely.method
     assert "only one item" in lonely.warnings[0]
     assert lonely.low is not None
 
@@ -189,8 +189,8 @@ def test_too_many_numbers_of_ratings_for_one_denominator():
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
-        (([1, 1], [1], ["a"]), {}, "one denominator and stratum"),
-        (([1, 1], [1, 1], ["a"]), {}, "one denominator and stratum"),
+        (([1, 1], [1], ["a"]), {}, "one denominator per"),
+        (([1, 1], [1, 1], ["a"]), {}, "one stratum per"),
         (([0.5], [1], ["a"]), {}, "integers over positive"),
         (([1], [0], ["a"]), {}, "integers over positive"),
         (([0, 3], [1, 2], ["a", "a"]), {}, "3/2 does not"),

@@ -8,7 +8,8 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from analysis.stats.judge_tests import alternative_annotator, leave_one_out, mcnemar
+from analysis.stats.judge_tests import alternative_annotator, leave_one_out
+from analysis.stats.significance import mcnemar
 
 
 def step_by_step(labels, judge, epsilon, q=0.05, fewest=30):

@@ -1,5 +1,6 @@
 """The calibration benchmark counts rightly; what it finds is in docs/calibration.md."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -7,6 +8,9 @@ import krippendorff
 import numpy as np
 import pytest
 
+from analysis.stats.intervals import item_mean
+from analysis.stats.resampling import win_share_bootstrap
+from analysis.stats.significance import binomial, sign_flip
 from analysis.stats.simulation import Design, simulate, truth
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -28,6 +32,76 @@ def test_a_rate_is_the_share_of_studies_that_find_a_difference(calibration):
     found = calibration.tests(verdicts)
     assert found["flip"] == found["binomial"] == found["majority"] == 0.5
     assert found["flip size"] == pytest.approx(2 / 64)
+
+
+@pytest.fixture(params=[(7, 1, 0.67), (20, 3, 0.32), (41, 5, 0.67), (3, 2, 0.32)], ids=str)
+def verdicts(request):
+    items, raters, ties = request.param
+    design = Design(items=items, raters=raters, ties=ties, share=0.6)
+    drawn = simulate(design, studies=25, rng=np.random.default_rng(items))[:, 0]
+    drawn[0] = 0  # every verdict a tie: no test, no interval
+    drawn[1] = 1
+    return drawn
+
+
+def same(found, alone, *, abs=1e-11):  # noqa: A002
+    return math.isnan(found) if alone is None else found == pytest.approx(alone, rel=1e-9, abs=abs)
+
+
+def test_many_studies_at_once_give_what_one_at_a_time_gives(calibration, verdicts):
+    raters, histograms = verdicts.shape[2], calibration.net_histograms(verdicts)
+    wins, losses = (verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2))
+    pooled, flips = calibration.sign_tests(wins, losses)[0], calibration.sign_flips(histograms)
+    low, high = calibration.item_means(histograms)
+    for place, study in enumerate(verdicts):
+        nets = study.sum(axis=1, dtype=int)
+        assert same(flips[0][place], sign_flip(nets, np.full(len(nets), raters)).p_value)
+        assert flips[1][place] == pytest.approx(largest_size(np.abs(nets)), abs=1e-12)
+        assert same(pooled[place], binomial(int(wins[place]), int(losses[place])).p_value)
+        alone = item_mean(0.5 + nets / (2 * raters), ["d"] * len(nets))
+        assert same(low[place], alone.low)
+        assert same(high[place], alone.high)
+
+
+def largest_size(magnitudes):
+    """Add up the sign patterns one item at a time."""
+    chances = {0: 1.0}
+    for size in magnitudes[magnitudes > 0].tolist():
+        doubled = {}
+        for total, chance in chances.items():
+            for moved in (total - size, total + size):
+                doubled[moved] = doubled.get(moved, 0.0) + chance / 2
+        chances = doubled
+    tails = [
+        sum(chance for total, chance in chances.items() if abs(total) >= limit)
+        for limit in range(1, max(chances) + 1)
+    ]
+    return max((tail for tail in tails if tail <= 0.05), default=0.0)
+
+
+def test_the_sizes_a_sign_test_can_have(calibration):
+    # Two tails of 6 fair coins: 2/64, then 14/64; of 5 coins the least is 2/32 > .05.
+    p_values, sizes = calibration.sign_tests(np.array([3, 5, 0]), np.array([3, 0, 0]))
+    assert sizes == pytest.approx([2 / 64, 0, 0])
+    assert math.isnan(p_values[2])
+
+
+def test_the_bootstrap_is_the_drawn_one_without_its_chance_error(calibration, verdicts):
+    low, high = calibration.item_bootstraps(calibration.net_histograms(verdicts))
+    for place in (0, 1, 2, 3):
+        nets = verdicts[place].sum(axis=1, dtype=int)
+        raters, strata = np.full(len(nets), verdicts.shape[2]), ["d"] * len(nets)
+        drawn = win_share_bootstrap(nets, raters, strata, replicates=20_000, seed=1)
+        step = 1 / (2 * nets.size * verdicts.shape[2])
+        for limit, other in ((low[place], drawn.low), (high[place], drawn.high)):
+            assert same(limit, other, abs=step + 1e-9)
+
+
+def test_the_bootstrap_of_two_items_by_hand(calibration):
+    # One rater, a win and a loss: the sum of two draws is −2, 0, 2 with chances 1/4, 1/2, 1/4.
+    for level, limits in ((0.4, (0.5, 0.5)), (0.6, (0.0, 1.0))):
+        low, high = calibration.item_bootstraps(np.array([[1, 0, 1]]), level=level)
+        assert (low[0], high[0]) == limits
 
 
 def test_an_interval_that_is_not_there_is_not_counted(calibration):

@@ -9,8 +9,8 @@ from grim import printed
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
 
 from analysis.stats.correction import holm
-from analysis.stats.power import net_histograms, sign_flips, sign_tests
-from analysis.stats.significance import clustered, tolerated_correlation
+from analysis.stats.power import flip_p_values
+from analysis.stats.significance import binomial, clustered, tolerated_correlation
 from analysis.stats.simulation import Design, simulate
 
 pytestmark = pytest.mark.slow
@@ -140,9 +140,10 @@ def test_human_pairs(claim):
 def error_rates(design, *, studies, seed):
     """Return how often the pooled binomial and the sign-flip test err at .05 where there is no difference."""
     verdicts = simulate(design, studies=studies, rng=np.random.default_rng(seed))[:, 0]
-    pooled = sign_tests((verdicts > 0).sum(axis=(1, 2)), (verdicts < 0).sum(axis=(1, 2)))
-    by_item = sign_flips(net_histograms(verdicts))
-    return [float((test.p_values <= 0.05).mean()) for test in (pooled, by_item)]
+    wins, losses = ((verdicts == side).sum(axis=(1, 2)).tolist() for side in (1, -1))
+    pooled = [binomial(*both).p_value for both in zip(wins, losses, strict=True)]
+    by_item = flip_p_values(verdicts.sum(axis=2, dtype=np.int8))
+    return [float((np.array(p_values) <= 0.05).mean()) for p_values in (pooled, by_item)]
 
 
 def test_error_rates_at_the_ends():

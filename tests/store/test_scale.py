@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 
 from guard_eval.records import Plan
 from guard_eval.store import Store
-from guard_eval.store.handout import vacancies
+from guard_eval.store.handout import slots
 
 pytestmark = pytest.mark.slow
 
@@ -115,24 +115,24 @@ def test_what_is_held_is_what_can_be_counted(store, make_pairs, walk, roster):
 
 def test_many_leases_that_ended_together_are_all_found(store, make_pairs, plan, clock):
     """More than are looked up at once, of the same moment; and some that the next rater has seen."""
-    count = 3 * vacancies.WINDOW
+    count = 3 * slots.WINDOW
     store.add_pairs(make_pairs(count))
     ann, ben, eve = (store.invite(name)[0] for name in ("Ann", "Ben", "Eve"))
     two = replace(plan, slots=2)
-    for _ in range(vacancies.WINDOW + 3):
+    for _ in range(slots.WINDOW + 3):
         rate(store, ben, two)
     store.hand_out(ann, two, limit=count)
     while rate(store, eve, two):
         pass
     clock.advance(hours=1)
-    assert store.progress(ben, two) == (vacancies.WINDOW + 3, count - vacancies.WINDOW - 3)
-    assert len(store.hand_out(ben, two, limit=999)) == count - vacancies.WINDOW - 3
+    assert store.progress(ben, two) == (slots.WINDOW + 3, count - slots.WINDOW - 3)
+    assert len(store.hand_out(ben, two, limit=999)) == count - slots.WINDOW - 3
 
 
 def test_what_is_left_is_counted_up_to_a_limit(store, make_pairs, plan, monkeypatch):
     store.add_pairs(make_pairs(20))
     ann, _ = store.invite("Ann")
-    monkeypatch.setattr(vacancies, "MOST_COUNTED", 15)
+    monkeypatch.setattr(slots, "MOST_COUNTED", 15)
     assert store.progress(ann, plan) == (0, 15)
     for _ in range(3):
         rate(store, ann, plan)

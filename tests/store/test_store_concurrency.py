@@ -211,12 +211,12 @@ def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock
 
 
 @pytest.mark.postgres
-def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
+def test_a_verdict_between_finding_and_taking_sends_the_other_rater_on(
     postgres_url, make_pairs, plan, clock, monkeypatch
 ):
     """On PostgreSQL a verdict can come when a hand-out has just found the slot free; it goes on."""
     one = replace(plan, slots=1)
-    look = slots.free
+    find = slots.free_slots
     with Store.open(postgres_url, create=True, clock=clock) as store:
         store.add_pairs(make_pairs(2))
         late, new = (store.invite(name)[0] for name in ("late", "new"))
@@ -224,13 +224,13 @@ def test_a_verdict_between_looking_and_taking_sends_the_other_rater_on(
         clock.advance(hours=1)
         chosen = []
 
-        def look_then_wait(turn, places):
-            found = look(turn, places)
+        def find_then_wait(turn, places):
+            found = find(turn, places)
             prompts = {pair.id: pair.prompt for pair in store.pairs()}
             chosen.append(prompts[next(iter(found))])
             assert not store.save(held[chosen[0]].presentation, {"fluency": "A"}, rater=late).surplus
             return found
 
-        monkeypatch.setattr(slots, "free", look_then_wait)
+        monkeypatch.setattr(slots, "free_slots", find_then_wait)
         given = store.hand_out(new, one)
     assert {given[0].prompt, chosen[0]} == set(held)

@@ -1,19 +1,17 @@
-"""The migration, the tables the code knows, and what the database itself refuses."""
+"""What the database itself refuses, and how its schema is brought up to date."""
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from sqlalchemy import CheckConstraint, create_engine, inspect, text
+from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold
 from guard_eval.store import Answer, Store, upgrade
-from guard_eval.store.schema import VERSION_TABLE, metadata
+from guard_eval.store.schema import VERSION_TABLE
 
 pytestmark = pytest.mark.slow
 
@@ -52,38 +50,6 @@ def filled(store, make_pairs, plan, clock, claim):
     }
     store.journal(Answer(**entry, input_tokens=1, output_tokens=1, seconds=1.0, at=clock()))
     return store
-
-
-def test_the_migration_makes_the_tables_the_code_knows(store):
-    with store._database.read() as connection:
-        options = {"compare_type": True, "compare_server_default": True, "version_table": VERSION_TABLE}
-        context = MigrationContext.configure(connection, opts=options)
-        assert compare_metadata(context, metadata) == []
-        found = inspect(connection)
-        for table in metadata.tables.values():
-            names = {constraint["name"] for constraint in found.get_check_constraints(table.name)}
-            assert names == {rule.name for rule in table.constraints if isinstance(rule, CheckConstraint)}
-
-
-def test_the_migration_makes_the_indexes_the_code_knows(store):
-    """Their conditions too, which Alembic does not compare."""
-    with store._database.engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            found = "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name <> :version"
-            made = set(connection.execute(text(found), {"version": VERSION_TABLE}).scalars())
-            with create_engine("sqlite://").connect() as other:
-                metadata.create_all(other)
-                known = set(other.execute(text(found), {"version": ""}).scalars())
-        else:
-            connection.execute(text("CREATE SCHEMA again"))
-            metadata.create_all(connection.execution_options(schema_translate_map={None: "again"}))
-            found = "SELECT indexdef FROM pg_indexes WHERE schemaname = :schema AND tablename <> :version"
-            both = {"version": VERSION_TABLE}
-            made = set(connection.execute(text(found), {**both, "schema": "public"}).scalars())
-            again = connection.execute(text(found), {**both, "schema": "again"}).scalars()
-            known = {each.replace(" again.", " public.") for each in again}
-            connection.rollback()
-    assert made == known
 
 
 APPEND_ONLY = {
@@ -201,19 +167,31 @@ def test_creating_again_changes_nothing(filled, store_url):
         assert again.tidy() == rows
 
 
+@pytest.fixture
+def next_version(tmp_path, monkeypatch):
+    """Give the package one more migration, which adds a column and ends with the line that is given."""
+
+    @contextmanager
+    def next_version(last_line):
+        folder = tmp_path / "migrations"
+        shutil.copytree(upgrade.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "versions" / f"v{NEXT}_next.py").write_text(
+            "import sqlalchemy as sa\nfrom alembic import op\n\n"
+            f"revision = '{NEXT}'\ndown_revision = '{NEWEST}'\n\n\n"
+            f"def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n    {last_line}\n"
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(upgrade, "MIGRATIONS", folder)
+            yield
+
+    return next_version
+
+
 def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
-    filled, store_url, tmp_path, monkeypatch, plan
+    filled, store_url, next_version
 ):
     rows = filled.tidy()
-    newer = tmp_path / "migrations"
-    shutil.copytree(upgrade.MIGRATIONS, newer, ignore=shutil.ignore_patterns("__pycache__"))
-    (newer / "versions" / f"v{NEXT}_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        f"revision = '{NEXT}'\ndown_revision = '{NEWEST}'\n\n\n"
-        "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(upgrade, "MIGRATIONS", newer)
+    with next_version("pass"):
         with pytest.raises(
             StudyError, match=f"has schema version {NEWEST}, this package {NEXT}; run: guard-eval db STUDY up"
         ):
@@ -228,6 +206,16 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_is_not_touched(
             Store.open(store_url, create=create)
 
 
+def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url, next_version):
+    rows = filled.tidy()
+    with next_version("raise RuntimeError('half way')"), pytest.raises(RuntimeError, match="half way"):
+        Store.open(store_url, create=True)
+    with Store.open(store_url) as untouched:
+        assert untouched.tidy() == rows
+        with untouched._database.read() as connection:
+            assert "note" not in {column["name"] for column in inspect(connection).get_columns("meta")}
+
+
 @pytest.mark.parametrize("versions", [[], ["0000"], ["abc"], [NEWEST, NEXT]])
 def test_a_database_of_an_unknown_version_is_not_touched(store, store_url, versions):
     execute(store, f"DELETE FROM {VERSION_TABLE}")
@@ -238,28 +226,3 @@ def test_a_database_of_an_unknown_version_is_not_touched(store, store_url, versi
         with pytest.raises(StudyError, match=f"schema version {found}, which this package does not know"):
             Store.open(store_url, create=create)
     assert execute(store, f"SELECT count(*) FROM {VERSION_TABLE}") == len(versions)
-
-
-def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url, tmp_path, monkeypatch):
-    rows = filled.tidy()
-    broken = tmp_path / "migrations"
-    shutil.copytree(upgrade.MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
-    (broken / "versions" / f"v{NEXT}_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        f"revision = '{NEXT}'\ndown_revision = '{NEWEST}'\n\n\n"
-        "def upgrade():\n    op.add_column('meta', sa.Column('note', sa.Text))\n"
-        "    raise RuntimeError('half way')\n"
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(upgrade, "MIGRATIONS", broken)
-        with pytest.raises(RuntimeError, match="half way"):
-            Store.open(store_url, create=True)
-    with Store.open(store_url) as untouched:
-        assert untouched.tidy() == rows
-        with untouched._database.read() as connection:
-            assert "note" not in {column["name"] for column in inspect(connection).get_columns("meta")}
-
-
-def test_the_package_knows_one_line_of_versions():
-    files = sorted(path.name for path in (Path(upgrade.MIGRATIONS) / "versions").glob("v*.py"))
-    assert [f"v{version}_" for version in upgrade._known(upgrade.MIGRATIONS)] == [name[:6] for name in files]

@@ -32,13 +32,16 @@ def copy(study: Study, to: str, *, switch: bool, dry_run: bool) -> None:
     """
     from guard_eval.cli.db import say_digest
     from guard_eval.store import copying
+    from guard_eval.store.connection import Database
 
     target = target_of(to)
-    named = None if target == _own_file(study) else target
+    # the study's own file is named by no line
+    named = None if target == f"sqlite:///{(study.folder / 'study.db').resolve()}" else target
     path = study.folder / "study.toml"
     wanted = rename(path, named) if switch else None
     rows = copying.check(study.database, target)
-    say(f"{rows} rows of {_shown(study.database)} go to {_shown(target)}")
+    source_name, target_name = Database(study.database).name, Database(target).name
+    say(f"{rows} rows of {source_name} go to {target_name}")
     if dry_run:
         say("dry run: nothing was copied")
         return
@@ -52,11 +55,11 @@ def copy(study: Study, to: str, *, switch: bool, dry_run: bool) -> None:
             on_copied=lambda table, done: bar.update(copying_task, advance=done, note=table),
             on_checked=lambda table, done: bar.update(checking, advance=done, note=table),
         )
-    say_digest(copied.digest)
-    say(f"{_shown(target)} holds what {_shown(study.database)} held at {copied.at:%Y-%m-%d %H:%M:%S} UTC,")
+    say_digest(copied)
+    say(f"{target_name} holds what {source_name} held at {copied.at:%Y-%m-%d %H:%M:%S} UTC,")
     say("by this digest of both.\n")
     if switch:
-        say(f"{path} names it from now on; {_shown(study.database)} stays as it was.")
+        say(f"{path} names it from now on; {source_name} stays as it was.")
         say("Other servers of this study have a study.toml of their own: change them too.")
         say_next(f"guard-eval progress {study.folder}")
         return
@@ -103,30 +106,25 @@ def rename(path: Path, database: str | None) -> bytes:
 
     text = path.read_bytes().decode()
     first = _FIRST_TABLE.search(text)
-    end = len(text) if first is None else first.start()
+    end = first.start() if first else len(text)
     top, tables = text[:end], text[end:]
     newline = "\r\n" if "\r\n" in text else "\n"
     line = "" if database is None else f"database = {_toml(database)}{newline}"
-    place = _NAMED.search(top)
-    if place is not None:
-        top = top[: place.start()] + line + top[place.end() :]
-    else:
-        seed = _SEED.search(top)
-        at = 0 if seed is None else seed.end()
-        top = top[:at] + line + top[at:]
+    named, seed = _NAMED.search(top), _SEED.search(top)
+    begin, end = named.span() if named else (seed.end(), seed.end()) if seed else (0, 0)
+    edited = top[:begin] + line + top[end:] + tables
     settings = tomllib.loads(text)
     settings.pop("database", None)
     if database is not None:
         settings["database"] = database
     try:
-        same = tomllib.loads(top + tables) == settings
+        if tomllib.loads(edited) == settings:
+            return edited.encode()
     except tomllib.TOMLDecodeError:
-        same = False
-    if not same:
-        raise StudyError(
-            f"{path} is written in a way that --switch cannot edit; copy without it, then change it yourself"
-        )
-    return (top + tables).encode()
+        pass
+    raise StudyError(
+        f"{path} is written in a way that --switch cannot edit; copy without it, then change it yourself"
+    )
 
 
 def _write(path: Path, data: bytes, line: str) -> None:
@@ -144,10 +142,6 @@ def _write(path: Path, data: bytes, line: str) -> None:
         ) from None
 
 
-def _own_file(study: Study) -> str:
-    return f"sqlite:///{(study.folder / 'study.db').resolve()}"
-
-
 def _line(database: str | None) -> str:
     if database is None:
         return "remove the line:  database = …"
@@ -157,9 +151,3 @@ def _line(database: str | None) -> str:
 def _toml(text: str) -> str:
     # JSON's strings are TOML's, but for characters beyond 16 bits, which JSON would split
     return json.dumps(text, ensure_ascii=False)
-
-
-def _shown(url: str) -> str:
-    from guard_eval.store.connection import Database
-
-    return Database(url).name

@@ -1,4 +1,4 @@
-"""How full each pair is, kept beside the presentations: a free slot is found without counting them all.
+"""How full each pair is, stored beside the presentations: a free slot is found without counting them all.
 
 In every pool whose raters see a pair once (people, simulations) a pair for people has a row: what hand-out
 needs of it but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While
@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import (
     Connection,
-    Row,
-    and_,
+    Integer,
     bindparam,
     exists,
-    false,
     func,
     insert,
     or_,
@@ -33,10 +31,10 @@ from sqlalchemy import (
     update,
 )
 
-from guard_eval.records import Pair, content_id
+from guard_eval.records import content_id
 from guard_eval.store import schema
-from guard_eval.store.schema import assignment, gold, occupancy, pair, presentation, rater
-from guard_eval.store.schema import meta as meta_table
+from guard_eval.store.presentations import batches
+from guard_eval.store.schema import HOLDS_SLOT, assignment, gold, meta, occupancy, pair, presentation, rater
 
 PEOPLE = "people"
 """The pool that all people share; the only one that has a roster."""
@@ -46,9 +44,6 @@ RING = 2**31 - 1
 
 _PART = 10_000
 """How many rows are made at once."""
-
-HOLDS_SLOT = and_(presentation.c.superseded == false(), presentation.c.withdrawn == false())
-"""True of a slot's holder, whether or not its lease is over."""
 
 IS_OUT = or_(rater.c.revoked_at.is_not(None), rater.c.excluded_at.is_not(None))
 """True of raters for whom a roster keeps no slot any more."""
@@ -60,36 +55,37 @@ class PoolState(NamedTuple):
     Attributes:
         pairs: How many pairs the study has for people.
         ready: How many of them have their row in the pool.
-        slots: For how many slots it is marked which pairs are vacant; None before the first hand-out.
-        gold: How many expected answers the gold pairs have.
+        slots: For how many slots it is marked which pairs are vacant; 0 before the first hand-out.
         roster: Whether slots are kept for anybody.
-        late: Whether a lease in the pool ends later than one given now could.
+        earliest_lease: When the first lease of an unrated pair ends, or ended; None where there is none.
+        latest_lease: When the last one ends.
     """
 
     pairs: int
     ready: int
-    slots: int | None
-    gold: int
+    slots: int
     roster: bool
-    late: bool
+    earliest_lease: datetime | None
+    latest_lease: datetime | None
 
     def is_marked_for(self, slots: int) -> bool:
         """Return whether every pair has its row in the pool, marked for so many slots."""
         return self.pairs == self.ready and self.slots == slots
 
 
-_VALUE = select(meta_table.c.value)
+# built once: building a statement takes as long as running it
+_VALUE = select(meta.c.value.cast(Integer))
+_SLOTS = _VALUE.where(meta.c.key == bindparam("param_slots_key")).scalar_subquery()
 _POOL_STATE = select(
-    _VALUE.where(meta_table.c.key == "pairs").scalar_subquery(),
-    _VALUE.where(meta_table.c.key == bindparam("param_ready")).scalar_subquery(),
-    _VALUE.where(meta_table.c.key == bindparam("param_slots")).scalar_subquery(),
-    select(func.count()).select_from(gold).scalar_subquery(),
+    func.coalesce(_VALUE.where(meta.c.key == f"pairs in {PEOPLE}").scalar_subquery(), 0),
+    func.coalesce(_VALUE.where(meta.c.key == bindparam("param_ready_key")).scalar_subquery(), 0),
+    func.coalesce(_SLOTS, 0),
     exists(select(assignment.c.slot)),
-    exists().where(
-        presentation.c.pool == bindparam("param_pool"),
-        HOLDS_SLOT,
-        presentation.c.rated_at.is_(None),
-        presentation.c.leased_until > bindparam("param_latest"),
+    *(
+        select(bound(presentation.c.leased_until))
+        .where(presentation.c.pool == bindparam("param_pool"), HOLDS_SLOT, presentation.c.rated_at.is_(None))
+        .scalar_subquery()
+        for bound in (func.min, func.max)
     ),
 )
 
@@ -131,62 +127,48 @@ _KEPT = (
     .scalar_subquery()
 )
 _IN_POOL = update(occupancy).where(occupancy.c.pool == bindparam("param_pool"))
-_RECOUNT = _IN_POOL.values(held=_HOLDERS + _KEPT)
-_IS_VACANT = occupancy.c.held < bindparam("param_slots")
+_IS_VACANT = occupancy.c.held < _SLOTS
 _MARK = _IN_POOL.where(occupancy.c.vacant != _IS_VACANT).values(vacant=_IS_VACANT)
-_OF_RATER = occupancy.c.pair_id.in_(
-    union(
-        select(presentation.c.pair_id).where(presentation.c.rater_id == bindparam("param_rater")),
-        select(assignment.c.pair_id).where(assignment.c.rater_id == bindparam("param_rater")),
+# before the first hand-out there is no number of slots, and all pairs are marked then
+_RECOUNT = _IN_POOL.values(held=_HOLDERS + _KEPT, vacant=func.coalesce(_SLOTS, 1) > _HOLDERS + _KEPT)
+_RECOUNT_SOME = _RECOUNT.where(occupancy.c.pair_id.in_(bindparam("param_pairs", expanding=True)))
+_OF_RATER = union(
+    *(
+        select(table.c.pair_id).where(table.c.rater_id == bindparam("param_rater"))
+        for table in (presentation, assignment)
     )
-)
-_TAKE = _IN_POOL.where(occupancy.c.pair_id == bindparam("param_pair")).values(
-    held=occupancy.c.held + 1, vacant=occupancy.c.held + 1 < bindparam("param_slots")
 )
 
 
-def pool_state(connection: Connection, pool: str, *, latest: datetime | None = None) -> PoolState:
-    """Return how things stand for a pool; a lease given now ends at `latest`."""
-    keys = {"param_ready": f"pairs in {pool}", "param_slots": f"slots in {pool}"}
-    row = connection.execute(_POOL_STATE, {**keys, "param_pool": pool, "param_latest": latest}).one()
-    pairs, ready, slots = row[:3]
-    return PoolState(
-        int(pairs or 0),
-        int(ready or 0),
-        None if slots is None else int(slots),
-        row[3],
-        bool(row[4]),
-        bool(row[5]),
-    )
+def pool_state(connection: Connection, pool: str) -> PoolState:
+    """Return how things stand for a pool."""
+    return PoolState(*connection.execute(_POOL_STATE, _parameters(pool)).one())
 
 
 def complete(connection: Connection, pool: str) -> None:
-    """Make the rows a pool of simulated raters lacks: all at its first hand-out, then those of new pairs.
+    """Make the rows that a pool lacks: for people when pairs are added, for others at their next hand-out.
 
     Must run alone in the pool.
     """
-    state = pool_state(connection, pool)
-    if state.pairs == state.ready:
-        return
-    after = ""
+    made, after = pool_state(connection, pool).ready, ""
     while rows := connection.execute(_MISSING, {"param_pool": pool, "param_after": after}).all():
-        connection.execute(insert(occupancy), [_row(pool, row.id, row) for row in rows])
-        after = rows[-1].id
-    schema.put(connection, f"pairs in {pool}", str(state.pairs))
-
-
-def add(connection: Connection, new: Sequence[Pair]) -> None:
-    """Make the rows of pairs just added, in the pool of people; a pair that is not for them gets none.
-
-    Must run alone in it. Other pools make theirs at their next hand-out (`complete`).
-    """
-    rows = [_row(PEOPLE, pair.id, pair) for pair in new if pair.for_people]
-    if not rows:
-        return
-    pairs = pool_state(connection, PEOPLE).pairs + len(rows)
-    connection.execute(insert(occupancy), rows)
-    for key in ("pairs", f"pairs in {PEOPLE}"):
-        schema.put(connection, key, str(pairs))
+        new = [
+            {
+                "pool": pool,
+                "pair_id": row.id,
+                "ring": place(row.id),
+                "held": 0,
+                "vacant": True,
+                "position": row.position,
+                "dataset": row.dataset,
+                "method_a": row.method_a,
+                "method_b": row.method_b,
+            }
+            for row in rows
+        ]
+        connection.execute(insert(occupancy), new)
+        made, after = made + len(rows), rows[-1].id
+    schema.put(connection, _ready_key(pool), str(made))
 
 
 def place(*key: object) -> int:
@@ -199,41 +181,38 @@ def mark(connection: Connection, pool: str, slots: int) -> None:
 
     Must run alone in the pool.
     """
-    connection.execute(_MARK, {"param_pool": pool, "param_slots": slots})
-    schema.put(connection, f"slots in {pool}", str(slots))
+    schema.put(connection, _slots_key(pool), str(slots))
+    connection.execute(_MARK, _parameters(pool))
 
 
-def take(connection: Connection, pool: str, pair_ids: Sequence[str], slots: int) -> None:
-    """Count one slot more of each pair as held, of so many."""
-    if pair_ids:
-        parameters = {"param_pool": pool, "param_slots": slots}
-        connection.execute(_TAKE, [{**parameters, "param_pair": pair_id} for pair_id in pair_ids])
-
-
-def recount(connection: Connection, pool: str, *, rater_id: int | None = None) -> None:
-    """Count again what is held, of all pairs or of those that one rater was shown or has slots kept of.
+def recount(connection: Connection, pool: str, pair_ids: Sequence[str] | None = None) -> None:
+    """Count again what is held, of all pairs or of some, and mark which of them are vacant.
 
     Must run alone in the pool.
     """
-    changed, marked = (
-        statement if rater_id is None else statement.where(_OF_RATER) for statement in (_RECOUNT, _MARK)
-    )
-    parameters = {"param_pool": pool} if rater_id is None else {"param_pool": pool, "param_rater": rater_id}
-    connection.execute(changed, parameters)
-    slots = pool_state(connection, pool).slots
-    if slots is not None:
-        connection.execute(marked, {**parameters, "param_slots": slots})
+    if pair_ids is None:
+        connection.execute(_RECOUNT, _parameters(pool))
+        return
+    for part in batches(pair_ids):
+        connection.execute(_RECOUNT_SOME, {**_parameters(pool), "param_pairs": part})
 
 
-def _row(pool: str, pair_id: str, stands: Pair | Row[*tuple[Any, ...]]) -> dict[str, object]:
+def recount_of(connection: Connection, pool: str, rater_id: int) -> None:
+    """Count again the pairs that a rater was shown, or of which slots are kept for it."""
+    recount(connection, pool, list(connection.execute(_OF_RATER, {"param_rater": rater_id}).scalars()))
+
+
+def _parameters(pool: str) -> dict[str, object]:
     return {
-        "pool": pool,
-        "pair_id": pair_id,
-        "ring": place(pair_id),
-        "held": 0,
-        "vacant": True,
-        "position": stands.position,
-        "dataset": stands.dataset,
-        "method_a": stands.method_a,
-        "method_b": stands.method_b,
+        "param_pool": pool,
+        "param_ready_key": _ready_key(pool),
+        "param_slots_key": _slots_key(pool),
     }
+
+
+def _ready_key(pool: str) -> str:
+    return f"pairs in {pool}"
+
+
+def _slots_key(pool: str) -> str:
+    return f"slots in {pool}"

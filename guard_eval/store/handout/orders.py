@@ -1,4 +1,4 @@
-"""What is remembered of the pairs between calls: a judge's order and places, raters' orders of gold pairs."""
+"""The order in which raters see pairs, and where each pair stands in the study."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from guard_eval.store.schema import gold, pair
 First = Literal["a", "b"]
 
 _COUNT = select(func.count()).select_from(pair)
-
-_MOST_ORDERS = 10_000
-"""How many raters' orders of the gold pairs are remembered."""
 
 
 class Place(NamedTuple):
@@ -41,9 +38,9 @@ class KeptSlot(NamedTuple):
 
 
 class Orders:
-    """The pairs in the order a judge sees them, and the gold pairs in a rater's, as hashing takes time.
+    """The pairs in the order a judge sees them, remembered as hashing takes time.
 
-    What people are shown of the study's pairs is looked up in the database (`occupancy`).
+    What people are shown is found in the database (`occupancy`).
 
     Attributes:
         places: Where each of the study's pairs stands; `refresh` reads them.
@@ -53,9 +50,6 @@ class Orders:
         self.places: dict[str, Place] = {}
         self._known = 0
         self._order: dict[tuple[int, str], list[str]] = {}
-        self._gold: list[str] = []
-        self._gold_known = 0
-        self._gold_orders: dict[tuple[int, str], list[str]] = {}
 
     def refresh(self, connection: Connection) -> None:
         """Notice what was added; pairs are never changed or removed, so their number is enough."""
@@ -68,26 +62,11 @@ class Orders:
         self._order = {}
         self._known = known
 
-    def refresh_gold(self, connection: Connection, known: int) -> None:
-        """Notice what was added to the gold pairs, which have `known` answers now."""
-        if known != self._gold_known:
-            self._gold = list(connection.execute(select(gold.c.pair_id).distinct()).scalars())
-            self._gold_orders = {}
-            self._gold_known = known
-
     def of(self, seed: int, rater: str) -> list[str]:
         """Return the pairs' ids, shuffled for one rater by the study's seed."""
         if (seed, rater) not in self._order:
             self._order[seed, rater] = shuffled(self.places, seed, rater)
         return self._order[seed, rater]
-
-    def gold(self, seed: int, rater: str) -> list[str]:
-        """Return the gold pairs' ids, likewise."""
-        if (seed, rater) not in self._gold_orders:
-            if len(self._gold_orders) >= _MOST_ORDERS:
-                self._gold_orders.clear()
-            self._gold_orders[seed, rater] = shuffled(self._gold, seed, rater, "gold")
-        return self._gold_orders[seed, rater]
 
     def first(self, pair_id: str, slot: int) -> First:
         """Return which text of a pair a judge sees as A: its slots alternate, and so do pairs of a slot."""

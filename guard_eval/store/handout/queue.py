@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, false, func, insert, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
 from guard_eval.store import presentations
-from guard_eval.store.handout import occupancy, slots, vacancies
+from guard_eval.store.handout import occupancy, slots
 from guard_eval.store.handout.history import RaterHistory, rated
-from guard_eval.store.handout.orders import First, Orders, Place
+from guard_eval.store.handout.occupancy import PoolState
+from guard_eval.store.handout.orders import First, Place
 from guard_eval.store.handout.slots import FreeSlot, Turn
 from guard_eval.store.presentations import batches
 from guard_eval.store.raters import pool_of, standing
-from guard_eval.store.schema import presentation
+from guard_eval.store.schema import gold, presentation
 
-_Row = dict[str, object]
+_Row = dict[str, Any]
 
 _CHOICE = 8
 """Among how many pairs the next one is chosen, where there are so many; so many are looked at together."""
@@ -32,55 +34,36 @@ _MINE_OPEN = (
     )
     .order_by(presentation.c.id)
 )
+_GOLD = select(gold.c.pair_id).distinct()
 _MINE_OPEN_LOCKED = _MINE_OPEN.with_for_update()
 
 
 def hand_out(
-    connection: Connection, orders: Orders, rater: Rater, plan: Plan, *, now: datetime, limit: int
+    connection: Connection, rater: Rater, plan: Plan, *, now: datetime, limit: int
 ) -> list[BlindPair]:
-    """Return up to `limit` pairs: first the rater's own unrated ones, with a new lease, then others.
-
-    Must run alone in the rater's pool. A rater that is revoked or excluded gets none.
-
-    Raises:
-        StudyError: The plan makes no sense, or the database does not know the rater.
-    """
+    """Return up to `limit` pairs (`Store.hand_out`); must run alone in the rater's pool."""
     check(plan)
     sees_once(rater)
     if limit < 1 or any(standing(connection, rater)):
         return []
-    state = occupancy.pool_state(connection, pool_of(rater), latest=now + plan.lease)
-    if not state.is_marked_for(plan.slots):
-        make_ready(connection, rater, plan)
-        state = occupancy.pool_state(connection, pool_of(rater), latest=now + plan.lease)
-    turn = Turn(connection, orders, rater, plan, now, state)
-    orders.refresh_gold(connection, state.gold)
+    turn = Turn(connection, rater, plan, now, _make_ready(connection, rater, plan))
     numbers = _renew(turn, limit)
     if len(numbers) < limit:
-        if state.late:
-            slots.shorten_leases(turn)
+        slots.shorten_leases(turn)
         numbers += _insert(turn, list(_next(turn, limit - len(numbers))))
     return presentations.blind(connection, numbers)
 
 
-def progress(
-    connection: Connection, orders: Orders, rater: Rater, plan: Plan, *, now: datetime
-) -> tuple[int, int]:
+def progress(connection: Connection, rater: Rater, plan: Plan, *, now: datetime) -> tuple[int, int]:
     """Return how many presentations the rater has rated, and how many it can still get or has open.
 
-    The pool must be ready (`is_ready`). What it can still get is counted up to `vacancies.MOST_COUNTED` where
-    there is no quota.
-
-    Raises:
-        StudyError: The database does not know the rater.
+    What it can still get is counted up to `slots.MOST_COUNTED` where there is no quota.
     """
     mine = presentation.c.rater_id == rater.id
     done = connection.execute(select(func.count(presentation.c.rated_at)).where(mine)).scalar_one()
     if any(standing(connection, rater)):
         return done, 0
-    state = occupancy.pool_state(connection, pool_of(rater))
-    turn = Turn(connection, orders, rater, plan, now, state)
-    orders.refresh_gold(connection, state.gold)
+    turn = Turn(connection, rater, plan, now, _make_ready(connection, rater, plan))
     opened = len(connection.execute(_MINE_OPEN, {"param_rater": rater.id}).all())
     return done, opened + _left(turn)
 
@@ -92,31 +75,25 @@ def is_ready(connection: Connection, rater: Rater, plan: Plan) -> bool:
     return occupancy.pool_state(connection, pool_of(rater)).is_marked_for(plan.slots)
 
 
-def make_ready(connection: Connection, rater: Rater, plan: Plan) -> None:
-    """Mark it: for a pool's first hand-out, and where the plan has changed.
-
-    Must run alone in the rater's pool.
-    """
-    occupancy.complete(connection, pool_of(rater))
+def _make_ready(connection: Connection, rater: Rater, plan: Plan) -> PoolState:
+    """Mark it where that is not done, alone in the rater's pool; return the pool's state."""
+    state = occupancy.pool_state(connection, pool_of(rater))
+    if state.is_marked_for(plan.slots):
+        return state
+    if state.ready < state.pairs:
+        occupancy.complete(connection, pool_of(rater))
     occupancy.mark(connection, pool_of(rater), plan.slots)
+    return occupancy.pool_state(connection, pool_of(rater))
 
 
 def sees_once(rater: Rater) -> None:
-    """See that the rater is one that sees a pair once: people and simulations do, models claim their slots.
-
-    Raises:
-        ValueError: It is a model.
-    """
+    """Raise a `ValueError` for a model: it claims slots, while people and simulations see a pair once."""
     if rater.kind == "model":
         raise ValueError(f"the model {rater.name!r} is handed nothing; its run claims pairs: Store.claim")
 
 
 def check(plan: Plan) -> None:
-    """See that a plan shows something.
-
-    Raises:
-        StudyError: One of its numbers is too small.
-    """
+    """Raise a `StudyError` if one of the plan's numbers is too small."""
     for what, number, least in (
         ("slots per pair", plan.slots, 1),
         ("pairs per rater (quota)", plan.quota, 1),
@@ -144,10 +121,10 @@ def _renew(turn: Turn, limit: int) -> list[int]:
 def _insert(turn: Turn, rows: list[_Row]) -> list[int]:
     if not rows:
         return []
-    filled = [str(row["pair_id"]) for row in rows if row.pop("fills")]
-    occupancy.take(turn.connection, turn.pool, filled, turn.plan.slots)
     statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
-    return list(turn.connection.execute(statement, rows).scalars())
+    numbers = list(turn.connection.execute(statement, rows).scalars())
+    occupancy.recount(turn.connection, turn.pool, [row["pair_id"] for row in rows if row["role"] == "study"])
+    return numbers
 
 
 def _next(turn: Turn, limit: int) -> Iterator[_Row]:
@@ -169,13 +146,14 @@ def _next(turn: Turn, limit: int) -> Iterator[_Row]:
 def _due(turn: Turn, history: RaterHistory) -> _Row | None:
     """Return the check whose place has come, if there is one."""
     plan, name = turn.plan, turn.rater.name
-    if plan.gold_every is not None:
-        waiting = [pair_id for pair_id in turn.orders.gold(plan.seed, name) if pair_id not in history.gold]
-        if waiting and _gold_place(plan, name, len(history.gold)) <= history.shown:
+    if plan.gold_every is not None and _gold_place(plan, name, len(history.gold)) <= history.shown:
+        waiting = set(turn.connection.execute(_GOLD).scalars()) - history.gold
+        if waiting:
+            chosen = min(waiting, key=lambda pair_id: content_id(plan.seed, name, "gold", pair_id))
             # the side is drawn, so that a rater with a favourite side fails half of them
-            side: First = "a" if int(content_id(plan.seed, "gold side", name, waiting[0]), 16) % 2 else "b"
-            history.gold.add(waiting[0])
-            return _row(turn, waiting[0], FreeSlot(0, side, None, 0), role="gold")
+            side: First = "a" if int(content_id(plan.seed, "gold side", name, chosen), 16) % 2 else "b"
+            history.gold.add(chosen)
+            return _row(turn, chosen, FreeSlot(0, side, None, 0), role="gold")
     number = len(history.repeated)
     if number < plan.repeats:
         place = _repeat_place(plan, name, number, pairs=turn.state.pairs)
@@ -202,12 +180,12 @@ def _repeat(turn: Turn, history: RaterHistory) -> _Row | None:
 def _left(turn: Turn) -> int:
     """Return how many showings are to come for a rater, beside its open ones."""
     plan, history = turn.plan, RaterHistory.of(turn)
-    most = vacancies.MOST_COUNTED if plan.quota is None else max(0, plan.quota - history.shown)
-    study = vacancies.count(turn, most) if most else 0
+    most = slots.MOST_COUNTED if plan.quota is None else max(0, plan.quota - history.shown)
+    study = slots.count_free(turn, most) if most else 0
     total = history.shown + study
-    gold = len(turn.orders.gold(plan.seed, turn.rater.name))
+    golds = len(turn.connection.execute(_GOLD).all())
     checks = (
-        _gold_until(plan, turn.rater.name, total, pairs=gold) - len(history.gold),
+        _gold_until(plan, turn.rater.name, total, pairs=golds) - len(history.gold),
         _most_repeats(plan, total) - len(history.repeated),
     )
     return study + sum(max(0, number) for number in checks)
@@ -227,8 +205,6 @@ def _row(turn: Turn, pair_id: str, slot: FreeSlot, *, role: Role = "study") -> _
         "superseded": False,
         "withdrawn": False,
         "role": role,
-        # whether one slot more of the pair is held from now on
-        "fills": role == "study" and slot.left_by is None and not slot.kept,
     }
 
 
@@ -244,8 +220,8 @@ class _Offers:
         self._open: dict[str, list[FreeSlot]] = {}
         self._places: dict[str, Place] = {}
         self._ranks: dict[str, int] = {}
-        self._groups = [self._looks(vacancies.kept(turn))] if turn.has_roster else []
-        self._groups.append(self._looks(vacancies.free(turn, history.shown)))
+        self._groups = [self._parts(slots.kept_pairs(turn))] if turn.has_roster else []
+        self._groups.append(self._parts(slots.free_pairs(turn, history.shown)))
 
     def take(self) -> tuple[str, FreeSlot] | None:
         """Take the next slot on the side that is drawn, and count it as shown; None if there is none.
@@ -273,10 +249,10 @@ class _Offers:
 
     def _refill(self) -> None:
         while self._groups and len(self._open) < _CHOICE:
-            look = next(self._groups[0], None)
-            if look is not None:
-                self._places.update(look)
-                for pair_id, free in slots.free(self._turn, look).items():
+            part = next(self._groups[0], None)
+            if part is not None:
+                self._places.update(part)
+                for pair_id, free in slots.free_slots(self._turn, part).items():
                     self._ranks[pair_id] = len(self._ranks)
                     # slots come in couples of one side each: a pair is even whenever all its couples are full
                     self._open[pair_id] = [slot for slot in free if slot.slot // 2 == free[0].slot // 2]
@@ -285,7 +261,7 @@ class _Offers:
             else:
                 del self._groups[0]
 
-    def _looks(self, parts: Iterator[dict[str, Place]]) -> Iterator[dict[str, Place]]:
+    def _parts(self, parts: Iterator[dict[str, Place]]) -> Iterator[dict[str, Place]]:
         """Yield the pairs few at a time, each once."""
         for part in parts:
             new = [(pair_id, place) for pair_id, place in part.items() if pair_id not in self._places]
@@ -294,25 +270,13 @@ class _Offers:
 
 
 def _gold_place(plan: Plan, rater: str, number: int) -> int:
-    """Return after how many of the study's pairs gold pair `number` (0, 1, …) comes: one in each block.
-
-    Raises:
-        ValueError: The plan has no gold pairs.
-    """
-    if plan.gold_every is None:
-        raise ValueError("the plan has no gold pairs")
-    return number * plan.gold_every + 1 + _drawn(plan.gold_every, plan.seed, "gold", rater, number)
+    """Return after how many of the study's pairs gold pair `number` (0, 1, …) comes: one in each block."""
+    every = plan.gold_every or 1
+    return number * every + 1 + _drawn(every, plan.seed, "gold", rater, number)
 
 
 def _repeat_place(plan: Plan, rater: str, number: int, *, pairs: int) -> int:
-    """Return after how many of the study's pairs repeat `number` (0, 1, …) comes: all in the second half.
-
-    Args:
-        plan: With the quota, and how many repeats share that half.
-        rater: The rater's name.
-        number: Which repeat.
-        pairs: The study's pairs; a rater sees so many, or its quota.
-    """
+    """Return after how many of the study's pairs repeat `number` (0, 1, …) comes: in the second half."""
     expected = min(pairs, pairs if plan.quota is None else plan.quota)
     half = (expected + 1) // 2
     start, end = (half + turn * (expected - half) // plan.repeats for turn in (number, number + 1))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, union
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan, content_id
@@ -68,7 +68,6 @@ def _seat(places: Mapping[str, Place], raters: Sequence[int], slots: int, seed: 
     seats = {}
     for pair_id in sorted(places, key=lambda pair_id: (_group(places[pair_id]), content_id(seed, pair_id))):
         comparison = _group(places[pair_id])[:2]
-
         burden = {
             who: (load[who, comparison], load[who, ()], content_id(seed, "seat", pair_id, who))
             for who in raters
@@ -127,7 +126,7 @@ def _couple_sharing(places: Mapping[str, Place], links: _Links, seats: list[_Sea
         for other in seats:
             relation = _relation(places[one[0]], places[other[0]])
             # what a path joins already may be related in the other way
-            if relation and _joined(links, one, other) in {0, relation}:
+            if relation and _reached(links, one).get(other, relation) == relation:
                 _couple(links, one, other, relation)
                 seats.remove(other)
                 break
@@ -140,16 +139,16 @@ def _relation(one: Place, other: Place) -> int:
     return int(one.method_a == other.method_b or one.method_b == other.method_a)
 
 
-def _joined(links: _Links, one: _Seat, other: _Seat) -> int:
-    """Return how a path that joins the two relates their sides; 0 if none does."""
-    reached, waiting = {one: 1}, [one]
+def _reached(links: _Links, start: _Seat) -> _Part:
+    """Return the showings that couplings join with `start`: 1 for those on its side, -1 for the others."""
+    part, waiting = {start: 1}, [start]
     while waiting:
         seat = waiting.pop()
-        for neighbour, relation in links[seat]:
-            if neighbour not in reached:
-                reached[neighbour] = relation * reached[seat]
-                waiting.append(neighbour)
-    return reached.get(other, 0)
+        for other, relation in links[seat]:
+            if other not in part:
+                part[other] = relation * part[seat]
+                waiting.append(other)
+    return part
 
 
 def _colour(links: _Links, key: tuple[int, int]) -> list[_Part]:
@@ -157,18 +156,10 @@ def _colour(links: _Links, key: tuple[int, int]) -> list[_Part]:
     parts: list[_Part] = []
     done: set[_Seat] = set()
     for start in links:
-        if start in done:
-            continue
-        part = {start: 1 if int(content_id(*key, "side", *start), 16) % 2 else -1}
-        waiting = [start]
-        while waiting:
-            seat = waiting.pop()
-            for other, relation in links[seat]:
-                if other not in part:
-                    part[other] = relation * part[seat]
-                    waiting.append(other)
-        done |= part.keys()
-        parts.append(part)
+        if start not in done:
+            sign = 1 if int(content_id(*key, "side", *start), 16) % 2 else -1
+            parts.append({seat: sign * side for seat, side in _reached(links, start).items()})
+            done |= parts[-1].keys()
     return parts
 
 
@@ -214,26 +205,18 @@ def _slots(seated: Sequence[tuple[int, int]], slots: int) -> list[KeptSlot]:
 
 
 def assign(connection: Connection, names: Sequence[str], plan: Plan) -> int:
-    """Keep the slots of all pairs that nobody was shown yet for the people of those names; return how many.
-
-    Must run alone in the pool of people.
-
-    Raises:
-        StudyError: A name is unknown, revoked, excluded, no person's, or given twice; there are no such
-            pairs; or the quota is too small for them.
-    """
+    """Keep slots for people and return how many (`Store.assign`); must run alone in the pool of people."""
     people = [_person(connection, name) for name in names]
     if not people or len(set(people)) < len(people):
         raise StudyError(
             f"the roster {', '.join(names)!r} names nobody, or somebody twice; name each rater once"
         )
     columns = (table.c.pair_id, table.c.position, table.c.dataset, table.c.method_a, table.c.method_b)
-    begun = select(presentation.c.pair_id).where(presentation.c.pool == raters.PEOPLE)
-    untouched = select(*columns).where(
-        table.c.pool == raters.PEOPLE,
-        table.c.pair_id.not_in(begun),
-        table.c.pair_id.not_in(select(assignment.c.pair_id)),
+    begun = union(
+        select(presentation.c.pair_id).where(presentation.c.pool == raters.PEOPLE),
+        select(assignment.c.pair_id),
     )
+    untouched = select(*columns).where(table.c.pool == raters.PEOPLE, table.c.pair_id.not_in(begun))
     places = {pair_id: Place(*rest) for pair_id, *rest in connection.execute(untouched)}
     if not places:
         raise StudyError(

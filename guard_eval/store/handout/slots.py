@@ -1,4 +1,4 @@
-"""Which slots of a pair are free for a rater, and how one is taken from who left it.
+"""Which slots are free for a rater: on the ring of pairs, where a lease is over, in its roster.
 
 A *slot* is a planned showing of a pair in a pool. Its holder is its one presentation that is neither
 superseded nor withdrawn; an index of the database allows no second. A slot is free when it has no holder, or
@@ -7,28 +7,55 @@ if it comes, is surplus. A slot that a roster keeps for a rater is free for that
 revoked or excluded.
 
 Slots 2k and 2k + 1 are a *couple*, one of either side: the first showing of either decides both for good.
+
+No statement reads many more rows than it returns, but for what the rater itself has seen: a hand-out is as
+fast in a study of a million pairs as in one of a hundred.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, bindparam, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    String,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    union,
+    union_all,
+    update,
+)
 
 from guard_eval.records import Plan, Rater
-from guard_eval.store.handout.occupancy import HOLDS_SLOT, IS_OUT, PoolState
-from guard_eval.store.handout.orders import First, Orders
+from guard_eval.store.handout.occupancy import IS_OUT, PEOPLE, RING, PoolState, place
+from guard_eval.store.handout.orders import First, Place, shuffled
 from guard_eval.store.raters import pool_of
-from guard_eval.store.schema import assignment, presentation, rater
+from guard_eval.store.schema import HOLDS_SLOT, assignment, occupancy, presentation, rater
+
+WINDOW = 16
+"""How many pairs with a free slot are looked up together; a rater's order is an order of these."""
+
+MOST_COUNTED = 10_000
+"""Up to how many what a rater without a quota can still get is counted."""
+
+_EVER = datetime(1, 1, 1, tzinfo=UTC)
+_OTHER: dict[First | None, First] = {"a": "b", "b": "a"}
 
 
 class Turn(NamedTuple):
     """One rater's request for pairs, and what is known when it comes."""
 
     connection: Connection
-    orders: Orders
     rater: Rater
     plan: Plan
     now: datetime
@@ -46,8 +73,29 @@ class Turn(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Return the parameters of `KEEPS_SLOT` and of the statements of this module."""
-        return {"param_pool": self.pool, "param_rater": self.rater.id, "param_now": self.now}
+        """Return the parameters that statements of this module share."""
+        return {
+            "param_pool": self.pool,
+            "param_rater": self.rater.id,
+            "param_slots": self.plan.slots,
+            "param_now": self.now,
+        }
+
+
+class FreeSlot(NamedTuple):
+    """A free slot of a pair.
+
+    Attributes:
+        slot: Its number.
+        first: Which text it shows as A; None while neither slot of its couple was shown.
+        left_by: The presentation that left it unrated.
+        attempt: How often it was given before.
+    """
+
+    slot: int
+    first: First | None
+    left_by: int | None
+    attempt: int
 
 
 # built once: building a statement takes as long as running it
@@ -73,13 +121,11 @@ _SHOWN = select(
     presentation.c.pool == bindparam("param_pool"),
     presentation.c.pair_id.in_(bindparam("param_pairs", expanding=True)),
 )
-
-_KEPT = (
+_ROSTER = (
     select(assignment, IS_OUT.label("is_out"))
     .join(rater)
     .where(assignment.c.pair_id.in_(bindparam("param_pairs", expanding=True)))
 )
-
 _SHORTEN = (
     update(presentation)
     .where(
@@ -91,31 +137,187 @@ _SHORTEN = (
     .values(leased_until=bindparam("param_longest"))
 )
 
+_PLACE = (
+    occupancy.c.pair_id,
+    occupancy.c.position,
+    occupancy.c.dataset,
+    occupancy.c.method_a,
+    occupancy.c.method_b,
+)
+_seen = presentation.alias("seen")
+# the index of what a rater has seen is of these pools, which SQLite knows only if they are written out
+_ONCE = literal_column("seen.pool", String).in_([literal_column("'people'"), literal_column("'simulated'")])
 
-_OTHER: dict[First | None, First] = {"a": "b", "b": "a"}
+
+def _unseen(pair_id: ColumnElement[str]) -> ColumnElement[bool]:
+    mine = (_seen.c.rater_id == bindparam("param_rater"), _seen.c.pair_id == pair_id, _ONCE)
+    return ~exists().where(*mine).correlate(occupancy, presentation, assignment)
 
 
-class FreeSlot(NamedTuple):
-    """A free slot of a pair.
+# the ring is searched from a place to its end, then from its beginning to that place
+_RING = union_all(
+    *(
+        select(*_PLACE, occupancy.c.ring)
+        .where(
+            occupancy.c.pool == bindparam("param_pool"),
+            occupancy.c.vacant == true(),
+            _unseen(occupancy.c.pair_id),
+            occupancy.c.ring >= bindparam(f"param_begin_{part}"),
+            occupancy.c.ring < bindparam(f"param_end_{part}"),
+        )
+        .order_by(occupancy.c.ring)
+        .limit(bindparam("param_limit"))
+        .subquery()
+        .select()
+        for part in (1, 2)
+    )
+)
+# a slot kept for somebody else is free for nobody, whoever held it
+_IS_KEPT = (
+    exists()
+    .where(
+        presentation.c.pool == PEOPLE,
+        assignment.c.pair_id == presentation.c.pair_id,
+        assignment.c.slot == presentation.c.slot,
+        assignment.c.rater_id != bindparam("param_rater"),
+        rater.c.id == assignment.c.rater_id,
+        ~IS_OUT,
+    )
+    .correlate(presentation)
+)
+_LEFT = (
+    presentation.c.pool == bindparam("param_pool"),
+    HOLDS_SLOT,
+    presentation.c.rated_at.is_(None),
+    presentation.c.leased_until <= bindparam("param_now"),
+    presentation.c.slot < bindparam("param_slots"),
+    _unseen(presentation.c.pair_id),
+    ~_IS_KEPT,
+)
+_SAME_PAIR = and_(occupancy.c.pool == presentation.c.pool, occupancy.c.pair_id == presentation.c.pair_id)
+_NEXT_LEFT = (
+    select(*_PLACE, presentation.c.leased_until, presentation.c.id)
+    .join(presentation, _SAME_PAIR)
+    .where(
+        *_LEFT,
+        presentation.c.leased_until >= bindparam("param_since"),
+        or_(
+            presentation.c.leased_until > bindparam("param_since"),
+            presentation.c.id > bindparam("param_after"),
+        ),
+    )
+    .order_by(presentation.c.leased_until, presentation.c.id)
+    .limit(bindparam("param_limit"))
+)
+_MINE = (
+    assignment.c.rater_id == bindparam("param_rater"),
+    assignment.c.slot < bindparam("param_slots"),
+    _unseen(assignment.c.pair_id),
+)
+_MINE_KEPT = (
+    select(*_PLACE)
+    .join(assignment, assignment.c.pair_id == occupancy.c.pair_id)
+    .where(*_MINE, occupancy.c.pool == bindparam("param_pool"))
+)
+_MINE_FREE = (
+    *_MINE,
+    ~exists()
+    .where(
+        presentation.c.pool == bindparam("param_pool"),
+        presentation.c.pair_id == assignment.c.pair_id,
+        presentation.c.slot == assignment.c.slot,
+        HOLDS_SLOT,
+    )
+    .correlate(assignment),
+)
+# a sum is in no index: these statements go from what is few, a rater's showings or leases, to the pairs
+_HAS_ROOM = occupancy.c.held + 0 < bindparam("param_slots")
+_COUNT_SEEN = (
+    select(func.count())
+    .select_from(presentation)
+    .join(occupancy, _SAME_PAIR)
+    .where(
+        presentation.c.rater_id == bindparam("param_rater"),
+        presentation.c.pool == bindparam("param_pool"),
+        _HAS_ROOM,
+    )
+)
+_COUNT_VACANT = select(func.count()).select_from(
+    select(occupancy.c.ring)
+    .where(occupancy.c.pool == bindparam("param_pool"), occupancy.c.vacant == true())
+    .limit(bindparam("param_limit"))
+    .subquery()
+)
+_COUNT_FULL = select(func.count()).select_from(
+    union(
+        select(presentation.c.pair_id).join(occupancy, _SAME_PAIR).where(*_LEFT, ~_HAS_ROOM),
+        select(assignment.c.pair_id)
+        .join(occupancy, occupancy.c.pair_id == assignment.c.pair_id)
+        .where(*_MINE_FREE, occupancy.c.pool == bindparam("param_pool"), ~_HAS_ROOM),
+    ).subquery()
+)
 
-    Attributes:
-        slot: Its number.
-        first: Which text it shows as A; None while neither slot of its couple was shown.
-        left_by: The presentation that left it unrated.
-        attempt: How often it was given before.
-        kept: It was kept for the rater whose turn it is.
+
+def kept_pairs(turn: Turn) -> Iterator[dict[str, Place]]:
+    """Yield the pairs that a roster keeps for the rater and that it has not seen, in the rater's order."""
+    yield _in_order(turn, turn.connection.execute(_MINE_KEPT, turn.parameters))
+
+
+def free_pairs(turn: Turn, shown: int) -> Iterator[dict[str, Place]]:
+    """Yield pairs with a free slot that the rater has not seen, some at a time, each part in its order.
+
+    Where all fit into one part, that is the order of all; otherwise rater and seed decide for each of its
+    showings where on the ring the search begins. Of leases that are over the oldest come first.
     """
+    start = place(turn.plan.seed, turn.rater.name, shown)
+    reached = {"param_begin_1": start, "param_end_1": RING, "param_begin_2": 0, "param_end_2": start}
+    since, after = _EVER, 0
+    has_left = turn.state.earliest_lease is not None and turn.state.earliest_lease <= turn.now
+    while True:
+        parameters = {**turn.parameters, **reached, "param_limit": WINDOW}
+        found = turn.connection.execute(_RING, parameters).all()
+        ring = sorted(found, key=lambda row: (row.ring < start, row.ring))[:WINDOW]
+        left: Sequence[Row[*tuple[Any, ...]]] = ()
+        if has_left:
+            parameters |= {"param_since": since, "param_after": after}
+            left = turn.connection.execute(_NEXT_LEFT, parameters).all()
+        yield _in_order(turn, (*ring, *left))
+        if max(len(left), len(ring)) < WINDOW:
+            return
+        if left:
+            since, after = left[-1].leased_until, left[-1].id
+        if ring:
+            _advance(reached, ring[-1].ring, start)
 
-    slot: int
-    first: First | None
-    left_by: int | None
-    attempt: int
-    kept: bool = False
+
+def _advance(reached: dict[str, int], last: int, start: int) -> None:
+    """Go on at the place of the last pair, where others may lie too; behind it if that was searched again."""
+    if last < start:
+        reached["param_begin_1"] = RING
+    begin = "param_begin_2" if last < start else "param_begin_1"
+    reached[begin] = last + (last == reached[begin])
 
 
-def free(turn: Turn, places: Iterable[str]) -> dict[str, list[FreeSlot]]:
+def count_free(turn: Turn, most: int) -> int:
+    """Return how many pairs the rater can still be shown, `most` where there are more.
+
+    Its open ones do not count.
+    """
+    parameters = turn.parameters
+    seen: int = turn.connection.execute(_COUNT_SEEN, parameters).scalar_one()
+    vacant: int = turn.connection.execute(
+        _COUNT_VACANT, {**parameters, "param_limit": most + seen}
+    ).scalar_one()
+    total = vacant - seen
+    if total < most:
+        # of pairs that are full: where a lease is over, and what is kept for the rater
+        total += turn.connection.execute(_COUNT_FULL, parameters).scalar_one()
+    return min(total, most)
+
+
+def free_slots(turn: Turn, pair_ids: Iterable[str]) -> dict[str, list[FreeSlot]]:
     """Return the free slots of the pairs, lowest first; pairs without one are left out."""
-    pair_ids = list(places)
+    pair_ids = list(pair_ids)
     sides: dict[tuple[str, int], First] = {}
     left: dict[tuple[str, int], int] = {}
     attempts: dict[tuple[str, int], int] = {}
@@ -128,19 +330,22 @@ def free(turn: Turn, places: Iterable[str]) -> dict[str, list[FreeSlot]]:
             held.add(seat)
         elif row.holds:
             left[seat] = row.id
-    kept = _kept(turn, pair_ids)
+    kept: dict[tuple[str, int], Row[Any]] = {}
+    if turn.has_roster:
+        planned = turn.connection.execute(_ROSTER, {"param_pairs": pair_ids})
+        kept = {(row.pair_id, row.slot): row for row in planned}
     # a slot has the side that the roster planned even where its rater is out
     sides.update((seat, row.first) for seat, row in kept.items())
+    mine = {seat for seat, row in kept.items() if row.rater_id == turn.rater.id}
+    barred = held | {seat for seat, row in kept.items() if not row.is_out} - mine
     found: dict[str, list[FreeSlot]] = {}
     for pair_id in pair_ids:
-        mine = [slot for slot in range(turn.plan.slots) if _is_mine(turn, kept.get((pair_id, slot)))]
-        for slot in mine or range(turn.plan.slots):
-            seat = pair_id, slot
-            planned = kept.get(seat)
-            if seat not in held and (mine or planned is None or planned.is_out):
+        seats = [(pair_id, slot) for slot in range(turn.plan.slots)]
+        for seat in [seat for seat in seats if seat in mine] or seats:
+            if seat not in barred:
+                slot = seat[1]
                 first = sides.get(seat) or _OTHER.get(sides.get((pair_id, slot ^ 1)))
-                is_kept = planned is not None and not planned.is_out
-                slot_free = FreeSlot(slot, first, left.get(seat), attempts.get(seat, 0), is_kept)
+                slot_free = FreeSlot(slot, first, left.get(seat), attempts.get(seat, 0))
                 found.setdefault(pair_id, []).append(slot_free)
     return found
 
@@ -155,23 +360,17 @@ def take(turn: Turn, slot: FreeSlot) -> bool:
 
 
 def shorten_leases(turn: Turn) -> None:
-    """See that no lease in the pool outlasts one given now.
+    """Let no lease in the pool outlast one given now.
 
     A lease can end later than that only because the clock was set back, or the study's lease was longer then;
     whoever holds it keeps a whole lease from now, and a slot that was left is not lost for as long as the
     clock went back.
     """
     longest = turn.now + turn.plan.lease
-    turn.connection.execute(_SHORTEN, {"param_pool": turn.pool, "param_longest": longest})
+    if turn.state.latest_lease is not None and turn.state.latest_lease > longest:
+        turn.connection.execute(_SHORTEN, {"param_pool": turn.pool, "param_longest": longest})
 
 
-def _kept(turn: Turn, pair_ids: Sequence[str]) -> dict[tuple[str, int], Row[tuple[object, ...]]]:
-    """Return what a roster has of the pairs."""
-    if not turn.has_roster:
-        return {}
-    rows = turn.connection.execute(_KEPT, {"param_pairs": pair_ids})
-    return {(row.pair_id, row.slot): row for row in rows}
-
-
-def _is_mine(turn: Turn, planned: Row[tuple[object, ...]] | None) -> bool:
-    return planned is not None and planned.rater_id == turn.rater.id
+def _in_order(turn: Turn, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[str, Place]:
+    places = {row.pair_id: Place(row.position, row.dataset, row.method_a, row.method_b) for row in rows}
+    return {pair_id: places[pair_id] for pair_id in shuffled(places, turn.plan.seed, turn.rater.name)}

@@ -20,7 +20,7 @@ from sqlalchemy import (
     Table,
 )
 
-from guard_eval.store.schema import ExactText, Moment, metadata
+from guard_eval.store.schema import ExactText, Moment, metadata, refuse_changes
 
 batch = Table(
     "batch",
@@ -91,6 +91,8 @@ answer = Table(
     Column("at", Moment, nullable=False),
     CheckConstraint("attempt >= 0", name="attempt"),
 )
+
+refuse_changes(answer)
 
 failure = Table(
     "failure",
