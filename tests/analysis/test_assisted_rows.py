@@ -245,7 +245,7 @@ def test_the_report_has_the_line_and_its_answer_does_not(tmp_path):
     people = write_report(
         frame[frame["rater_kind"] == "person"], tmp_path / "people", Context(name="a study")
     )
-    assert report.summary.startswith(people.summary.split(").")[0])
+    assert report.summary[:100] == people.summary[:100]
     assert "assisted" not in report.summary
     for name in ("index.html", "report.md", "report.tex"):
         text = (tmp_path / "both" / name).read_text(encoding="utf-8")
