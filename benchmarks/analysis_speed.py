@@ -11,20 +11,18 @@ imports the package `analysis` would get this file instead.)
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import krippendorff as peer
 import numpy as np
 import pandas as pd
-from common import Turns, compare
+from common import Turns, compare, heading, line, load, parser
 from numpy.typing import NDArray
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
@@ -41,23 +39,16 @@ REPLICATES = 10_000
 SEED = 5
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line's parser."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--items", type=int, default=1_000_000, help="items, comparisons and verdicts")
-    made.add_argument("--rounds", type=int, default=21)
-    made.add_argument("--quick", action="store_true", help="2000 items and three rounds")
-    made.add_argument("--only", choices=("statistics", "reports"), help="half of it")
-    return made
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time everything and print Markdown."""
-    options = parser().parse_args(arguments)
+    command = parser(__doc__)
+    command.add_argument("--items", type=int, default=1_000_000, help="items, comparisons and verdicts")
+    command.add_argument("--rounds", type=int, default=21)
+    command.add_argument("--only", choices=("statistics", "reports"), help="half of it")
+    options = command.parse_args(arguments)
     if options.quick:
         options.items, options.rounds = 2000, 3
-    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    print(f"{machine}; numpy {np.__version__}, pandas {pd.__version__}")
+    print(f"{load()}; numpy {np.__version__}, pandas {pd.__version__}")
     if options.only != "reports":
         agreement(options.items, options.rounds)
         bootstrap(options.items, options.rounds)
@@ -67,16 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def table(*columns: str) -> None:
+def begin(what: str) -> None:
     """Print a table's head."""
-    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    print("\n" + heading(what, "A, ms", "B, ms", "B / A", "rounds", ""))
 
 
 def row(name: str, turns: Turns, note: str = "") -> None:
     """Print what two things took."""
-    shown = " | ".join(f"{1e3 * seconds:.1f}" for seconds in turns.medians)
-    ratios = f"{turns.ratio:.2f} | {min(turns.ratios):.2f}–{max(turns.ratios):.2f} | {len(turns.ratios)}"
-    print(f"| {name} | {shown} | {ratios} | {note} |", flush=True)
+    shown = (f"{1e3 * seconds:.1f}" for seconds in turns.medians)
+    print(line([name, *shown, turns.shown(), len(turns.ratios), note]), flush=True)
 
 
 def verdicts_of(items: int) -> Verdicts:
@@ -97,40 +87,27 @@ def agreement(items: int, rounds: int) -> None:
     """Time κ, α and AC1 with intervals over one pass, and others over ours."""
     verdicts = verdicts_of(items)
     kappa, alpha, _ = coefficients(verdicts)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        others = (
-            fleiss_kappa(aggregate_raters(verdicts)[0]),
-            peer.alpha(verdicts.T, level_of_measurement="nominal"),
-        )
+
+    def statsmodels_kappa() -> float:
+        return fleiss_kappa(aggregate_raters(verdicts)[0])
+
+    def peer_alpha() -> float:
+        return peer.alpha(verdicts.T, level_of_measurement="nominal")
 
     def ours() -> object:
         return coefficients(verdicts)
 
-    table(f"{items} items × {RATERS} raters, int8", "A, ms", "B, ms", "B / A", "least–greatest", "rounds", "")
+    begin(f"{items} items × {RATERS} raters, int8")
     one_pass = compare(verdicts.sum, ours, rounds=rounds)
     row("A: the sum of the array; B: κ, α and AC1 with intervals", one_pass, "goal ≤ 10")
-    row(
-        "A: the array's greatest value, the fastest pass; B: the same",
-        compare(verdicts.max, ours, rounds=rounds),
-    )
-    for name, run, off in (
-        (
-            "statsmodels: aggregate_raters, fleiss_kappa",
-            lambda: fleiss_kappa(aggregate_raters(verdicts)[0]),
-            others[0] - kappa,
-        ),
-        (
-            "krippendorff: alpha, nominal",
-            lambda: peer.alpha(verdicts.T, level_of_measurement="nominal"),
-            others[1] - alpha,
-        ),
+    greatest = compare(verdicts.max, ours, rounds=rounds)
+    row("A: the array's greatest value, the fastest pass; B: the same", greatest)
+    for name, run, mine in (
+        ("statsmodels: aggregate_raters, fleiss_kappa", statsmodels_kappa, kappa),
+        ("krippendorff: alpha, nominal", peer_alpha, alpha),
     ):
-        row(
-            f"A: κ, α and AC1 with intervals; B: {name}",
-            compare(ours, run, rounds=3),
-            f"differs by {abs(off):.0e}",
-        )
+        off = f"differs by {abs(run() - mine):.0e}"
+        row(f"A: κ, α and AC1 with intervals; B: {name}", compare(ours, run, rounds=3), off)
 
 
 def bootstrap(items: int, rounds: int) -> None:
@@ -149,7 +126,7 @@ def bootstrap(items: int, rounds: int) -> None:
     def rows() -> object:
         return by_rows((1 + scores[:few] / raters[:few]) / 2, strata[:few])
 
-    table(f"{REPLICATES} replicates, 3 strata", "A, ms", "B, ms", "B / A", "least–greatest", "rounds", "")
+    begin(f"{REPLICATES} replicates, 3 strata")
     row(
         f"A: ours, {few} items; B: ours, {items} items",
         compare(ours(few), ours(items), rounds=rounds),
@@ -188,22 +165,14 @@ def ranking(comparisons: int, rounds: int) -> None:
         return wins, ties
 
     wins, ties = count()
-    table(
-        f"{METHODS} methods, {comparisons} comparisons",
-        "A, ms",
-        "B, ms",
-        "B / A",
-        "least–greatest",
-        "rounds",
-        "",
-    )
+    begin(f"{METHODS} methods, {comparisons} comparisons")
     fit = compare(count, lambda: davidson(wins, ties, names), rounds=rounds)
     row("A: counting them; B: Davidson's model on the counts", fit, "goal: B ≤ 20 ms")
 
 
 def reports(sizes: Sequence[int]) -> None:
     """Time `guard-eval report` from start to end, with the memory it takes."""
-    table("`guard-eval report`", "wall, s", "processor, s", "most memory, GB", "goal")
+    print("\n" + heading("`guard-eval report`", "wall, s", "processor, s", "most memory, GB", "goal"))
     goals = {600: "≤ 5 s", 1_000_000: "≤ 60 s, 4 GB"}
     for size in sizes:
         for name, full in (("the seven columns", False), ("all columns", True)):
@@ -211,23 +180,15 @@ def reports(sizes: Sequence[int]) -> None:
                 path = Path(folder) / "verdicts.csv"
                 tidy(size, full=full).to_csv(path, index=False)
                 wall, processor, memory = watched(path)
-            shown = f"{wall:.1f} | {processor:.1f} | {memory:.2f}"
-            print(f"| {size} verdicts, {name} | {shown} | {goals.get(size, '')} |", flush=True)
+            shown = f"{wall:.1f}", f"{processor:.1f}", f"{memory:.2f}"
+            print(line([f"{size} verdicts, {name}", *shown, goals.get(size, "")]), flush=True)
 
 
 def watched(path: Path) -> tuple[float, float, float]:
     """Report on a file in a process of its own; return its seconds, the processor's, and its gigabytes."""
     start = time.perf_counter()
-    command = [
-        sys.executable,
-        "-m",
-        "guard_eval",
-        "report",
-        str(path),
-        "--output",
-        str(path.parent / "report"),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command line)
+    command = [sys.executable, "-m", "guard_eval", "report", path, "--output", path.parent / "report"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -17,22 +17,20 @@ import secrets
 import shutil
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import annotation_client
 import annotation_server
-import durable_postgres
-from annotation_client import CRITERIA, Log, MadeStudy, Rater, gather, leave
-from annotation_server import Comparison, Moment, Proxy, Server, compare, cpu_of, wait_for_quiet
-from common import Row, descendants, goals, percentile
-from durable_postgres import Postgres
+import psutil
+from annotation_client import CRITERIA, Log, MadeStudy, Rater, enter, leave
+from annotation_server import Load, Proxy, Server, compare, cpu_of, wait_for_quiet
+from common import Measure, Row, has_postgres, parser, percentile, postgres_server, run_measures
 from websockets.asyncio.client import connect
 
 TITLES = {
@@ -40,46 +38,29 @@ TITLES = {
     "rush": "Raters without pause",
     "memory": "Memory",
     "browser": "Chromium",
-    "server-kill": "A server, killed",
-    "database-kill": "PostgreSQL, killed",
+    "kills": "Servers and the database, killed",
     "replicas": "Several servers behind nginx, killed",
 }
-_SELF = str(Path(__file__).resolve())
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE = 300.0
 """Seconds without a single rating after which a run with kills is given up."""
 
 
 @contextmanager
-def serving(
-    folder: Path, *, raters: int, overlap: int, pairs: int = 150, database: str | None = None
-) -> Iterator[tuple[MadeStudy, Server]]:
-    """Make a study and serve it."""
-    study = annotation_client.make(
-        folder / "study", raters=raters, overlap=overlap, pairs=pairs, database=database
-    )
-    server = Server(study.folder, folder / "server.log")
+def serving(folder: Path, **study: Any) -> Iterator[tuple[MadeStudy, Server]]:
+    """Make a study, with what `annotation_client.make` takes, and serve it."""
+    made = annotation_client.make(folder / "study", **study)
+    server = Server(made.folder, folder / "server.log")
     server.start()
     try:
-        yield study, server
+        yield made, server
     finally:
         server.stop()
 
 
-@contextmanager
-def _database(*, postgres: bool) -> Iterator[Postgres | None]:
-    """Start PostgreSQL with durability on, where it is wanted."""
-    programs = durable_postgres.binaries() if postgres else None
-    if programs is None:
-        yield None
-    else:
-        with durable_postgres.running(programs) as server:
-            yield server
-
-
 @dataclass(frozen=True, kw_only=True)
-class Load:
-    """What raters and server did in one round.
+class Round:
+    """What raters and server did in one round of a measure of speed.
 
     Attributes:
         per_second: Ratings acknowledged in a second.
@@ -98,7 +79,7 @@ class Load:
     others: float
     errors: int
     transport: Sequence[float]
-    heavy: Sequence[str]
+    heavy: set[str]
 
     def shown(self, share: float) -> str:
         """Return the milliseconds that `share` of the ratings do not exceed, and of the transport alone."""
@@ -106,71 +87,61 @@ class Load:
         return f"{own:.1f} ms (transport alone {floor:.2f}; others {self.others:.2f} cores)"
 
 
-def speed(folder: Path, options: argparse.Namespace, *, think: float, seconds: float) -> list[Row]:
+def speed(folder: Path, options: argparse.Namespace, *, think: float, postgres: bool = False) -> list[Row]:
     """Let raters rate in rounds, `think` seconds a pair (0: without pause); the quietest round counts."""
-    rows: list[Row] = []
-    for postgres in (False, True) if options.postgres else (False,):
-        loads: list[Load] = []
-        for number in range(options.rounds):
-            if options.quiet_within:
-                wait_for_quiet(within=options.quiet_within)
-            own = folder / f"{postgres}-{number}"
-            own.mkdir()
-            with (
-                _database(postgres=postgres) as database,
-                serving(
-                    own,
-                    raters=options.raters,
-                    overlap=options.overlap,
-                    database=database.url if database else None,
-                ) as (study, server),
-            ):
-                loads.append(asyncio.run(_load(own, study, server, think=think, seconds=seconds)))
-        best = min(loads, key=lambda load: load.others)
-        where, median = (", PostgreSQL" if postgres else ""), 1000 * statistics.median(best.seconds)
-        if think:
-            p95 = 1000 * percentile(best.seconds, 0.95)
-            rows += [
-                (f"submit → next pair, median{where}", best.shown(0.5), "≤ 25 ms", median <= 25),
-                (f"95 %{where}", best.shown(0.95), "≤ 80 ms", p95 <= 80),
-            ]
-        else:
-            rate = f"{best.per_second:.0f}"
-            rows.append((f"ratings a second{where}", rate, "≥ 110", best.per_second >= 110))
-        cpu, errors = f"{best.cpu_ms:.1f} ms", sum(load.errors for load in loads)
-        heavy = sorted({name for load in loads for name in load.heavy})
-        rows += [
-            (f"CPU of the server for a rating{where}", cpu, "≤ 8 ms", best.cpu_ms <= 8),
-            (f"errors, all rounds{where}", str(errors), "0", not errors),
-            (f"libraries that a rater's process must not hold{where}", str(heavy or "none"), "", not heavy),
-        ]
-    return rows
+    rounds: list[Round] = []
+    for number in range(options.rounds):
+        if options.quiet_within:
+            wait_for_quiet(within=options.quiet_within)
+        own = folder / str(number)
+        own.mkdir()
+        with postgres_server() if postgres else nullcontext() as server:
+            database = server.url() if server else None
+            size = {"raters": options.raters, "overlap": options.overlap, "database": database}
+            with serving(own, **size) as (study, app):
+                seconds = options.seconds if think else options.seconds / 3
+                rounds.append(asyncio.run(_round(own, study, app, think=think, seconds=seconds)))
+    best = min(rounds, key=lambda one: one.others)
+    errors, heavy = sum(one.errors for one in rounds), set().union(*(one.heavy for one in rounds))
+    rows = [
+        ("CPU of the server for a rating", f"{best.cpu_ms:.1f} ms", "≤ 8 ms", best.cpu_ms <= 8),
+        ("errors, all rounds", str(errors), "0", not errors),
+        ("libraries that a rater's process must not hold", str(heavy or "none"), "", not heavy),
+    ]
+    if not think:
+        return [("ratings a second", f"{best.per_second:.0f}", "≥ 110", best.per_second >= 110), *rows]
+    median, p95 = (1000 * percentile(best.seconds, share) for share in (0.5, 0.95))
+    return [
+        ("submit → next pair, median", best.shown(0.5), "≤ 25 ms", median <= 25),
+        ("95 %", best.shown(0.95), "≤ 80 ms", p95 <= 80),
+        *rows,
+    ]
 
 
-async def _load(folder: Path, study: MadeStudy, server: Server, *, think: float, seconds: float) -> Load:
+async def _round(folder: Path, study: MadeStudy, server: Server, *, think: float, seconds: float) -> Round:
     log = Log()
-    people = await gather(study, server.url, log, len(study.tokens))
+    people = [Rater(study, name, server.url, log) for name in study.tokens]
+    await enter(people)
     # Everybody's first pair warms the server up; the clock starts after it.
     await asyncio.gather(*(person.rate() for person in people))
     before, log.seconds = log.ratings, []
     gc.collect()
     gc.freeze()
-    start, cpu = Moment.now(), server.cpu()
+    load, cpu = Load(), server.cpu()
     until = time.perf_counter() + seconds
     await asyncio.gather(*(person.work(until, think=think) for person in people))
-    end, used = Moment.now(), server.cpu() - cpu
-    sizes = people[0].session.page.sizes
+    elapsed, used = load.seconds, server.cpu() - cpu
+    others, sizes = load.others(used), people[0].session.sizes
     await leave(people)
-    compared = compare(study, log)
-    ratings, elapsed = log.ratings - before, end.at - start.at
-    return Load(
+    ratings = log.ratings - before
+    return Round(
         per_second=ratings / elapsed,
         seconds=log.seconds,
         cpu_ms=1000 * used / ratings,
-        others=(end.all - start.all - used - (end.own - start.own)) / elapsed,
-        errors=log.counts.total() + server.tracebacks() + compared.wrong,
+        others=others,
+        errors=log.counts.total() + server.tracebacks() + compare(study, log).wrong,
         transport=await _transport(folder, sizes, len(people), think, min(seconds, 10)),
-        heavy=sorted(server.loaded()),
+        heavy=server.loaded(),
     )
 
 
@@ -178,7 +149,7 @@ async def _transport(
     folder: Path, sizes: list[int], clients: int, think: float, seconds: float
 ) -> list[float]:
     """Return the seconds of all exchanges with a server that sends messages of these sizes, and no more."""
-    command = [sys.executable, _SELF, "--transport", json.dumps(sizes)]
+    command = [sys.executable, __file__, "--transport", json.dumps(sizes)]
     server = Server(folder, folder / "transport.log", command=command)
     server.start()
     until, took = time.perf_counter() + seconds, list[float]()
@@ -205,11 +176,11 @@ async def _transport(
 
 def _serve_transport(sizes: list[int], port: int) -> None:
     """Serve messages of these sizes, by the same server program as the app's."""
-    import uvicorn  # noqa: PLC0415 (only here)
+    import uvicorn
 
     answer = [bytes(size) for size in sizes]
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 (ASGI's)
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"ok"})
@@ -230,29 +201,21 @@ def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
 
     async def weigh(study: MadeStudy, server: Server) -> tuple[list[float], int]:
         log, found = Log(), [server.memory()]
-        people: list[Rater] = []
-        for names in (list(study.tokens)[:few], list(study.tokens)[few:]):
-            tokens = {name: study.tokens[name] for name in names}
-            part = MadeStudy(folder=study.folder, pairs=study.pairs, tokens=tokens)
-            comers = await gather(part, server.url, log, len(names))
+        people = [Rater(study, name, server.url, log) for name in study.tokens]
+        for comers in (people[:few], people[few:]):
+            await enter(comers)
             for person in 2 * comers:
                 await person.rate()
-            people += comers
             await asyncio.sleep(1)
             found.append(server.memory())
         await leave(people)
         return found, log.counts.total() + server.tracebacks()
 
     with serving(folder, raters=few + more, overlap=4) as (study, server):
-        (empty, some, many), errors = asyncio.run(weigh(study, server))
-    each = (many - some) / more
+        found, errors = asyncio.run(weigh(study, server))
+    each, what = (found[2] - found[1]) / more, f"with nobody, {few} and {few + more} sessions"
     return [
-        (
-            f"with nobody, {few} and {few + more} sessions",
-            f"{empty:.0f}, {some:.0f}, {many:.0f} MB",
-            "",
-            True,
-        ),
+        (what, ", ".join(f"{one:.0f}" for one in found) + " MB", "", True),
         ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
         ("errors", str(errors), "0", not errors),
     ]
@@ -292,7 +255,7 @@ _WATCH = r"""
 
 def browser(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Rate by mouse in Chromium: milliseconds from the click until the next pair is painted."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 (an optional program)
+    from playwright.sync_api import sync_playwright
 
     with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
         chromium = driver.chromium.launch(
@@ -301,65 +264,58 @@ def browser(folder: Path, options: argparse.Namespace) -> list[Row]:
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
         (token,) = study.tokens.values()
         page.goto(f"{server.url}/?invite={token}")
-        annotation_client.browser_enter(page)
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="Save and continue").wait_for()
         page.evaluate(_WATCH)
-        family = descendants(os.getpid())
-        start, cpu = Moment.now(), sum(map(cpu_of, family))
+        family = psutil.Process().children(recursive=True)
+        load, cpu = Load(), sum(map(cpu_of, family))
         took = [_click(page, number) for number in range(options.clicks + 3)][3:]  # the first ones warm up
-        end, used = Moment.now(), sum(map(cpu_of, family)) - cpu
+        others = load.others(sum(map(cpu_of, family)) - cpu)
         chromium.close()
-    median, others = statistics.median(took), (end.all - start.all - used) / (end.at - start.at)
+    median = statistics.median(took)
     found = f"{median:.0f} ms; 95 % {percentile(took, 0.95):.0f} (others {others:.2f} cores)"
     return [("click → next pair painted, median", found, "≤ 60 ms", median <= 60)]
 
 
-def _click(page: Any, number: int) -> float:  # noqa: ANN401 (Playwright may be missing)
+def _click(page: Any, number: int) -> float:
     for place, criterion in enumerate(CRITERIA):
-        annotation_client.browser_choose(page, criterion, ("A", "tie", "B")[(number + place) % 3])
+        chosen = ("A is better", "Similar", "B is better")[(number + place) % 3]
+        group = page.get_by_role("radiogroup", name=criterion.title())
+        group.get_by_role("radio", name=chosen).click()
     page.wait_for_timeout(150)
     page.evaluate("() => { window.took = null; window.armed = true; }")
-    annotation_client.browser_save(page).click()
+    page.get_by_role("button", name="Save and continue").click()
     page.wait_for_function("() => window.took !== null")
     took = float(page.evaluate("window.took"))
     page.wait_for_timeout(100)
     return took
 
 
+# Kills: all raters rate to the end, and are struck at equal shares of the ratings.
+
+
 @dataclass(frozen=True)
 class Blow:
-    """What is killed, and started again `down` seconds later."""
-
-    what: str
-    down: float
-    kill: Callable[[], None]
-    start: Callable[[], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Felt:
-    """What raters noticed of a blow.
+    """What is killed, and started again `down` seconds later; what raters noticed of it.
 
     Attributes:
-        what: The blow.
-        start: When it fell, by the counter.
-        down: Seconds for which the victim was away.
         calm: Pages that said that something does not work just now, until shortly after.
         next: Seconds from the blow until the next rating was acknowledged.
         away: Of each rater whose connection was found broken, the seconds until a pair was shown again.
     """
 
     what: str
-    start: float
     down: float
-    calm: int
-    next: float
+    kill: Callable[[], None]
+    start: Callable[[], None]
+    at: float = 0.0
+    calm: int = 0
+    next: float = 0.0
     away: list[float] = field(default_factory=list)
 
     def row(self) -> Row:
         """Return it as a row."""
-        back = (
-            [statistics.median(self.away), percentile(self.away, 0.95), max(self.away)] if self.away else []
-        )
+        back = [percentile(self.away, share) for share in (0.5, 0.95, 1)] if self.away else []
         found = (
             f"away {self.down:.1f} s; {len(self.away)} connections broke, a pair back after "
             f"{', '.join(f'{seconds:.1f}' for seconds in back) or '–'} s; {self.calm} calm pages; "
@@ -368,55 +324,19 @@ class Felt:
         return (self.what, found, "", True)
 
 
-class Visitor(Rater):
-    """A rater who waits as long as it takes, and whose browser keeps nginx's cookie where there is nginx."""
-
-    patience = PATIENCE
-
-    def __init__(self, study: MadeStudy, name: str, url: str, log: Log, proxy: Proxy | None = None) -> None:
-        super().__init__(study, name, url, log)
-        self._proxy = proxy
-        self.away: list[tuple[float, float]] = []
-        """When the connection broke, and for how many seconds there was no pair."""
-
-    async def enter(self) -> None:
-        """Load the page, and leave every page before the first pair."""
-        if self._proxy is not None:
-            cookie = await asyncio.to_thread(self._proxy.cookie)
-            self.session.options = {"ssl": self._proxy.tls, "additional_headers": {"Cookie": cookie}}
-        await super().enter()
-
-    async def come_back(self) -> None:
-        """Connect again, and note how long it took."""
-        start = time.perf_counter()
-        await super().come_back()
-        self.away.append((start, time.perf_counter() - start))
-
-    async def rate_all(self, *, think: float) -> None:
-        """Rate until the page says thanks."""
-        while not self.view.ended:
-            await self.work(time.perf_counter() + 60 * max(think, 1.0), think=think)
-
-
-def server_kill(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Kill the one server again and again."""
-    size = {"raters": options.raters, "overlap": options.overlap, "pairs": options.pairs}
-    with serving(folder, **size) as (study, server):
-        blows = [Blow("server, `kill -9`", 0, server.kill, server.start)] * options.kills
-        return asyncio.run(_killed(study, [server], blows, think=1.0))
-
-
-def database_kill(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Kill PostgreSQL, by SIGKILL and by an immediate shutdown in turn."""
-    with _database(postgres=True) as postgres:
-        assert postgres is not None
-        kinds = (("`kill -9`", postgres.kill), ("stopped `immediate`", postgres.stop))
-        blows = [
-            Blow(f"PostgreSQL, {how}", 1.5, act, postgres.start)
-            for how, act in (kinds[number % 2] for number in range(options.kills))
-        ]
+def kills(folder: Path, options: argparse.Namespace, *, postgres: bool = False) -> list[Row]:
+    """Kill the one server again and again; on PostgreSQL its database, by SIGKILL and `immediate` in turn."""
+    with postgres_server() if postgres else nullcontext() as database:
+        url = database.url() if database else None
         size = {"raters": options.raters, "overlap": options.overlap, "pairs": options.pairs}
-        with serving(folder, **size, database=postgres.url) as (study, server):
+        with serving(folder, **size, database=url) as (study, server):
+            kinds = [Blow("server, `kill -9`", 0, server.kill, server.start)]
+            if database:
+                kinds = [
+                    Blow("PostgreSQL, `kill -9`", 1.5, database.kill, database.start),
+                    Blow("PostgreSQL, stopped `immediate`", 1.5, database.stop, database.start),
+                ]
+            blows = [replace(kinds[number % len(kinds)], away=[]) for number in range(options.kills)]
             return asyncio.run(_killed(study, [server], blows, think=1.0))
 
 
@@ -425,19 +345,17 @@ def replicas(folder: Path, options: argparse.Namespace) -> list[Row]:
     quota, think, down = (16, 1.5, 0.5) if options.quick else (12, options.think, 4.0)
     raters, overlap, spare = (8, 4, 16) if options.quick else (4 * options.raters, 8, 4)
     with ExitStack() as stack:
-        postgres = stack.enter_context(_database(postgres=True))
-        assert postgres is not None
+        postgres = stack.enter_context(postgres_server())
         study = annotation_client.make(
             folder / "study",
             raters=raters,
             overlap=overlap,
             pairs=raters * quota // overlap,
-            database=postgres.url,
-            settings=f"pairs_per_rater = {quota + spare}\n",
+            database=postgres.url(),
+            more=f"pairs_per_rater = {quota + spare}",
         )
-        servers = [_replica(stack, folder, study, number) for number in (1, 2)]
+        first, last = servers = [_replica(stack, folder, study, number) for number in (1, 2)]
         proxy = stack.enter_context(annotation_server.proxied([server.port for server in servers]))
-        first, last = servers
         blows = [
             Blow("a server, `kill -9`", down, first.kill, first.start),
             Blow("PostgreSQL, `kill -9`", down, postgres.kill, postgres.start),
@@ -445,7 +363,7 @@ def replicas(folder: Path, options: argparse.Namespace) -> list[Row]:
             Blow("PostgreSQL, stopped `immediate`", down, postgres.stop, postgres.start),
         ]
         rows = asyncio.run(_killed(study, servers, blows, think=think, proxy=proxy))
-        written = proxy.said()
+        written = proxy.logs()
     invites = sum(token in written for token in study.tokens.values())
     return [*rows, ("invites in nginx's logs", str(invites), "0", not invites)]
 
@@ -472,19 +390,20 @@ async def _killed(
     proxy: Proxy | None = None,
 ) -> list[Row]:
     """Let all raters rate to the end, with a blow at equal shares of the ratings."""
-    # a page that waits for an answer waits; a crowd that comes back at once would else be sent away
-    annotation_client.ANSWER_SECONDS = PATIENCE
     log, url = Log(), proxy.url if proxy else servers[0].url
-    people = [Visitor(study, name, url, log, proxy) for name in study.tokens]
-    door = asyncio.Semaphore(8)
+    # A page that waits for an answer waits; a crowd that comes back at once would else be sent away.
+    people = [Rater(study, name, url, log, patience=PATIENCE) for name in study.tokens]
+    for person in people if proxy else ():
+        cookie = await asyncio.to_thread(proxy.cookie)
+        person.session.options = {"ssl": proxy.tls, "additional_headers": {"Cookie": cookie}}
+    await enter(people)
 
-    async def enter(person: Visitor) -> None:
-        async with door:
-            await person.enter()
+    async def rate_all(person: Rater) -> None:
+        while not person.view.ended:
+            await person.work(time.perf_counter() + 60, think=think)
 
-    await asyncio.gather(*(enter(person) for person in people))
     begun, whole = time.perf_counter(), len(study.pairs) * study.overlap
-    working = asyncio.gather(*(person.rate_all(think=think) for person in people))
+    working = asyncio.gather(*map(rate_all, people))
     striking = asyncio.create_task(_strike(blows, log, working, whole=whole))
     try:
         await asyncio.wait([working, striking], return_when=asyncio.FIRST_EXCEPTION)
@@ -494,30 +413,33 @@ async def _killed(
         working.cancel()
         striking.cancel()
     seconds = time.perf_counter() - begun
-    await leave(list(people))
+    await leave(people)
     # Each broken connection counts to the blow before it; raters find out when they press.
-    for person in people:
-        for at, away in person.away:
-            before = [each for each in felt if each.start <= at]
-            if before:
-                before[-1].away.append(away)
+    for at, away in (one for person in people for one in person.away):
+        before = [blow for blow in felt if blow.at <= at]
+        if before:
+            before[-1].away.append(away)
     tracebacks = sum(server.tracebacks() for server in servers)
-    rows = _summary(compare(study, log), log, whole=whole, tracebacks=tracebacks)
-    struck = (f"{len(felt)} of {len(blows)}", "all")
+    struck = f"{len(felt)} of {len(blows)}"
     return [
         (f"{len(people)} raters, {whole} ratings", f"{seconds:.0f} s", "", True),
-        *rows,
-        ("kills before everything was rated", *struck, len(felt) == len(blows)),
-        *(each.row() for each in felt),
+        *_summary(study, log, whole=whole, tracebacks=tracebacks),
+        ("kills before everything was rated", struck, "all", len(felt) == len(blows)),
+        *(blow.row() for blow in felt),
     ]
 
 
-def _summary(found: Comparison, log: Log, *, whole: int, tracebacks: int) -> list[Row]:
+def _summary(study: MadeStudy, log: Log, *, whole: int, tracebacks: int) -> list[Row]:
+    found, shown = compare(study, log), log.counts["exception"]
     rated = sum(raters * pairs for raters, pairs in found.overlap.items())
-    uneven, shown = max(found.pair_sides, default=0), log.counts["exception"]
+    uneven = max(found.pair_sides, default=0)
     errors = f"{log.counts['lost']} broken connections, {log.counts['calm']} calm pages, "
     errors += f"{log.counts['stuck']} presses without effect, {shown} exceptions"
     page = ", ".join(f"{1000 * percentile(log.seconds, share):.0f}" for share in (0.5, 0.95, 1))
+    overlap, pair_sides, rater_sides = (
+        ", ".join(f"{value}: {times}" for value, times in counts.items())
+        for counts in (found.overlap, found.pair_sides, found.rater_sides)
+    )
     return [
         ("called saved", str(found.acknowledged), "", True),
         ("lost; doubled", f"{found.lost}; {found.doubled}", "0; 0", found.lost + found.doubled == 0),
@@ -525,20 +447,16 @@ def _summary(found: Comparison, log: Log, *, whole: int, tracebacks: int) -> lis
         ("stored on one criterion only", str(found.half), "0", not found.half),
         ("stored though their answer never came", str(found.in_doubt), "", True),
         ("ratings in all", str(rated), str(whole), rated >= whole),
-        ("raters of a pair: pairs", _histogram(found.overlap), "one row", len(found.overlap) == 1),
-        ("first text as A less second, of a pair: pairs", _histogram(found.pair_sides), "≤ 1", uneven <= 1),
-        ("the same, of a rater: raters", _histogram(found.rater_sides), "", True),
+        ("raters of a pair: pairs", overlap, "one row", len(found.overlap) == 1),
+        ("first text as A less second, of a pair: pairs", pair_sides, "≤ 1", uneven <= 1),
+        ("the same, of a rater: raters", rater_sides, "", True),
         ("raters saw", errors, "0 exceptions", not shown),
         ("from press to the next page: median, 95 %, longest", f"{page} ms", "", True),
         ("tracebacks in the servers' logs", str(tracebacks), "0", not tracebacks),
     ]
 
 
-def _histogram(counts: Mapping[int, int]) -> str:
-    return ", ".join(f"{value}: {times}" for value, times in counts.items())
-
-
-async def _strike(blows: Sequence[Blow], log: Log, working: asyncio.Future[Any], *, whole: int) -> list[Felt]:
+async def _strike(blows: Sequence[Blow], log: Log, working: asyncio.Future[Any], *, whole: int) -> list[Blow]:
     """Strike each blow when its time has come; one that comes too late is left out."""
     felt = []
     for number, blow in enumerate(blows, 1):
@@ -554,7 +472,7 @@ async def _strike(blows: Sequence[Blow], log: Log, working: asyncio.Future[Any],
         acknowledged = await following - start
         await asyncio.sleep(blow.down)
         calm = log.counts["calm"] - calm
-        felt.append(Felt(what=blow.what, start=start, down=down, calm=calm, next=acknowledged))
+        felt.append(replace(blow, down=down, at=start, calm=calm, next=acknowledged))
     return felt
 
 
@@ -576,9 +494,7 @@ async def _until(log: Log, ratings: int, working: asyncio.Future[Any]) -> float:
 
 def read(arguments: list[str] | None) -> argparse.Namespace:
     """Return the settings; what cannot be used is named, and the process left with code 2."""
-    command = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    command = parser(__doc__)
     option = command.add_argument
     option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")
     option("--raters", type=int, default=50, help="at once; four times as many on several servers")
@@ -590,67 +506,47 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     option("--kills", type=int, default=10, help="of the server, and of the database")
     option("--sessions", type=int, default=50, help="that memory is weighed at; then thrice as many more")
     option("--clicks", type=int, default=40, help="in Chromium")
-    option("--postgres", action="store_true", help="measure speed on PostgreSQL, too, durability on")
+    option("--postgres", action="store_true", help="speed and kills on PostgreSQL, too, durability on")
     option("--quiet-within", type=float, default=0, help="wait so many seconds for a quiet machine each time")
-    option("--quick", action="store_true", help="a smoke run: few raters and kills; its times mean nothing")
     option("--output", type=Path, help="write the Markdown here, too, again after each measure")
     options = command.parse_args(arguments)
     if options.quick:
         options.raters, options.think, options.seconds, options.rounds = 4, 0.5, 3.0, 1
         options.kills, options.sessions, options.clicks, options.overlap = 1, 2, 3, 2
         options.pairs = 8
-    counts = (
-        options.raters,
-        options.overlap,
-        options.rounds,
-        options.kills,
-        options.sessions,
-        options.clicks,
-    )
-    if min(*counts, options.seconds, options.think) <= 0:
-        command.error("raters, overlap, rounds, kills, sessions, clicks, seconds and think must be above 0")
+    counts = ("raters", "overlap", "rounds", "kills", "sessions", "clicks", "seconds", "think")
+    if min(getattr(options, name) for name in counts) <= 0:
+        command.error(f"{', '.join(counts)} must be above 0")
     if options.raters < options.overlap:
         command.error("there must be at least as many raters as each pair has (overlap)")
-    missing = [name for name in options.only if not _available(name, options)]
+    needs_postgres = options.postgres or "replicas" in options.only
+    missing = [
+        *["postgresql"] * (needs_postgres and not has_postgres()),
+        *[program for program in annotation_server.missing() if "replicas" in options.only],
+        *["chromium"] * ("browser" in options.only and not CHROMIUM.exists()),
+    ]
     if missing:
         command.error(
-            f"{', '.join(missing)}: programs are missing; run: apt-get install chromium nginx-light openssl "
-            "postgresql, and pip install playwright, or choose others with --only"
+            f"{', '.join(missing)} not installed; run: apt-get install {' '.join(missing)}, or choose other "
+            "measures with --only"
         )
     return options
-
-
-def _available(name: str, options: argparse.Namespace) -> bool:
-    """Return whether the programs of a measure are installed."""
-    if name in {"database-kill", "replicas"} or (options.postgres and name in {"thinking", "rush"}):
-        return durable_postgres.binaries() is not None and not (
-            name == "replicas" and annotation_server.missing()
-        )
-    return name != "browser" or CHROMIUM.exists()
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the measures; return the exit code: 1 where a goal was missed."""
     options = read(arguments)
-    measures: dict[str, Callable[[Path, argparse.Namespace], list[Row]]] = {
-        "thinking": partial(speed, think=options.think, seconds=options.seconds),
-        "rush": partial(speed, think=0, seconds=options.seconds / 3),
-        "memory": memory,
-        "browser": browser,
-        "server-kill": server_kill,
-        "database-kill": database_kill,
-        "replicas": replicas,
-    }
-    parts, met = [], True
-    for name in (name for name in TITLES if name in options.only):
-        with tempfile.TemporaryDirectory(prefix="annotation") as folder:
-            rows = measures[name](Path(folder), options)
-        parts.append(goals(TITLES[name], rows))
-        met = met and all(row[3] for row in rows)
-        print(parts[-1], flush=True)
-        if options.output:
-            options.output.write_text("\n".join(parts), encoding="utf-8")
-    return 0 if met else 1
+    measures: dict[str, Measure] = {}
+    for name, measure in (
+        ("thinking", partial(speed, think=options.think)),
+        ("rush", partial(speed, think=0)),
+        ("kills", kills),
+    ):
+        measures[name] = measure
+        if options.postgres:
+            measures[f"{name}, PostgreSQL"] = partial(measure, postgres=True)
+    measures |= {"memory": memory, "browser": browser, "replicas": replicas}
+    return run_measures(TITLES, measures, options)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
-"""The server under test, `guard-eval annotate`, as a process; nginx before several; what the database holds.
-
-Linux only: processes are weighed by /proc.
-"""
+"""The server under test, `guard-eval annotate`; nginx before several of them; what the database holds."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import signal
 import ssl
 import subprocess
 import sys
@@ -16,122 +12,121 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from annotation_client import CRITERIA, Key, Log, MadeStudy
-from common import ROOT, descendants, environment, free_port
+from common import ROOT, environment, free_port, wait_until
 from sqlalchemy import create_engine
 from sqlalchemy import text as sql
 
 from guard_eval.study.folder import Study
 
-_TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _HEAVY = ("torch", "transformers", "scipy", "statsmodels", "pandas")
 
 
 class Server:
-    """`guard-eval annotate FOLDER`, or another program that answers on the same health address."""
+    """`guard-eval annotate`, or another program that takes a port and answers at its health address."""
 
-    def __init__(self, folder: Path, log: Path, *, command: list[str] | None = None) -> None:
+    def __init__(self, folder: Path, log: Path, *, command: Sequence[str] = ()) -> None:
         self._log = log
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        own = [sys.executable, "-P", "-m", "guard_eval", "annotate", str(folder), "--port", str(self.port)]
-        self._command = [*command, str(self.port)] if command else own
+        own = [sys.executable, "-P", "-m", "guard_eval", "annotate", str(folder), "--port"]
+        self._command = [*(command or own), str(self.port)]
         self._process: subprocess.Popen[bytes] | None = None
-        self.pids: list[int] = []
+        self._family: list[psutil.Process] = []
 
     def start(self) -> None:
         """Start it and wait until it answers."""
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter)
-                self._command, stdout=log, stderr=log, env=environment()
-            )
+            process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment())
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        for _ in range(600):
-            if self._process.poll() is not None:
+
+        def answers() -> bool:
+            if process.poll() is not None:
                 raise RuntimeError(f"the server ended at once: {self._log.read_text()[-2000:]}")
-            try:
+            with suppress(OSError):
                 opener.open(f"{self.url}/_stcore/health", timeout=2).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                self.pids = descendants(self._process.pid)
-                return
-        raise RuntimeError(f"the server did not answer: {self._log.read_text()[-2000:]}")
+                return True
+            return False
+
+        wait_until(answers, seconds=60, what="the server's start")
+        own = psutil.Process(process.pid)
+        self._process, self._family = process, [own, *own.children(recursive=True)]
 
     def kill(self) -> None:
         """End it at once, with SIGKILL: all its processes, the serving one first."""
         assert self._process is not None
-        for pid in reversed(self.pids):
-            os.kill(pid, signal.SIGKILL)
+        for process in reversed(self._family):
+            process.kill()
         self._process.wait()
 
     def stop(self) -> None:
-        """Stop it as a service manager does: Ctrl-C does not reach what a shell runs in the background."""
+        """Stop it as a service manager does."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(30)
 
     def cpu(self) -> float:
         """Return the seconds of CPU its processes have used."""
-        return sum(cpu_of(pid) for pid in self.pids)
+        return sum(map(cpu_of, self._family))
 
     def memory(self) -> float:
         """Return the resident memory of the serving process, the last it started, in MB."""
-        return int(Path(f"/proc/{self.pids[-1]}/statm").read_text(encoding="ascii").split()[1]) * _PAGE / 1e6
+        return float(self._family[-1].memory_info().rss / 1e6)
 
     def loaded(self) -> set[str]:
         """Return which of the libraries a rater's process must not hold its compiled parts show it holds."""
-        maps = Path(f"/proc/{self.pids[-1]}/maps").read_text(encoding="utf-8", errors="replace")
-        return {name for name in _HEAVY if f"/site-packages/{name}/" in maps}
+        paths = "\n".join(part.path for part in self._family[-1].memory_maps())
+        return {name for name in _HEAVY if f"/site-packages/{name}/" in paths}
 
     def tracebacks(self) -> int:
-        """Return how many defects its log tells of."""
+        """Return how many defects are in its log."""
         return self._log.read_text(encoding="utf-8", errors="replace").count("Traceback")
 
 
-def cpu_of(pid: int) -> float:
+def cpu_of(process: psutil.Process) -> float:
     """Return the seconds of CPU a process has used, its threads' included."""
-    fields = (
-        Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    )
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
-@dataclass(frozen=True)
-class Moment:
-    """How much CPU everything and this program had used when."""
+class Load:
+    """How many cores other programs keep busy, since it was made."""
 
-    at: float
-    all: float
-    own: float
+    def __init__(self) -> None:
+        self._start, self._all, self._own = time.perf_counter(), self._busy(), time.process_time()
 
-    @classmethod
-    def now(cls) -> Moment:
-        """Look at the clock and at the machine's counters."""
-        first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
-        busy = [int(first[place]) for place in (1, 2, 3, 6, 7, 8)]  # not idle, nor waiting for a disk
-        return cls(time.perf_counter(), sum(busy) / _TICK, time.process_time())
+    @staticmethod
+    def _busy() -> float:
+        times = psutil.cpu_times()
+        return float(sum(times) - times.idle - getattr(times, "iowait", 0) - getattr(times, "guest", 0))
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since it was made."""
+        return time.perf_counter() - self._start
+
+    def others(self, used: float = 0.0) -> float:
+        """Return the cores of programs other than this one and those that used so many seconds."""
+        return (self._busy() - self._all - (time.process_time() - self._own) - used) / self.seconds
 
 
-def wait_for_quiet(*, within: float, cores: float = 0.3) -> float:
-    """Wait until other programs keep fewer than `cores` busy for two seconds; return how many they do."""
+def wait_for_quiet(*, within: float, cores: float = 0.3) -> None:
+    """Wait until other programs keep fewer than `cores` busy for two seconds."""
     deadline = time.perf_counter() + within
-    while True:
-        before = Moment.now()
+    while time.perf_counter() < deadline:
+        load = Load()
         time.sleep(2)
-        after = Moment.now()
-        others = (after.all - before.all - (after.own - before.own)) / (after.at - before.at)
-        if others < cores or time.perf_counter() > deadline:
-            return others
+        if load.others() < cores:
+            return
 
 
 USER = "www-data"
-"""As whom it runs where this program runs as root: Debian's user for it."""
+"""Debian's user for nginx, where this program runs as root."""
 
 _FENCE = re.compile(r"```nginx\n(.*?)```", re.DOTALL)
 _SERVER = re.compile(r"^( *server 127\.0\.0\.1:)8501(.*;)$", re.MULTILINE)
@@ -159,13 +154,15 @@ def documented(folder: Path, *, port: int, servers: Sequence[int]) -> str:
         text, times = re.subn(pattern, ours, text)
         found = min(found, times)
     if not found:
-        raise RuntimeError("docs/deployment.md's nginx configuration is not the one this program knows")
+        raise RuntimeError(
+            "docs/deployment.md's nginx configuration is not the one that this program expects"
+        )
     return text
 
 
-def missing() -> str:
-    """Return which program is not installed, if one is."""
-    return next((name for name in ("nginx", "openssl") if shutil.which(name) is None), "")
+def missing() -> list[str]:
+    """Return which programs are not installed."""
+    return [name for name in ("nginx", "openssl") if shutil.which(name) is None]
 
 
 class Proxy:
@@ -180,26 +177,26 @@ class Proxy:
         reply = self._get("/")
         return str(reply.headers["Set-Cookie"]).partition(";")[0]
 
-    def said(self) -> str:
+    def logs(self) -> str:
         """Return its logs."""
         return "".join(path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("*.log")))
 
     def wait(self) -> None:
         """Wait until it passes on what a server answers."""
-        for _ in range(200):
-            try:
+
+        def passes() -> bool:
+            with suppress(OSError):
                 self._get("/_stcore/health")
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise RuntimeError(f"nginx passes nothing on: {self.said()[-2000:]}")
+                return True
+            return False
+
+        wait_until(passes, seconds=10, what="nginx's first answer")
 
     def _get(self, path: str) -> urllib.request.addinfourl:
         handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.tls)
         with urllib.request.build_opener(*handlers).open(self.url + path, timeout=10) as reply:
             reply.read()
-            return reply  # type: ignore[no-any-return]
+            return reply
 
 
 def configure(folder: Path, *, port: int, servers: Sequence[int]) -> None:
@@ -227,7 +224,7 @@ def proxied(servers: Sequence[int]) -> Iterator[Proxy]:
             shutil.chown(path, USER, USER)
         started = ["runuser", "-u", USER, "--", *started]
     with (folder / "stderr.log").open("wb") as errors:
-        process = subprocess.Popen(started, stderr=errors)  # noqa: S603 (found by name, its arguments ours)
+        process = subprocess.Popen(started, stderr=errors)
     try:
         proxy = Proxy(folder, port)
         proxy.wait()
@@ -243,7 +240,7 @@ def _certify(folder: Path) -> None:
     about = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
     files = ["-keyout", str(folder / "privkey.pem"), "-out", str(folder / "fullchain.pem")]
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *about, *files]
-    subprocess.run(made, check=True, capture_output=True)  # noqa: S603 (as above)
+    subprocess.run(made, check=True, capture_output=True)
 
 
 _VERDICTS = """
@@ -289,10 +286,10 @@ class Comparison:
 
     Attributes:
         acknowledged: Ratings (a pair by a rater) that a page called saved.
-        lost: Of these, how many are not there, or not as they were given.
-        doubled: Ratings there more than once.
-        unasked: Ratings there that nobody sent.
-        in_doubt: Ratings there whose answer never came.
+        lost: Of these, how many are not stored, or not as they were given.
+        doubled: Ratings stored more than once.
+        unasked: Ratings stored that nobody sent.
+        in_doubt: Ratings stored whose answer never came.
         half: Showings with a verdict on some criteria only, or marked as rated without one.
         overlap: Raters of a pair → pairs.
         quotas: Pairs of a rater → raters.

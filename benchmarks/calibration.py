@@ -1,8 +1,9 @@
 """Do the tests and intervals hold? Simulated studies with known truth, tabulated.
 
-export OPENBLAS_NUM_THREADS=1                                      # a process, a core
-python benchmarks/calibration.py --output docs/calibration.md      # some minutes on two cores
-python benchmarks/calibration.py --quick                           # does it run? (rates mean nothing)
+    export OPENBLAS_NUM_THREADS=1                                      # a process, a core
+    python benchmarks/calibration.py --output docs/calibration.md      # some minutes on two cores
+    python benchmarks/calibration.py --prompts                         # pairs that share prompts
+    python benchmarks/calibration.py --quick                           # does it run? (rates mean nothing)
 
 Every cell of the grid simulates studies without a difference (share .5) and with one (share .6) and gives
 them to every test and every interval. The file named by --output keeps what stands before the line MARK; the
@@ -25,6 +26,7 @@ from typing import get_args
 
 import numpy as np
 from calibration_tables import MARK, Row, markdown
+from common import heading, line, parser
 from numpy.typing import NDArray
 from scipy import fft, stats
 from statsmodels.stats.proportion import proportion_confint
@@ -33,6 +35,8 @@ from analysis.stats.agreement import fleiss, gwet, krippendorff
 from analysis.stats.correction import holms
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import item_mean
+from analysis.stats.ranking_bootstrap import bootstrap, tally
+from analysis.stats.significance import sign_flip
 from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth
 
 Floats = NDArray[np.float64]
@@ -215,9 +219,8 @@ def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128
 
 def _held(limits: tuple[NDArray[np.float64], NDArray[np.float64]], value: float) -> float:
     low, high = limits
-    there = ~np.isnan(low)
     # A limit that is the value but for rounding holds it.
-    return float(((low <= value + 1e-9) & (value - 1e-9 <= high))[there].mean())
+    return float(((low <= value + 1e-9) & (value - 1e-9 <= high))[~np.isnan(low)].mean())
 
 
 def agreement_coverage(verdicts: NDArray[np.int8], true: Truth) -> Row:
@@ -383,24 +386,93 @@ def _row(task: Task) -> Row:
 
 def write(path: Path, tables: str) -> None:
     """Put the tables into `path`, after what stands there before MARK."""
-    there = path.read_text(encoding="utf-8") if path.exists() else ""
-    before = there.partition(MARK)[0] if MARK in there else ""
+    present = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = present.partition(MARK)[0] if MARK in present else ""
     path.write_text(f"{before}{MARK}\n\n{tables}", encoding="utf-8")
+
+
+# Several pairs of one prompt. Three raters judge each pair: −1, 0 or 1 by a latent advantage, cut so that
+# about a third are ties. Of the advantage's variance a share `ALIKE` is the prompt's own, the same for all of
+# its pairs. No method is better.
+
+ALIKE, CUT, RATERS = 0.8, 0.6, 3
+DESIGNS = {"30 × 5": [5] * 30, "50 × 3": [3] * 50, "80 × 2": [2] * 80, "40 × 1 to 7": [1, 2, 3, 5, 7] * 8}
+METHODS, PROMPTS = 4, 60
+
+
+def latent_verdicts(advantage: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return each rater's verdict on each pair, [pairs, RATERS]."""
+    seen = advantage[:, None] + rng.normal(size=(len(advantage), RATERS))
+    return (np.sign(seen) * (np.abs(seen) > CUT)).astype(np.int64)
+
+
+def one_comparison(sizes: list[int], studies: int, rng: np.random.Generator) -> list[float]:
+    """Return error rates of the sign-flip test and coverage of the t interval: by pair, by prompt."""
+    prompt = np.repeat(np.arange(len(sizes)), sizes)
+    found = np.zeros(4)
+    for _ in range(studies):
+        shared, own = rng.normal(size=len(sizes))[prompt], rng.normal(size=len(prompt))
+        net = latent_verdicts(np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own, rng).sum(axis=1)
+        sums = np.bincount(prompt, weights=net).astype(np.int64)
+        for place, scores in enumerate((net, sums)):
+            p_value = sign_flip(scores, np.full(len(scores), RATERS)).p_value
+            found[place] += p_value is not None and p_value <= ALPHA
+        for place, clusters in enumerate((None, prompt), start=2):
+            limits = item_mean(0.5 + net / (2 * RATERS), ["d"] * len(net), clusters=clusters)
+            found[place] += (limits.low or 0) <= 0.5 <= (limits.high or 1)
+    return list(found / studies)
+
+
+def ranking(studies: int, rng: np.random.Generator) -> list[float]:
+    """Return coverage of strengths' intervals: all methods alike, each compared with each on each prompt."""
+    first, second = np.triu_indices(METHODS, 1)
+    prompt, pair = np.divmod(np.arange(PROMPTS * len(first)), len(first))
+    found = np.zeros(2)
+    for _ in range(studies):
+        quality = np.sqrt(ALIKE) * rng.normal(size=(PROMPTS, METHODS))
+        advantage = quality[prompt, first[pair]] - quality[prompt, second[pair]]
+        chosen = latent_verdicts(advantage + np.sqrt(1 - ALIKE) * rng.normal(size=len(pair)), rng)
+        for place, unit in enumerate((np.arange(len(pair)), prompt)):
+            counts = tally(
+                np.repeat(unit, RATERS),
+                np.repeat(first[pair], RATERS),
+                np.repeat(second[pair], RATERS),
+                1 + chosen.ravel(),
+                items=int(unit.max()) + 1,
+                methods=METHODS,
+            )
+            drawn = bootstrap(counts, [f"m{one}" for one in range(METHODS)], replicates=400, seed=1)
+            found[place] += np.mean([(one.low or -9) <= 0 <= (one.high or 9) for one in drawn.strengths])
+    return list(found / studies)
+
+
+def print_prompts(studies: int, seed: int) -> None:
+    """Print both tables of pairs that share prompts."""
+    rng = np.random.default_rng(seed)
+    print(heading("prompts × pairs", "sign-flip by pair", "by prompt", "t by pair", "by prompt"))
+    for name, sizes in DESIGNS.items():
+        rates = one_comparison(sizes, studies, rng)
+        print(line([name, *(f"{rate:.3f}".removeprefix("0") for rate in rates)]), flush=True)
+    rates = ranking(max(1, studies // 10), rng)
+    print(f"\nStrengths' intervals cover {rates[0]:.3f} by pair and {rates[1]:.3f} by prompt.")
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--studies", type=int, default=4000, help="studies a cell (default: 4000)")
-    parser.add_argument("--seed", type=int, default=20261122)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the grid, 200 studies")
-    parser.add_argument("--output", type=Path, help="Markdown file; without it the tables are printed")
-    options = parser.parse_args(None if arguments is None else list(arguments))
+    command = parser(__doc__)
+    option = command.add_argument
+    option("--studies", type=int, help="studies a cell; default: 4000, and 2000 with --prompts")
+    option("--seed", type=int, default=20261122)
+    option("--processes", type=int, default=2)
+    option("--prompts", action="store_true", help="the tables of pairs that share prompts instead; printed")
+    option("--output", type=Path, help="Markdown file; without it the tables are printed")
+    options = command.parse_args(None if arguments is None else list(arguments))
+    options.studies = options.studies or (2000 if options.prompts else 4000)
     if options.quick:
-        options.studies = min(options.studies, 200)
+        options.studies = min(options.studies, 20 if options.prompts else 200)
+    if options.prompts:
+        print_prompts(options.studies, options.seed)
+        return
     tables = markdown(run(tasks(options), options.processes), studies=options.studies, seed=options.seed)
     if options.output:
         write(options.output, tables)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import scipy
+from common import table
 
 Row = dict[str, float | int | str]
 MARK = "<!-- The rest is written by benchmarks/calibration.py. -->"
@@ -80,7 +81,7 @@ def markdown(tables: dict[str, list[Row]], *, studies: int, seed: int) -> str:
         _families(tables),
         "## Three datasets",
         "Coverage of the t interval stratified by dataset; shares .4, .5 and .6, a third of the items each.",
-        _table(["raters' biases", *_SETTING, "t"], [_datasets(row) for row in tables["datasets"]]),
+        table(["raters' biases", *_SETTING, "t"], [_datasets(row) for row in tables["datasets"]]),
         "## The whole grid",
         LEGEND,
     ]
@@ -118,7 +119,7 @@ def _required(tables: dict[str, list[Row]], error: float) -> str:
         (f"The interval of {name} {covered}", pairs, key, low, high) for key, name in AGREEMENTS.items()
     ]
     lines = [line for words, rows, *rest in checks if rows for line in _checked(words, rows, *rest)]
-    return _table(["requirement", "", "least – greatest"], lines)
+    return table(["requirement", "", "least – greatest"], lines)
 
 
 def _checked(words: str, rows: list[Row], key: str, lowest: float, highest: float) -> Iterator[list[str]]:
@@ -147,7 +148,7 @@ def _extremes(rows: list[Row], names: dict[str, str]) -> str:
             rates = [_number(row, key) for row in rows if row["panel"] == panel for key in keys if key in row]
             line.append(f"{_rate(min(rates))} – {_rate(max(rates))}")
         lines.append(line)
-    return _table(["", *(PANELS[panel] for panel in panels)], lines)
+    return table(["", *(PANELS[panel] for panel in panels)], lines)
 
 
 def _by_items(rows: list[Row], names: dict[str, str]) -> str:
@@ -157,7 +158,7 @@ def _by_items(rows: list[Row], names: dict[str, str]) -> str:
     for name, words in names.items():
         by_size = [[_number(row, name) for row in rows if row["items"] == size] for size in sizes]
         lines.append([words, *(f"{_rate(min(rates))} – {_rate(max(rates))}" for rates in by_size)])
-    return _table(["", *(f"{size} items" for size in sizes)], lines)
+    return table(["", *(f"{size} items" for size in sizes)], lines)
 
 
 _SETTING = ["model", "κ", "ties", "raters", "items"]
@@ -191,19 +192,19 @@ def _grid(rows: list[Row]) -> str:
         ]
         rest = [_rate(_number(row, key)) if key in row else "" for key in keys]
         lines.append([*_setting(row), *exact, *rest])
-    return _table(heads, lines)
+    return table(heads, lines)
 
 
 def _families(tables: dict[str, list[Row]]) -> str:
     lines = []
-    for table, words in (("families", "all"), ("mixed", "one")):
+    for kind, words in (("families", "all"), ("mixed", "one")):
         lines += [
             [*_setting(row), str(row["criteria"]), words, _rate(_number(row, "correlation"), 1)]
             + [_rate(_number(row, key)) for key in ("holm", "none", "pooled")]
-            for row in tables[table]
+            for row in tables[kind]
         ]
     heads = ["criteria", "null true", "correlation", "**sign-flip, Holm**", "sign-flip, uncorrected"]
-    return _table([*_SETTING, *heads, "binomial, Holm"], lines)
+    return table([*_SETTING, *heads, "binomial, Holm"], lines)
 
 
 def _datasets(row: Row) -> list[str]:
@@ -218,8 +219,3 @@ def _rate(value: float, digits: int = 3) -> str:
     """Return a share as `.048`."""
     shown = f"{value:.{digits}f}"
     return shown[1:] if shown.startswith("0.") else shown
-
-
-def _table(heads: list[str], lines: list[list[str]]) -> str:
-    rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

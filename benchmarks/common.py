@@ -1,21 +1,41 @@
-"""What all benchmarks share: timing two things in turns, tables of goals, and processes on Linux."""
+"""What all benchmarks share: options, timing two things in turns, tables, processes, PostgreSQL."""
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import itertools
 import math
 import os
 import socket
 import statistics
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from guard_eval.records import Pair
 
 ROOT = Path(__file__).resolve().parents[1]
 
 Row = tuple[str, str, str, bool]
 """What was measured, what was found, the goal, and whether it is met."""
+
+Measure = Callable[[Path, argparse.Namespace], list[Row]]
+"""Measures one thing, in an empty folder."""
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a command line that shows defaults and has the option of a smoke run."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    made.add_argument("--quick", action="store_true", help="a smoke run: its figures mean nothing")
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +102,14 @@ def compare(
     return in_turns(timed(base), timed(way), rounds=rounds, seconds=seconds)
 
 
-def timed(run: Callable[[], object]) -> Callable[[], float]:
-    """Return what runs once and returns the seconds."""
+def timed(run: Callable[[], object], wait: Callable[[], None] = lambda: None) -> Callable[[], float]:
+    """Return a function that runs once and returns the seconds; `wait` waits for the device before a look."""
 
     def once() -> float:
+        wait()
         start = time.perf_counter()
         run()
+        wait()
         return time.perf_counter() - start
 
     return once
@@ -103,22 +125,50 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def line(cells: Iterable[object]) -> str:
+    """Return a line of a Markdown table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def heading(*columns: str) -> str:
+    """Return the first two lines of a Markdown table."""
+    return f"{line(columns)}\n{line(['---'] * len(columns))}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a Markdown table."""
-    heading = list(columns)
-    lines: list[Iterable[object]] = [heading, ["---"] * len(heading), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
-
-
-def goals(title: str, rows: Iterable[Row]) -> str:
-    """Return a table of what was found beside the goals."""
-    cells = [(what, found, goal, "" if met else "**missed**") for what, found, goal, met in rows]
-    return f"### {title}\n\n{table(('', 'found', 'goal', ''), cells)}\n{load()}.\n"
+    return "\n".join((heading(*columns), *map(line, rows)))
 
 
 def load() -> str:
     """Return how busy the machine is."""
     return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+
+
+def run_measures(titles: Mapping[str, str], measures: Mapping[str, Measure], options: Any) -> int:
+    """Run the measures in `options.only`, print a table of each, and return 1 where a goal was missed.
+
+    Args:
+        titles: The heading of each measure.
+        measures: By name, with a comma before what is another case of the same measure.
+        options: `only` names measures, `output` is a file for all tables, written after each measure.
+    """
+    parts, met = [], True
+    for name, measure in measures.items():
+        kind, comma, where = name.partition(",")
+        if kind not in options.only:
+            continue
+        before = load()
+        with tempfile.TemporaryDirectory(prefix=kind) as folder:
+            rows = measure(Path(folder), options)
+        cells = [(what, found, goal, "" if good else "**missed**") for what, found, goal, good in rows]
+        found = table(("", "found", "goal", ""), cells)
+        parts.append(f"### {titles[kind]}{comma}{where}\n\n{found}\n\n{before} before it.\n")
+        met = met and all(row[3] for row in rows)
+        print(parts[-1], flush=True)
+        if options.output:
+            options.output.write_text("\n".join(parts), encoding="utf-8")
+    return 0 if met else 1
 
 
 def wait_until(done: Callable[[], bool], *, seconds: float = 600, what: str = "it") -> None:
@@ -147,17 +197,42 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def descendants(root: int) -> list[int]:
-    """Return a process and all that it started, parents first (Linux)."""
-    parents: dict[int, int] = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue
-            parents[int(path.name)] = int(stat.rpartition(")")[2].split()[1])
-    found = [root]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found
+def tests_module(name: str) -> Any:
+    """Return a module of tests/support, whose folder is no package."""
+    folder = str(ROOT / "tests" / "support")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(name)
+
+
+def has_postgres() -> bool:
+    """Return whether PostgreSQL's server is installed."""
+    return tests_module("postgres").binaries() is not None
+
+
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """Run a private PostgreSQL server, its durability on; it can be stopped, killed and started again."""
+    if not has_postgres():
+        raise SystemExit("PostgreSQL's server is not installed; run: apt-get install postgresql")
+    module = tests_module("postgres")
+    with module.running_server(module.binaries(), durable=True) as server:
+        yield server
+
+
+def make_pair(number: int, methods: Sequence[str], texts: Sequence[str], *, dataset: str = "made") -> Pair:
+    """Return a pair of two methods; `texts` are the prompt and the two continuations."""
+    ids = f"c{number}a", f"c{number}b"
+    return Pair(
+        id=Pair.make_id(methods[0], methods[1], *ids),
+        dataset=dataset,
+        prompt_id=f"p{number}",
+        prompt=texts[0],
+        method_a=methods[0],
+        method_b=methods[1],
+        continuation_a=ids[0],
+        continuation_b=ids[1],
+        text_a=texts[1],
+        text_b=texts[2],
+        position=number,
+    )

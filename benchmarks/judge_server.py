@@ -5,7 +5,6 @@ It runs as a process of its own and needs nothing but Python. What it draws come
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -30,34 +29,34 @@ VERDICTS = json.dumps(dict.fromkeys(CRITERIA, "A"))
 PRICES = 2.5e-6, 10e-6
 """US dollars for a prompt token and for one of the answer; studies of the benchmark state the same."""
 _TEXTS = {"prose": "Method A is better overall.", "truncated": VERDICTS[:24]}
-_REFUSALS = {
+_ERRORS = {
     "rate": (429, {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}),
     "error": (500, {"message": "an error of ours", "type": "server_error", "code": None}),
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Log:
     """What the server has seen.
 
     Attributes:
         asked: Requests.
         did: What it did with them, by name of the fault, or `ok`.
-        now: Requests at work.
         paid: Complete 200 responses, by the hash of the request.
-        answers: The request of each complete 200 response, by the id sent with it.
         most: The most requests at once.
         usd: What all 200 responses cost.
+        now: Requests at work.
         sent: Requests by hash, whatever became of them.
+        answers: The request of each complete 200 response, by the id sent with it.
     """
 
-    asked: int
-    did: dict[str, int]
-    paid: dict[str, int]
-    most: int
-    usd: float
+    asked: int = 0
+    did: dict[str, int] = field(default_factory=Counter)
+    paid: dict[str, int] = field(default_factory=Counter)
+    most: int = 0
+    usd: float = 0.0
     now: int = 0
-    sent: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=Counter)
     answers: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -67,21 +66,16 @@ class Log:
 
 
 class State:
-    """What all connections share."""
+    """What all connections share: the settings, chance and the log."""
 
     def __init__(self, *, seed: int, latency: float, faults: Mapping[str, float], dice: bool) -> None:
         self.random, self.latency, self.faults, self.dice = random.Random(seed), latency, faults, dice
-        self.did, self.paid, self.sent = Counter[str](), Counter[str](), Counter[str]()
-        self.answers: dict[str, str] = {}
-        self.asked = self.now = self.most = 0
-        self.usd = 0.0
+        self.log = Log()
 
     def fault(self) -> str:
         """Draw what becomes of a request."""
-        (drawn,) = self.random.choices(
-            [*self.faults, "ok"], [*self.faults.values(), 1 - sum(self.faults.values())]
-        )
-        return drawn
+        shares = {**self.faults, "ok": 1 - sum(self.faults.values())}
+        return self.random.choices(list(shares), list(shares.values()))[0]
 
     def usage(self, body: bytes) -> tuple[int, int]:
         """Return tokens of prompt and answer; with dice, up to all that a request allows."""
@@ -90,11 +84,6 @@ class State:
         content = json.loads(body)
         most = content.get("max_completion_tokens") or content["max_tokens"]
         return self.random.randint(1, len(body) // 4), self.random.randint(1, most)
-
-    def log(self) -> dict[str, Any]:
-        """Return the fields of the log."""
-        names = ("asked", "did", "paid", "most", "usd", "now", "sent", "answers")
-        return {name: getattr(self, name) for name in names}
 
 
 class Connection(asyncio.Protocol):
@@ -111,30 +100,28 @@ class Connection(asyncio.Protocol):
         """Take a request when it is whole."""
         self._read += data
         head, found, rest = self._read.partition(b"\r\n\r\n")
-        if not found:
-            return
         _, _, length = head.lower().partition(b"content-length:")
         size = int(length.split(b"\r\n")[0] or 0) if length else 0
-        if len(rest) < size:
+        if not found or len(rest) < size:
             return
         self._read = rest[size:]
+        log = self._state.log
         if head.startswith(b"GET /log"):
-            self._send(200, self._state.log())
+            self._send(200, vars(log))
         elif head.startswith(b"GET"):
-            self._send(404, {"error": {"message": "there is nothing here"}})
+            self._send(404, {"error": {"message": "not found"}})
         else:
-            state = self._state
-            state.asked += 1
-            state.sent[key(rest[:size])] += 1
-            state.most, state.now = max(state.most, state.now + 1), state.now + 1
-            asyncio.get_running_loop().call_later(state.latency, self._answer, rest[:size])
+            log.asked += 1
+            log.sent[key(rest[:size])] += 1
+            log.most, log.now = max(log.most, log.now + 1), log.now + 1
+            asyncio.get_running_loop().call_later(self._state.latency, self._answer, rest[:size])
 
     def _answer(self, body: bytes) -> None:
-        state, drawn = self._state, self._state.fault()
-        state.now -= 1
-        state.did[drawn] += 1
-        if drawn in _REFUSALS:
-            status, error = _REFUSALS[drawn]
+        log, drawn = self._state.log, self._state.fault()
+        log.now -= 1
+        log.did[drawn] += 1
+        if drawn in _ERRORS:
+            status, error = _ERRORS[drawn]
             self._send(status, {"error": error}, b"retry-after-ms: 100\r\n" if status == 429 else b"")
         elif drawn == "reset":
             with suppress(OSError):
@@ -142,13 +129,12 @@ class Connection(asyncio.Protocol):
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._transport.abort()
         else:
-            asked, answered = state.usage(body)
-            number = f"req-{len(state.answers)}"
-            head = f"x-request-id: {number}\r\n".encode()
-            if self._send(200, completion(drawn, asked, answered), head):
-                state.paid[key(body)] += 1
-                state.answers[number] = key(body)
-                state.usd += asked * PRICES[0] + answered * PRICES[1]
+            asked, answered = self._state.usage(body)
+            number = f"req-{len(log.answers)}"
+            if self._send(200, completion(drawn, asked, answered), f"x-request-id: {number}\r\n".encode()):
+                log.paid[key(body)] += 1
+                log.answers[number] = key(body)
+                log.usd += asked * PRICES[0] + answered * PRICES[1]
 
     def _send(self, status: int, content: Mapping[str, Any], more: bytes = b"") -> bool:
         if self._transport.is_closing():
@@ -181,7 +167,7 @@ class Server:
 
     def log(self) -> Log:
         """Ask it what it has seen."""
-        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/log", timeout=30) as reply:  # noqa: S310
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/log", timeout=30) as reply:
             return Log(**json.load(reply))
 
 
@@ -192,7 +178,7 @@ def serving(
     """Start a server and end it."""
     settings = json.dumps({"seed": seed, "latency": latency, "faults": faults or {}, "dice": dice})
     command = [sys.executable, "-P", __file__, settings]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (ours)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             port = int(process.stdout.readline() if process.stdout else 0)
             yield Server(f"http://127.0.0.1:{port}/v1")
@@ -209,6 +195,4 @@ async def serve(state: State) -> None:
 
 
 if __name__ == "__main__":
-    command = argparse.ArgumentParser(description=__doc__)
-    command.add_argument("settings", type=json.loads)
-    asyncio.run(serve(State(**command.parse_args().settings)))
+    asyncio.run(serve(State(**json.loads(sys.argv[1]))))

@@ -15,22 +15,32 @@ import argparse
 import asyncio
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import durable_postgres
 import openai
-from common import Row, Turns, environment, goals, load, wait_until
+from common import (
+    Measure,
+    Row,
+    Turns,
+    environment,
+    has_postgres,
+    make_pair,
+    parser,
+    postgres_server,
+    run_measures,
+    wait_until,
+)
 from judge_server import CRITERIA, FAULTS, MODEL, PRICES, Log, Server, serving
 from sqlalchemy import Executable, create_engine, select, text
 
@@ -45,15 +55,13 @@ from judge.run import run_judge
 TITLES = {
     "speed": "Raw loop and judge in turns, concurrency 64, 50 ms latency",
     "faults": "10 % 429, 5 % 500, 5 % prose, 2 % truncated, 2 % resets",
-    "kill": "`kill -9` in the middle, and again",
-    "two": "Two commands on one study at once",
     "budget": "Budgets in the middle",
-    "workers": "Judges on several machines, killed",
-    "workers-budget": "Judges on several machines, killed, with one budget",
+    "workers": "Commands on one study at once, killed",
+    "workers-budget": "Commands on one study at once, killed, with one budget",
 }
 KEY = "sk-benchmark"
 METHODS = ("guard", "top_k(k=50)")
-CONCURRENCY = 64
+CONCURRENCY, WORKER_CONCURRENCY = 64, 16
 LEASE = 60.0
 """Seconds that a silent machine's claims stay its own; the judge's, repeated here to be compared with."""
 WORKER_FAULTS = {"rate": 0.05, "error": 0.05, "reset": 0.02}
@@ -64,13 +72,10 @@ seed = 1
 {database}
 [model]
 name = "bundled"
-
 [generation]
 strategies = ["guard", "top_k(k=50)"]
-
 [pairs]
 compare = [["guard", "top_k(k=50)"]]
-
 [[judge]]
 model = "{model}"
 concurrency = {concurrency}
@@ -99,22 +104,8 @@ SELECT count(*), sum(CASE WHEN verdicts = :criteria THEN 0 ELSE 1 END) FROM (
 
 def make_pairs(count: int) -> list[Pair]:
     """Return pairs of texts of 300 words, no two alike."""
-    return [
-        Pair(
-            id=Pair.make_id(*METHODS, f"a{number}", f"b{number}"),
-            dataset="made",
-            prompt_id=f"p{number}",
-            prompt=f"prompt {number} " * 20,
-            method_a=METHODS[0],
-            method_b=METHODS[1],
-            continuation_a=f"a{number}",
-            continuation_b=f"b{number}",
-            text_a=f"text {number} word " * 100,
-            text_b=f"other {number} word " * 100,
-            position=number,
-        )
-        for number in range(count)
-    ]
+    texts = ((f"prompt {n} " * 20, f"text {n} word " * 100, f"other {n} word " * 100) for n in range(count))
+    return [make_pair(number, METHODS, three) for number, three in enumerate(texts)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,13 +128,7 @@ class JudgedStudy:
 
     @classmethod
     def make(
-        cls,
-        folder: Path,
-        *,
-        pairs: int,
-        server: Server,
-        database: str | None = None,
-        concurrency: int = CONCURRENCY,
+        cls, folder: Path, *, pairs: int, server: Server, database: str = "", concurrency: int = CONCURRENCY
     ) -> JudgedStudy:
         """Make a study; `database` is a database server's URL, by default the study's own SQLite file."""
         folder.mkdir(parents=True)
@@ -159,7 +144,7 @@ class JudgedStudy:
         """Start `guard-eval judge`, on this machine or on one of another name."""
         command = [sys.executable, "-P", "-c", _ELSEWHERE, machine, "judge", str(self.folder), "--yes"]
         with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".log", delete=False) as log:
-            return subprocess.Popen(  # noqa: S603 (our own interpreter)
+            return subprocess.Popen(
                 [*command, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -187,11 +172,11 @@ class JudgedStudy:
 
     def journalled(self) -> set[str]:
         """Return the ids of the server's complete responses that are in the journal."""
-        rows = self.ask(text("SELECT request_id FROM answer WHERE status = 200"))
+        rows = self.query(text("SELECT request_id FROM answer WHERE status = 200"))
         return {row.request_id for row in rows}
 
-    def ask(self, statement: Executable) -> Sequence[Any]:
-        """Ask the database in SQL of our own."""
+    def query(self, statement: Executable) -> Sequence[Any]:
+        """Query the database in SQL of our own."""
         engine = create_engine(Study.open(self.folder).database)
         try:
             with engine.connect() as connection:
@@ -199,9 +184,9 @@ class JudgedStudy:
         finally:
             engine.dispose()
 
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Return whether every pair and order is judged or failed, and no command ended in a traceback."""
-        return self.outcome().left == 0 and not any("Traceback" in text for text in self.output())
+        return self.outcome().left == 0 and not any("Traceback" in printed for printed in self.output())
 
     def second_run(self) -> Row:
         """Judge once more, which must send nothing."""
@@ -209,6 +194,40 @@ class JudgedStudy:
         self.judge()
         more = self.server.log().asked - before
         return ("requests of one more run", str(more), "0", more == 0)
+
+
+def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Let a raw loop of `AsyncOpenAI.create` and the judge run in turns in this process."""
+    pairs, settings = make_pairs(options.requests // 2), Judge(model=MODEL)
+    bodies = [
+        request(settings, BlindPair(presentation=0, prompt=pair.prompt, text_a=first, text_b=second), 1)
+        for pair in pairs
+        for first, second in ((pair.text_a, pair.text_b), (pair.text_b, pair.text_a))
+    ]
+    with serving() as server:
+        _send_raw(server.url, bodies[:CONCURRENCY])  # does not count
+        raw, ours = [_both_clocks(lambda: _send_raw(server.url, bodies))], []
+        for _ in range(options.rounds):
+            ours.append(_judge_new(server.url, pairs))
+            raw.append(_both_clocks(lambda: _send_raw(server.url, bodies)))
+    clock, processor = (Turns(base=[one[at] for one in raw], way=[one[at] for one in ours]) for at in (0, 1))
+    rates = [options.requests / statistics.median(times) for times in (clock.base, clock.way)]
+    seconds = processor.medians
+    return [
+        (
+            f"requests a second, {options.requests} requests, {options.rounds} rounds",
+            f"raw {rates[0]:.0f}/s, judge {rates[1]:.0f}/s; ratio {clock.shown(inverse=True)}",
+            "≥ 0.7 ×",
+            1 / clock.ratio >= 0.7,
+        ),
+        (
+            "processor time",
+            f"raw {seconds[0]:.2f} s, judge {seconds[1]:.2f} s; ratio {processor.shown()}",
+            "≤ 1.5 ×",
+            processor.ratio <= 1.5,
+        ),
+        ("requests of a second run", "0 after every round", "0", True),
+    ]
 
 
 def _send_raw(url: str, bodies: list[dict[str, Any]]) -> None:
@@ -244,7 +263,7 @@ def _judge_new(url: str, pairs: list[Pair]) -> tuple[float, float]:
 
         taken = _both_clocks(judged)
         if judged():
-            raise RuntimeError("a finished study was asked about again")
+            raise RuntimeError("a finished study was judged again")
     return taken
 
 
@@ -255,106 +274,31 @@ def _both_clocks(act: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - clock, time.process_time() - processor
 
 
-def speed(_folder: Path, *, requests: int, rounds: int) -> list[Row]:
-    """Let a raw loop of `AsyncOpenAI.create` and the judge run in turns in this process."""
-    pairs, settings = make_pairs(requests // 2), Judge(model=MODEL)
-    bodies = [
-        request(settings, BlindPair(presentation=0, prompt=pair.prompt, text_a=first, text_b=second), 1)
-        for pair in pairs
-        for first, second in ((pair.text_a, pair.text_b), (pair.text_b, pair.text_a))
-    ]
-    with serving() as server:
-        _send_raw(server.url, bodies[:CONCURRENCY])  # does not count
-        raw, ours = [_both_clocks(lambda: _send_raw(server.url, bodies))], []
-        for _ in range(rounds):
-            ours.append(_judge_new(server.url, pairs))
-            raw.append(_both_clocks(lambda: _send_raw(server.url, bodies)))
-    clock = Turns(base=[one[0] for one in raw], way=[one[0] for one in ours])
-    processor = Turns(base=[one[1] for one in raw], way=[one[1] for one in ours])
-    rates = [requests / sorted(times)[len(times) // 2] for times in (clock.base, clock.way)]
-    seconds = [sorted(times)[len(times) // 2] for times in (processor.base, processor.way)]
-    return [
-        (
-            f"requests a second, {requests} requests, {rounds} rounds",
-            f"raw {rates[0]:.0f}/s, judge {rates[1]:.0f}/s; ratio {clock.shown(inverse=True)}",
-            "≥ 0.7 ×",
-            1 / clock.ratio >= 0.7,
-        ),
-        (
-            "processor time",
-            f"raw {seconds[0]:.2f} s, judge {seconds[1]:.2f} s; ratio {processor.shown()}",
-            "≤ 1.5 ×",
-            processor.ratio <= 1.5,
-        ),
-        ("requests of a second run", "0 after every round", "0", True),
-    ]
-
-
-def faults(folder: Path, *, pairs: int) -> list[Row]:
+def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Judge with a server that fails often, then run again."""
     with serving(faults=FAULTS) as server:
-        study = JudgedStudy.make(folder / "study", pairs=pairs, server=server)
+        study = JudgedStudy.make(folder / "study", pairs=options.requests // 2, server=server)
         code = study.judge("--budget", "1000")
         log, found = server.log(), study.outcome()
         ended = f"{found.verdicts} verdicts, failures {found.failures or 0}, {found.left} with neither"
         money = f"${log.usd:.2f} charged, ${found.usd:.2f} booked"
         return [
             _answered(log),
-            (f"pairs × orders of {2 * pairs}", f"{ended} (code {code})", "0 with neither", study.whole()),
+            (
+                f"pairs × orders of {2 * study.pairs}",
+                f"{ended} (code {code})",
+                "0 with neither",
+                study.complete(),
+            ),
             _paid_twice(log, 0),
             ("money", money, "booked ≥ charged", found.usd >= log.usd - 1e-6),
             study.second_run(),
         ]
 
 
-def kill(folder: Path, *, pairs: int) -> list[Row]:
-    """Kill the command at 20, 50 and 85 %, start it again each time, and let it finish."""
-    rows: list[Row] = []
-    with serving() as server:
-        study = JudgedStudy.make(folder / "study", pairs=pairs, server=server)
-        moments: list[Moment] = []
-        for share in (0.20, 0.50, 0.85):
-            process = study.start()
-            while len(server.log().paid) < share * 2 * pairs and process.poll() is None:
-                time.sleep(0.01)
-            process.kill()
-            process.wait()
-            wait_until(lambda: server.log().now == 0)
-            moments.append(Moment.of(study))
-            flight = len(set(server.log().answers) - moments[-1].journalled)
-            goal = f"≤ {len(moments)} × {CONCURRENCY} in flight"
-            found = f"{len(server.log().paid)} answered; {flight} responses never journalled so far"
-            rows.append((f"kill -9 at {share:.0%}", found, goal, flight <= len(moments) * CONCURRENCY))
-        code = study.judge()
-        log, ended = server.log(), study.outcome()
-        after = f"{ended.verdicts} verdicts, {ended.left} with neither (code {code})"
-        return [
-            *rows,
-            (f"afterwards, of {2 * pairs}", after, "0 with neither", study.whole()),
-            _sent_again(moments, log),
-            _paid_twice(log, 3 * CONCURRENCY),
-            study.second_run(),
-        ]
-
-
-def two(folder: Path, *, pairs: int, database: str | None = None) -> list[Row]:
-    """Run two commands on one study at once."""
-    with serving() as server:
-        study = JudgedStudy.make(folder / "study", pairs=pairs, server=server, database=database)
-        for process in [study.start(), study.start()]:
-            process.wait(600)
-        log, ended = server.log(), study.whole()
-    shares = [int(number) for said in study.output() for number in re.findall(r"(\d+) requests sent", said)]
-    more = log.asked - len(log.paid)
-    return [
-        ("requests of each", " and ".join(map(str, shares)), "", len(shares) == 2),
-        ("sent by both", str(more), "0", more == 0 and ended),
-    ]
-
-
-def budget(folder: Path, *, runs: int) -> list[Row]:
+def budget(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Let budgets end runs in the middle; the server charges by chance, up to what a request allows."""
-    chance = random.Random(1)
+    chance, runs = random.Random(1), options.budgets
     ended = exceeded = 0
     most = 0.0
     with serving(dice=True, faults={"rate": 0.02, "error": 0.02, "reset": 0.02}, latency=0.1) as server:
@@ -370,7 +314,7 @@ def budget(folder: Path, *, runs: int) -> list[Row]:
             exceeded += max(charged, study.outcome().usd) > allowed + 1e-6
             most = max(most, charged / allowed)
             if (number + 1) % _RUNS_PER_STUDY == 0 or number + 1 == runs:
-                ended += sum("is used up" in said for said in study.output())
+                ended += _ended_by_budget(study)
         flight = server.log().most
     return [
         (f"runs of {runs} that their budget ended", str(ended), "", ended > 0),
@@ -378,6 +322,10 @@ def budget(folder: Path, *, runs: int) -> list[Row]:
         ("the most that was charged, of what was allowed", f"{most:.1%}", "≤ 100 %", most <= 1),
         ("most requests in flight", str(flight), "", True),
     ]
+
+
+def _ended_by_budget(study: JudgedStudy) -> int:
+    return sum("is used up" in printed for printed in study.output())
 
 
 @dataclass(frozen=True)
@@ -389,7 +337,7 @@ class Moment:
 
     @classmethod
     def of(cls, study: JudgedStudy) -> Moment:
-        """Look at the journal first: what is sent while one looks is in flight."""
+        """Read the journal first: what is sent meanwhile is in flight."""
         return cls(study.journalled(), study.server.log().sent)
 
 
@@ -397,9 +345,9 @@ def _sent_again(moments: Sequence[Moment], log: Log) -> Row:
     """Return how many requests were sent after a kill though a response was in the journal then."""
     more = 0
     for moment in moments:
-        known = {log.answers[number] for number in moment.journalled}
-        more += sum(log.sent[key] - moment.sent.get(key, 0) for key in known)
-    last = len(moments[-1].journalled)
+        stored = {log.answers[number] for number in moment.journalled}
+        more += sum(log.sent[key] - moment.sent.get(key, 0) for key in stored)
+    last = len(moments[-1].journalled) if moments else 0
     return ("sent after a kill, of what was in the journal then", f"{more} (of {last})", "0", not more)
 
 
@@ -420,13 +368,11 @@ class Machine:
     study: JudgedStudy
     name: str
     options: tuple[str, ...]
-    starts: int = 0
     process: subprocess.Popen[str] = field(init=False)
 
     def start(self) -> None:
         """Start it, or start it again."""
         self.process = self.study.start(*self.options, machine=self.name)
-        self.starts += 1
 
     @property
     def runs(self) -> bool:
@@ -452,50 +398,59 @@ def machines(study: JudgedStudy, count: int, *options: str, apart: bool) -> Iter
             machine.kill()
 
 
-def _strike(chance: random.Random, crew: Sequence[Machine], *, more: int) -> Moment:
+def _strike(chance: random.Random, working: Sequence[Machine], *, more: int) -> Moment:
     """Kill a machine when the server has answered so many more, and start it again."""
-    server = crew[0].study.server
-    until = sum(server.log().paid.values()) + more
-    wait_until(lambda: sum(server.log().paid.values()) >= until or not any(one.runs for one in crew))
-    victim = chance.choice(crew)
+    study = working[0].study
+
+    def answered() -> int:
+        return sum(study.server.log().paid.values())
+
+    until = answered() + more
+    wait_until(lambda: answered() >= until or not any(one.runs for one in working))
+    victim = chance.choice(working)
     victim.kill()
-    moment = Moment.of(victim.study)
+    moment = Moment.of(study)
     victim.start()
     return moment
 
 
-def workers(folder: Path, *, pairs: int, count: int, kills: int, database: str | None = None) -> list[Row]:
-    """Kill machines at random and start them again, one of them never; then see what was done twice."""
-    chance, concurrency, apart = random.Random(1), 16, database is not None
+def workers(folder: Path, options: argparse.Namespace, database: str = "") -> list[Row]:
+    """Kill machines at random and start them again, one of several never; then see what was done twice."""
+    chance, apart, pairs, kills = random.Random(1), bool(database), options.requests // 2, options.kills
     with serving(faults=WORKER_FAULTS, latency=0.3) as server:
-        study = JudgedStudy.make(
-            folder / "study", pairs=pairs, server=server, database=database, concurrency=concurrency
-        )
-        with machines(study, count, apart=apart) as everybody:
-            crew, lost = everybody[:-1], everybody[-1]
+        size = {"pairs": pairs, "concurrency": WORKER_CONCURRENCY}
+        study = JudgedStudy.make(folder / "study", server=server, database=database, **size)
+        moments, more = list[Moment](), list[Row]()
+        with machines(study, options.workers, apart=apart) as working:
 
-            def strike(times: int) -> list[Moment]:
-                return [
-                    _strike(chance, crew, more=chance.randint(pairs // 50, pairs // 15)) for _ in range(times)
-                ]
+            def strike(times: int) -> None:
+                for _ in range(times):
+                    later = chance.randint(pairs // 50, pairs // 15)
+                    moments.append(_strike(chance, working, more=later))
 
-            moments = strike(kills // 2)
-            lost.kill()
-            at, held = datetime.now(UTC), _held(study, lost.process.pid)
-            moments += strike(kills - kills // 2)
-            _finish(study, crew)
+            strike(kills // 2)
+            lost = working.pop() if kills and len(working) > 1 else None
+            if lost:
+                lost.kill()
+                at, held = datetime.now(UTC), _held(study, lost.process.pid)
+            strike(kills - kills // 2)
+            _finish(study, working)
+        if lost:
+            more.append(_taken_over(study, held, at, expires=apart))
         log = server.log()
-        ((shown, slots),) = study.ask(text(_SLOTS))
-        ((rated, odd),) = study.ask(text(_VERDICTS).bindparams(criteria=len(CRITERIA)))
+        ((shown, slots),) = study.query(text(_SLOTS))
+        ((rated, odd),) = study.query(text(_VERDICTS).bindparams(criteria=len(CRITERIA)))
         once = shown == slots == rated == 2 * pairs
+        sent = ", ".join(re.findall(r"(\d+) requests sent", "\n".join(study.output())))
         return [
             _answered(log),
+            ("requests of each command that ended by itself", sent, "", True),
             ("pairs × orders judged, by presentation and by slot", f"{shown}, {slots}", f"{2 * pairs}", once),
             (f"of these without exactly {len(CRITERIA)} verdicts", str(odd), "0", not odd),
-            ("commands that ended in a traceback", "0", "0", study.whole()),
+            ("commands that ended in a traceback", "0", "0", study.complete()),
             _sent_again(moments, log),
-            _paid_twice(log, (kills + 1) * concurrency),
-            _taken_over(study, held, at, expires=apart),
+            _paid_twice(log, (kills + bool(lost)) * WORKER_CONCURRENCY),
+            *more,
             study.second_run(),
         ]
 
@@ -507,12 +462,12 @@ def _held(study: JudgedStudy, process: int) -> list[int]:
         .join(run, run.c.id == presentation.c.run_id)
         .where(run.c.process.like(f"{process}:%"), presentation.c.rated_at.is_(None))
     )
-    return [row.id for row in study.ask(claimed)]
+    return [row.id for row in study.query(claimed)]
 
 
 def _taken_over(study: JudgedStudy, held: list[int], at: datetime, *, expires: bool) -> Row:
     """Return when others judged what a lost machine held: from elsewhere not before its lease ended."""
-    rated = study.ask(select(presentation.c.rated_at).where(presentation.c.id.in_(held)))
+    rated = study.query(select(presentation.c.rated_at).where(presentation.c.id.in_(held)))
     seconds = [(row.rated_at - at).total_seconds() for row in rated if row.rated_at is not None]
     least, most = (min(seconds), max(seconds)) if seconds else (0.0, 0.0)
     # The last sign of life may be a third of a lease old.
@@ -522,63 +477,73 @@ def _taken_over(study: JudgedStudy, held: list[int], at: datetime, *, expires: b
     return ("judged by others, of what the lost one held", found, goal, met)
 
 
-def _finish(study: JudgedStudy, crew: Sequence[Machine]) -> None:
+def _finish(study: JudgedStudy, working: Sequence[Machine]) -> None:
     """Start again whoever has ended, until everything is judged and all have ended by themselves."""
 
     def judged() -> bool:
-        for machine in crew:
+        for machine in working:
             if not machine.runs:
                 machine.start()
         time.sleep(0.5)
         return study.outcome().verdicts >= 2 * study.pairs
 
     wait_until(judged, what="the end of the study")
-    for machine in crew:
+    for machine in working:
         machine.process.wait(600)
 
 
-def workers_budget(
-    folder: Path, *, pairs: int, count: int, kills: int, database: str | None = None
-) -> list[Row]:
+def workers_budget(folder: Path, options: argparse.Namespace, database: str = "") -> list[Row]:
     """Let machines share a budget that ends in the middle, kills and all; the server charges by chance."""
-    chance, allowed, concurrency = random.Random(2), pairs * 0.004, 16
+    pairs, kills = options.requests // 2, options.kills
+    chance, allowed = random.Random(2), pairs * 0.004
     with serving(dice=True, faults=WORKER_FAULTS, latency=0.3) as server:
-        study = JudgedStudy.make(
-            folder / "study", pairs=pairs, server=server, database=database, concurrency=concurrency
-        )
-        options = ("--budget", f"{allowed:.6f}")
-        with machines(study, count, *options, apart=database is not None) as crew:
+        size = {"pairs": pairs, "concurrency": WORKER_CONCURRENCY}
+        study = JudgedStudy.make(folder / "study", server=server, database=database, **size)
+        limit = ("--budget", f"{allowed:.6f}")
+        with machines(study, options.workers, *limit, apart=bool(database)) as working:
             for _ in range(kills):
-                _strike(chance, crew, more=chance.randint(pairs // 100, pairs // 30))
-            for machine in crew:
+                _strike(chance, working, more=chance.randint(pairs // 100, pairs // 30))
+            for machine in working:
                 machine.process.wait(600)
         log, found = server.log(), study.outcome()
-    ended = sum("is used up" in said for said in study.output())
-    left = f"{found.verdicts} of {2 * pairs}"
+    ended, left = _ended_by_budget(study), f"{found.verdicts} of {2 * pairs}"
     charged, booked = (f"${log.usd:.3f}", f"${found.usd:.3f}")
     return [
         ("commands that the budget ended", f"{ended}, {kills} kills", "some", ended > 0),
         ("verdicts, of those wanted", left, "some left", found.left > 0),
         ("charged, by the server's count", charged, f"≤ ${allowed:.3f}", log.usd <= allowed + 1e-6),
         ("spent and set aside", booked, f"≤ ${allowed:.3f}", found.usd <= allowed + 1e-6),
-        _paid_twice(log, kills * concurrency),
+        _paid_twice(log, kills * WORKER_CONCURRENCY),
     ]
 
 
-def read(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return the settings; what cannot be used is named, and the process left with code 2."""
-    command = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+ALONE: dict[str, Measure] = {"speed": speed, "faults": faults, "budget": budget}
+TOGETHER: dict[str, Callable[..., list[Row]]] = {"workers": workers, "workers-budget": workers_budget}
+
+
+def _on_postgres(measure: Callable[..., list[Row]]) -> Measure:
+    def measured(folder: Path, options: argparse.Namespace) -> list[Row]:
+        with postgres_server() as server:
+            return measure(folder, options, database=server.url())
+
+    return measured
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the measures; return the exit code: 1 where a goal was missed."""
+    command = parser(__doc__)
     option = command.add_argument
     option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")
     option("--requests", type=int, default=1000, help="of each run; a pair takes two")
     option("--rounds", type=int, default=5, help="of the measure of speed")
     option("--budgets", type=int, default=100, help="runs with a budget")
-    option("--workers", type=int, default=4, help="machines at once (4)")
-    option("--kills", type=int, default=12, help="of a machine that is started again (12)")
-    option("--postgres", action="store_true", help="several commands also on PostgreSQL")
-    option("--quick", action="store_true", help="a smoke run: few requests; its times mean nothing")
+    option("--workers", type=int, default=4, help="commands at once")
+    option("--kills", type=int, default=12, help="of a command that is started again")
+    option(
+        "--postgres",
+        action="store_true",
+        help="commands at once also on PostgreSQL, each on a machine of its own as far as others can see",
+    )
     option("--output", type=Path, help="write the Markdown here, too")
     options = command.parse_args(arguments)
     if options.quick:
@@ -586,43 +551,16 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.workers = 2
     if options.requests < 100 or min(options.rounds, options.budgets) < 1:
         command.error("requests must be at least 100, rounds and budgets at least 1")
-    if options.workers < 2 or options.kills < 2 or options.requests < 50 * options.workers:
-        command.error("at least 2 workers, 2 kills and 50 requests for each worker are needed")
-    if options.postgres and durable_postgres.binaries() is None:
+    if options.workers < 1 or options.kills < 0 or options.requests < 50 * options.workers:
+        command.error("at least 1 worker and 50 requests for each worker are needed")
+    if options.postgres and not has_postgres():
         command.error("PostgreSQL's server is not installed; run: apt-get install postgresql")
-    return options
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the measures; return the exit code: 1 where a goal was missed."""
-    options = read(arguments)
-    pairs, crew = options.requests // 2, {"count": options.workers, "kills": options.kills}
-    alone: dict[str, Callable[..., list[Row]]] = {
-        "speed": partial(speed, requests=options.requests, rounds=options.rounds),
-        "faults": partial(faults, pairs=pairs),
-        "kill": partial(kill, pairs=pairs),
-        "budget": partial(budget, runs=options.budgets),
-    }
-    together: dict[str, Callable[..., list[Row]]] = {
-        "two": partial(two, pairs=pairs),
-        "workers": partial(workers, pairs=pairs, **crew),
-        "workers-budget": partial(workers_budget, pairs=pairs, **crew),
-    }
-    parts, met = [], True
-    for name in (name for name in TITLES if name in options.only):
-        for postgres in (False, True) if name in together and options.postgres else (False,):
-            print(f"{name}: {load()}", file=sys.stderr, flush=True)
-            programs = durable_postgres.binaries() if postgres else None
-            server = durable_postgres.running(programs) if programs else nullcontext()
-            with server as database, tempfile.TemporaryDirectory(prefix="judge") as folder:
-                where = {"database": database.url} if database else {}
-                rows = (alone | together)[name](Path(folder), **where)
-            parts.append(goals(TITLES[name] + (", PostgreSQL" if postgres else ""), rows))
-            met = met and all(row[3] for row in rows)
-            print(parts[-1], flush=True)
-            if options.output:
-                options.output.write_text("\n".join(parts), encoding="utf-8")
-    return 0 if met else 1
+    measures: dict[str, Measure] = {}
+    for name in TITLES:
+        measures[name] = (ALONE | TOGETHER)[name]
+        if options.postgres and name in TOGETHER:
+            measures[f"{name}, PostgreSQL"] = _on_postgres(TOGETHER[name])
+    return run_measures(TITLES, measures, options)
 
 
 if __name__ == "__main__":

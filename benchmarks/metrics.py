@@ -12,8 +12,7 @@ import argparse
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from common import in_turns
+from common import heading, in_turns, line, parser, timed
 from transformers import AutoTokenizer, OPTConfig, OPTForCausalLM
 
 from guard_eval.engines.loading import load
@@ -36,64 +35,48 @@ SHAPES = {
 TEXTS_FOR_DIVERSITY = 2000
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line's parser."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--generations", type=Path, help="texts with prompts; default: random words")
-    made.add_argument("--model", default=BUNDLED, help="scoring model: a folder or a Hub id")
-    made.add_argument(
-        "--shape", choices=SHAPES, help="a scoring model of this shape with random weights instead"
-    )
-    made.add_argument("--device", default="cpu")
-    made.add_argument("--texts", type=int, default=200, help="texts scored for coherence")
-    made.add_argument("--threads", type=int, default=2)
-    made.add_argument("--rounds", type=int, default=7)
-    made.add_argument("--within", type=float, default=240, help="seconds for each comparison")
-    return made
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time both and print a Markdown table."""
-    options = parser().parse_args(arguments)
+    command = parser(__doc__)
+    option = command.add_argument
+    option("--generations", type=Path, help="texts with prompts; default: random words")
+    option("--model", default=BUNDLED, help="scoring model: a folder or a Hub id")
+    option("--shape", choices=SHAPES, help="a scoring model of this shape with random weights instead")
+    option("--device", default="cpu")
+    option("--texts", type=int, default=200, help="texts scored for coherence")
+    option("--threads", type=int, default=2)
+    option("--rounds", type=int, default=7)
+    option("--within", type=float, default=240, help="seconds for each comparison")
+    options = command.parse_args(arguments)
+    if options.quick:
+        options.texts, options.rounds = 8, 1
     prompts, texts = read(options)
     found = load_scorer(options)
     torch.set_num_threads(options.threads)
     many = [texts[place % len(texts)] for place in range(TEXTS_FOR_DIVERSITY)]
+    prompts, few = prompts[: options.texts], texts[: options.texts]
     comparisons = (
-        ("diversity", lambda: repetition_as_published(many), lambda: counted_at_once(many)),
-        (
-            "coherence",
-            lambda: one_by_one(found, prompts[: options.texts], texts[: options.texts]),
-            lambda: in_batches(found, prompts[: options.texts], texts[: options.texts]),
-        ),
+        ("diversity", many, lambda: repetition_as_published(many), lambda: counted_at_once(many)),
+        ("coherence", few, lambda: one_by_one(found, prompts, few), lambda: in_batches(found, prompts, few)),
     )
     device = torch.cuda.get_device_name() if options.device != "cpu" else f"CPU, {options.threads} threads"
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {device}, {found.name}\n")
-    print("| metric | texts | A, s | ours, s | A / ours | least | greatest | greatest difference |")
-    print("|---|---|---|---|---|---|---|---|")
-    for (name, base, ours), number in zip(comparisons, (len(many), options.texts), strict=True):
-        off = difference(base(), ours())  # also warms both up
-        turns = in_turns(
-            timed(base, options), timed(ours, options), rounds=options.rounds, seconds=options.within
-        )
-        gains = [1 / ratio for ratio in turns.ratios]
-        cells = [*turns.medians, statistics.median(gains), min(gains), max(gains)]
-        shown = " | ".join(f"{cell:.3f}" for cell in cells)
-        print(f"| {name} | {number} | {shown} | {off:.1e} |", flush=True)
-    return 0
+    print(
+        heading("metric", "texts", "A, s", "ours, s", "A / ours", "least", "greatest", "greatest difference")
+    )
 
-
-def timed(run: Callable[[], object], options: argparse.Namespace) -> Callable[[], float]:
-    """Return what runs once and tells the seconds."""
-
-    def once() -> float:
-        start = time.perf_counter()
-        run()
+    def wait() -> None:
         if options.device != "cpu":
             torch.cuda.synchronize()
-        return time.perf_counter() - start
 
-    return once
+    for name, scored, base, ours in comparisons:
+        off = difference(base(), ours())  # also warms both up
+        runs = (timed(run, wait) for run in (base, ours))
+        turns = in_turns(*runs, rounds=options.rounds, seconds=options.within)
+        gains = [1 / ratio for ratio in turns.ratios]
+        cells = [*turns.medians, statistics.median(gains), min(gains), max(gains)]
+        print(line([name, len(scored), *(f"{cell:.3f}" for cell in cells), f"{off:.1e}"]), flush=True)
+    return 0
 
 
 def difference(one: Sequence[float], other: Sequence[float]) -> float:
@@ -116,7 +99,7 @@ def read(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     )
 
 
-def load_scorer(options: argparse.Namespace) -> Any:  # noqa: ANN401
+def load_scorer(options: argparse.Namespace) -> Any:
     """Return a scoring model: a real one, or one with random weights."""
     location = locate_model(options.model, Path())
     if not options.shape:
@@ -160,7 +143,7 @@ def counted_at_once(texts: Sequence[str]) -> list[float]:
 
 
 @torch.inference_mode()
-def one_by_one(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> list[float]:  # noqa: ANN401
+def one_by_one(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> list[float]:
     """Return each text's coherence from a forward pass of its own, as the published program takes it."""
     device = next(scorer.model.parameters()).device
     limit, means = scorer.model.config.max_position_embeddings, []
@@ -176,7 +159,7 @@ def one_by_one(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> lis
     return means
 
 
-def in_batches(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> list[float]:  # noqa: ANN401
+def in_batches(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> list[float]:
     """Return each text's coherence as the package takes it."""
     found = {}
     for batch in log_likelihoods(scorer.model, scorer.tokenizer, prompts, texts):

@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from common import environment, wait_until
+from common import environment, heading, line, parser, tests_module, wait_until
 
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 from guard_eval.engines.ray import writers
-from guard_eval.engines.ray.cluster import library
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import continuation_files, iter_continuations
+from guard_eval.texts.continuations import continuation_files, read_continuations
 
 _STUDY = """
 name = "many prompts"
@@ -47,7 +46,7 @@ batch_size = 32
 compare = [["greedy", "guard"]]
 """
 _ANIMALS = ("cat", "dog", "fox", "owl", "hen", "ox")
-_KINDS = {"MapWorker": "worker", "raylet": "Ray's node", "gcs_server": "Ray's head"}
+_KINDS = {"MapWorker": "worker", "raylet": "Ray's node"}
 _PARTS = ("driver", "worker", "Ray's node")
 MIB = 1 << 20
 
@@ -67,7 +66,7 @@ def texts(study: Study) -> list[tuple[str, str, str, str, int]]:
     return sorted(
         (one.recipe.strategy, one.prompt_id, one.id, one.text, one.new_tokens)
         for path in _files(study)
-        for one in iter_continuations(path)
+        for one in read_continuations(path)
     )
 
 
@@ -76,30 +75,21 @@ def _files(study: Study) -> Iterator[Path]:
         yield from continuation_files(study.continuations, strategy)
 
 
-def _start(*arguments: str) -> subprocess.Popen[bytes]:
-    """Start this program as the command, in a process of its own."""
-    environ = environment(COLUMNS="100")
-    environ["PYTHONPATH"] += f":{Path(__file__).parent}"  # for the stub in Ray's workers
-    line = [sys.executable, __file__, "generate", *arguments]
-    return subprocess.Popen(line, env=environ, stdout=subprocess.DEVNULL)  # noqa: S603 (our own program)
-
-
 class StubWriter(writers.Writer):
     """A STUB in the place of the worker that loads a model: its texts repeat their prompts."""
 
     def _batches(self, rows: Sequence[dict[str, Any]]) -> Iterator[list[Continuation]]:
-        settings = self._job.study.settings
+        settings, made_by = self._job.study.settings, self._job.made_by
         for number, strategy in enumerate(self._job.strategies):
             recipe = Recipe(
                 model=settings.model.name,
-                revision="stub",
+                revision=made_by.get("revision") or "stub",
                 strategy=strategy,
                 seed=settings.seed,
                 max_new_tokens=settings.generation.max_new_tokens,
                 max_prompt_tokens=settings.generation.max_prompt_tokens,
-                dtype="float32",
+                dtype=made_by.get("dtype") or "float32",
             )
-            wanted = [row for row in rows if number in row["strategies"]]
             yield [
                 Continuation(
                     id=recipe.continuation_id(Prompt(id=row["id"], dataset=row["dataset"], text=row["text"])),
@@ -115,81 +105,83 @@ class StubWriter(writers.Writer):
                     device="stub",
                     versions="stub",
                 )
-                for row in wanted
+                for row in rows
+                if number in row["strategies"]
             ]
 
 
 def _generate(options: argparse.Namespace) -> None:
     """Be the command that the benchmark starts, kills and weighs."""
     if options.stub:
-        import ray_engine  # noqa: PLC0415 (by its name, so that workers find it; this is __main__)
+        import ray_engine  # by its name, so that workers find it; this is __main__
 
         writers.Writer = ray_engine.StubWriter  # type: ignore[misc]
     if options.address:
-        from guard_eval.cli.generation import ray  # noqa: PLC0415 (only here)
+        from guard_eval.cli.generation import ray
 
         ray.PART_SECONDS = 1.0  # files show how far it is
-    only = ["greedy"] if options.greedy else None
+    only = ["greedy"] * options.greedy
     study = Study.open(options.folder)
-    generate.run(study, engine=generate.Engine.RAY, address=options.address, only=only)
+    generate(study, engine="ray", address=options.address, strategies=only)
+
+
+@contextmanager
+def _command(study: Study, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run this program as the command, in a process of its own, and kill what is left of it."""
+    environ = environment(COLUMNS="100")
+    environ["PYTHONPATH"] += f":{Path(__file__).parent}"  # for the stub in Ray's workers
+    command = [sys.executable, __file__, "generate", str(study.folder), *options]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def kills(options: argparse.Namespace) -> None:
     """Print a table: what was killed when, and what was lost, doubled or different."""
     rng = random.Random(options.seed)
-    print("| killed | when | texts then on disk |\n|---|---|---|")
+    print(heading("killed", "when", "texts then on disk"))
     with tempfile.TemporaryDirectory() as folder:
         study = make(Path(folder) / "ray", prompts=options.prompts, tokens=options.tokens)
-        with _cluster() as (cluster, second):
+
+        def written() -> int:
+            from pyarrow import parquet  # type: ignore[import-untyped]  # (an extra)
+
+            return sum(int(parquet.read_metadata(path).num_rows) for path in _files(study))
+
+        def reach(count: float, process: subprocess.Popen[bytes]) -> None:
+            wait_until(
+                lambda: process.poll() is not None or written() >= count, seconds=900, what="the texts"
+            )
+
+        def report(what: str) -> None:
+            print(line([what, f"{share:.0%}", written()]), flush=True)
+
+        with tests_module("ray_cluster").two_nodes() as (cluster, second):
             for kill in range(options.kills):
                 share = (kill + 1) / (options.kills + 3)
-                with _command(study, cluster.address) as ended:
-                    _reach(study, share * 2 * options.prompts, ended)
+                with _command(study, "--address", cluster.address) as process:
+                    reach(share * 2 * options.prompts, process)
                     rng.choice(_workers()).kill()
-                    before = _made(study)
-                    print(f"| worker {kill + 1} | {share:.0%} | {before} |")
+                    before = written()
+                    report(f"worker {kill + 1}")
                     if kill % 2 == 0:
-                        _reach(study, before + 1, ended)
-                    print(f"| the command | {share:.0%} | {_made(study)} |", flush=True)
-            with _command(study, cluster.address) as ended:
-                share = (options.kills + 1) / (options.kills + 3)
-                _reach(study, share * 2 * options.prompts, ended)
+                        reach(before + 1, process)
+                    report("the command")
+            share = (options.kills + 1) / (options.kills + 3)
+            with _command(study, "--address", cluster.address) as process:
+                reach(share * 2 * options.prompts, process)
                 cluster.remove_node(second, allow_graceful=False)
-                print(f"| one node of two | {share:.0%} | {_made(study)} |", flush=True)
-                wait_until(ended, seconds=1800, what="the end of the last run")
+                report("one node of two")
+                process.wait(1800)
         whole = make(Path(folder) / "one", prompts=options.prompts, tokens=options.tokens)
-        generate.run(whole)
+        generate(whole)
         ours, theirs = texts(study), texts(whole)
     ids = {row[2] for row in ours}
     print(f"texts: {len(theirs)} by one process, {len(ours)} by the cluster")
     print(f"lost: {len({row[2] for row in theirs} - ids)}; doubled: {len(ours) - len(ids)}")
     print(f"ids, texts and tokens equal: {ours == theirs}")
-
-
-@contextmanager
-def _cluster() -> Iterator[tuple[Any, Any]]:
-    """Start a head and a second node, of two CPUs each, on this machine."""
-    library()
-    from ray.cluster_utils import Cluster  # noqa: PLC0415 (an extra)
-
-    store = {"object_store_memory": 200 << 20}
-    head = {"num_cpus": 2, "include_dashboard": False, **store}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        yield cluster, cluster.add_node(num_cpus=2, **store)
-    finally:
-        cluster.shutdown()
-
-
-@contextmanager
-def _command(study: Study, address: str) -> Iterator[Callable[[], bool]]:
-    """Run the command, and kill what is left of it; yield whether it has ended."""
-    process = _start(str(study.folder), "--address", address)
-    try:
-        yield lambda: process.poll() is not None
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _workers() -> list[psutil.Process]:
@@ -204,37 +196,32 @@ def _workers() -> list[psutil.Process]:
     return found
 
 
-def _reach(study: Study, texts: float, ended: Callable[[], bool]) -> None:
-    wait_until(lambda: ended() or _made(study) >= texts, seconds=900, what="the texts")
-
-
-def _made(study: Study) -> int:
-    from pyarrow import parquet  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-
-    return sum(int(parquet.read_metadata(path).num_rows) for path in _files(study))
+def _kind(process: psutil.Process) -> str:
+    try:
+        words = " ".join(process.cmdline()[:1])
+    except psutil.Error:
+        return "other"
+    return next((kind for name, kind in _KINDS.items() if name in words), "other")
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Print a table: peaks of memory of its own (USS) by process, texts, and what was lost or doubled."""
-    print(f"| prompts | seconds | {' | '.join(_PARTS)} | texts | lost | doubled |")
-    print("|---|---|---|---|---|---|---|---|")
-    sizes, found = options.sizes, []
+    """Print a table: the most memory of each kind of process, texts, and what was lost or doubled."""
+    print(heading("prompts", "seconds", *_PARTS, "texts", "lost", "doubled"))
+    found = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        for prompts in sizes:
+        for prompts in options.sizes:
             study = make(Path(folder) / str(prompts), prompts=prompts, tokens=2)
             began = time.monotonic()
-            stub = ["--stub"] if options.stub else []
-            found.append(_peaks(_start(str(study.folder), "--greedy", *stub)))
+            with _command(study, "--greedy", *["--stub"] * options.stub) as process:
+                found.append(_peaks(process))
             seconds, made = time.monotonic() - began, texts(study)
             ids = {row[2] for row in made}
-            cells = " | ".join(f"{found[-1][part] / MIB:.0f} MiB" for part in _PARTS)
-            lost, doubled = prompts - len(ids), len(made) - len(ids)
-            print(
-                f"| {prompts:,} | {seconds:.0f} | {cells} | {len(made):,} | {lost} | {doubled} |", flush=True
-            )
+            cells = [f"{found[-1][part] / MIB:.0f} MiB" for part in _PARTS]
+            counts = f"{len(made):,}", prompts - len(ids), len(made) - len(ids)
+            print(line([f"{prompts:,}", f"{seconds:.0f}", *cells, *counts]), flush=True)
     for part in _PARTS if len(found) > 1 else ():
         first, last = found[0][part], found[-1][part]
-        each = (last - first) / (sizes[-1] - sizes[0])
+        each = (last - first) / (options.sizes[-1] - options.sizes[0])
         print(f"{part}: ×{last / first:.2f}, {each:.0f} bytes for each further prompt")
 
 
@@ -255,39 +242,31 @@ def _peaks(process: subprocess.Popen[bytes]) -> dict[str, int]:
     return peaks
 
 
-def _kind(process: psutil.Process) -> str:
-    try:
-        words = " ".join(process.cmdline()[:1])
-    except psutil.Error:
-        return "other"
-    return next((kind for name, kind in _KINDS.items() if name in words), "other")
+MEASURES: dict[str, Callable[[argparse.Namespace], None]] = {
+    "kills": kills,
+    "memory": memory,
+    "generate": _generate,
+}
 
 
 def main() -> None:
     """Run what the command line asks for."""
-    command = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parts = command.add_subparsers(required=True)
-    part = parts.add_parser("kills")
-    part.set_defaults(act=kills)
-    part.add_argument("--prompts", type=int, default=1000)
-    part.add_argument("--tokens", type=int, default=24, help="new tokens of a text")
-    part.add_argument("--kills", type=int, default=4, help="workers killed")
-    part.add_argument("--seed", type=int, default=1)
-    part = parts.add_parser("memory")
-    part.set_defaults(act=memory)
-    part.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000], help="numbers of prompts")
-    part.add_argument("--stub", action="store_true", help="workers without a model")
-    part.add_argument("--folder", help="where to make the studies; default: the system's")
-    part = parts.add_parser("generate", help="for this program's own use")
-    part.set_defaults(act=_generate)
-    part.add_argument("folder", type=Path)
-    part.add_argument("--address")
-    part.add_argument("--greedy", action="store_true")
-    part.add_argument("--stub", action="store_true")
+    command = parser(__doc__)
+    option = command.add_argument
+    option("measure", choices=MEASURES, help="`generate` is for this program's own use")
+    option("folder", nargs="?", type=Path, help="where to make the studies; default: the system's")
+    option("--prompts", type=int, default=1000, help="kills: of the study")
+    option("--tokens", type=int, default=24, help="kills: new tokens of a text")
+    option("--kills", type=int, default=4, help="kills: workers killed")
+    option("--seed", type=int, default=1)
+    option("--sizes", type=int, nargs="+", default=[10_000, 100_000], help="memory: numbers of prompts")
+    option("--stub", action="store_true", help="memory: workers without a model")
+    option("--address", help="generate: the cluster's")
+    option("--greedy", action="store_true", help="generate: one strategy")
     options = command.parse_args()
-    options.act(options)
+    if options.quick:
+        options.prompts, options.kills, options.sizes = 60, 1, [100, 200]
+    MEASURES[options.measure](options)
 
 
 if __name__ == "__main__":

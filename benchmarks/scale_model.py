@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import line, parser
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -145,11 +147,9 @@ def shown(value: float, unit: str, planned: Planned, measured: Measured) -> str:
     return f"${text}" if unit == "dollars" else text
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line."""
-    command = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+def read(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the settings."""
+    command = parser(__doc__)
     option = command.add_argument
     option(
         "--verdicts", type=float, nargs="+", default=[1e4, 1e6, 1e8], help="sizes, unless --pairs is given"
@@ -162,9 +162,7 @@ def parser() -> argparse.ArgumentParser:
     option("--tokens", type=float, default=256, help="of a continuation; a pair has two that are its own")
     option("--text-bytes", type=float, default=2500, help="of a pair's prompt and continuations")
     option("--orders", type=float, default=2, help="in which the judge is asked")
-    option(
-        "--input-tokens", type=float, default=1790, help="of a request; `guard-eval judge --dry-run` tells"
-    )
+    option("--input-tokens", type=float, default=1790, help="of a request: `guard-eval judge --dry-run`")
     option("--output-tokens", type=float, default=52, help="of an answer on six criteria")
     option("--input-usd", type=float, default=2.0, help="a million; gpt-4.1 in judge/prices.toml")
     option("--output-usd", type=float, default=8.0, help="likewise")
@@ -173,7 +171,7 @@ def parser() -> argparse.ArgumentParser:
     for name, value in vars(Measured()).items():
         option(f"--{name.replace('_', '-')}", type=float, default=value, help="a constant, measured here")
     option("--plot", type=Path, help="also draw the picture, an SVG")
-    return command
+    return command.parse_args(arguments)
 
 
 def studies(options: argparse.Namespace) -> list[Planned]:
@@ -189,11 +187,11 @@ def studies(options: argparse.Namespace) -> list[Planned]:
 
 def table(planned: list[Planned], measured: Measured) -> str:
     """Return the table as Markdown, a column for each study."""
-    head = "| | " + " | ".join(f"{study.pairs:,.0f} pairs" for study in planned) + " |"
-    lines = [head, "| --- |" + " ---: |" * len(planned)]
+    lines = [line(["", *(f"{study.pairs:,.0f} pairs" for study in planned)])]
+    lines.append("| --- |" + " ---: |" * len(planned))
     for name, formula, unit in LINES:
         cells = (shown(formula(study, measured), unit, study, measured) for study in planned)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(line([name, *cells]))
     return "\n".join(lines)
 
 
@@ -208,11 +206,11 @@ CURVES = (
 
 def plot(options: argparse.Namespace, measured: Measured, path: Path) -> None:
     """Draw hours over verdicts, a line for each part."""
-    import matplotlib as mpl  # noqa: PLC0415 (only where a picture is wanted)
+    import matplotlib as mpl
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "scale"
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib import pyplot as plt
 
     options.pairs, options.verdicts = None, [10 ** (3 + step / 4) for step in range(25)]
     every = studies(options)
@@ -237,7 +235,7 @@ def plot(options: argparse.Namespace, measured: Measured, path: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table, and draw the picture if it is asked for."""
-    options = parser().parse_args(arguments)
+    options = read(arguments)
     measured = Measured(**{name: getattr(options, name) for name in Measured.__dataclass_fields__})
     print(table(studies(options), measured))
     if options.plot:

@@ -14,8 +14,8 @@ import tempfile
 from typing import Any
 
 import torch
-from common import compare
-from random_models import SHAPES, build, random_prompts
+from common import compare, heading, line, parser
+from decoding_ways import SHAPES, build, random_prompts
 
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.strategies import parse
@@ -23,11 +23,9 @@ from guard_eval.strategies import parse
 STRATEGIES = ["guard", "guard(formulation=released)", "top_p(p=0.95)"]
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line."""
-    command = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
+    command = parser(__doc__)
     option = command.add_argument
     option("--shape", choices=("small", "7b"), default="small", help="the random model's size")
     option("--vocabulary", type=int, help="its tokens; default: the shape's first")
@@ -36,13 +34,7 @@ def parser() -> argparse.ArgumentParser:
     option("--new-tokens", type=int, default=96, help="of each text; none ends earlier")
     option("--strategies", nargs="+", default=STRATEGIES, help="over greedy, each")
     option("--rounds", type=int, default=7, help="runs of each")
-    option("--quick", action="store_true", help="a smoke run; its times mean nothing")
-    return command
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the benchmark; return the exit code."""
-    options = parser().parse_args(arguments)
+    options = command.parse_args(arguments)
     if options.quick:
         options.batches, options.new_tokens, options.rounds = [2], 8, 1
     for name, value in (
@@ -52,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         ("VLLM_CPU_KVCACHE_SPACE", "2"),
     ):
         os.environ.setdefault(name, value)
-    from vllm import LLM, __version__  # noqa: PLC0415 (it reads the environment)
+    from vllm import LLM, __version__
 
     with tempfile.TemporaryDirectory() as folder:
         shape = SHAPES[options.shape]
@@ -73,8 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     machine = torch.cuda.get_device_name() if torch.cuda.device_count() else f"{os.cpu_count()} cores"
     print(f"vllm {__version__}, runner {runner}, torch {torch.__version__}, {machine}")
     print(f"{options.shape}, {vocabulary:,} tokens, {options.dtype}; 16 tokens + {options.new_tokens} new")
-    print("| at a time | B | greedy, ms/step | B, ms/step | B/greedy | least | greatest | rounds |")
-    print("| --- " * 8 + "|")
+    print(heading("at a time", "B", "greedy, ms/step", "B, ms/step", "B/greedy", "rounds"))
     for batch in options.batches:
         for name in options.strategies:
             print(row(llm, options, batch, name), flush=True)
@@ -82,32 +73,21 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:  # noqa: ANN401 (vLLM's)
+def row(llm: Any, options: argparse.Namespace, batch: int, name: str) -> str:
     """Return a line of the table: `name` over greedy, `batch` texts at a time."""
     prompts = [{"prompt_token_ids": ids} for ids in random_prompts(30_000, batch=batch, tokens=16)]
 
     def run(ours: list[dict[str, Any] | None]) -> None:
-        from vllm import SamplingParams  # noqa: PLC0415
+        from vllm import SamplingParams
 
-        given = [
-            SamplingParams(
-                temperature=0,
-                max_tokens=options.new_tokens,
-                ignore_eos=True,
-                detokenize=False,
-                extra_args=one,
-            )
-            for one in ours
-        ]
+        same = {"max_tokens": options.new_tokens, "ignore_eos": True, "detokenize": False}
+        given = [SamplingParams(temperature=0, extra_args=one, **same) for one in ours]
         llm.generate(prompts, given, use_tqdm=False)
 
     asks = [extra_args(parse(name), seed=1, prompt_id=str(n)) for n in range(batch)]
     turns = compare(lambda: run([None] * batch), lambda: run(list(asks)), rounds=options.rounds, seconds=600)
     greedy, own = (1000 * seconds / options.new_tokens for seconds in turns.medians)
-    return (
-        f"| {batch} | {name} | {greedy:.2f} | {own:.2f} "
-        f"| {turns.ratio:.2f} | {min(turns.ratios):.2f} | {max(turns.ratios):.2f} | {len(turns.ratios)} |"
-    )
+    return line([batch, name, f"{greedy:.2f}", f"{own:.2f}", turns.shown(), len(turns.ratios)])
 
 
 if __name__ == "__main__":

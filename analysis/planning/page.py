@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from analysis.planning.population import population_table
 from analysis.planning.power import Need, PowerCell, PowerPlan
 from guard_eval.errors import StudyError
 from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished, standalone
@@ -54,11 +55,30 @@ def answer(plan: PowerPlan) -> str:
         verdicts = {need.raters: items * need.raters * q.criteria for need, items in reached}
         cheapest = min(verdicts, key=lambda raters: verdicts[raters])
         sentences.append(f"The fewest verdicts, {verdicts[cheapest]}, are those of {_each(cheapest)}.")
-    return " ".join(sentences)
+    return " ".join([*sentences, *_for_raters_like_these(plan)])
+
+
+def _for_raters_like_these(plan: PowerPlan) -> tuple[str, ...]:
+    """Say how many raters an answer for raters like these takes at least."""
+    limits = {cell.raters: cell.power for cell in plan.population if cell.items is None}
+    if not limits:
+        return ()
+    wanted = percent(plan.question.wanted, 0)
+    enough = [raters for raters, power in limits.items() if power >= plan.question.wanted]
+    if not enough:
+        return (f"For all raters like these, {wanted} takes more than {plural(max(limits), 'rater')}.",)
+    least = f"{wanted} takes {min(enough)} raters of the numbers planned, however many the items (last table)"
+    return (f"All of that is for these raters; for all raters like these, {least}.",)
 
 
 def _each(raters: int) -> str:
     return f"{plural(raters, 'rater')} each"
+
+
+def tables(plan: PowerPlan, *, narrow: bool = False) -> tuple[Table, ...]:
+    """Return the sizes needed, the power of every size, and that for raters like these if planned."""
+    like_these = (population_table(plan.question, plan.population),) if plan.population else ()
+    return (needs_table(plan, narrow=narrow), grid_table(plan), *like_these)
 
 
 def needs_table(plan: PowerPlan, *, narrow: bool = False) -> Table:
@@ -240,8 +260,7 @@ def _html(plan: PowerPlan, drawing: Drawing, facts: dict[str, str]) -> str:
         title="How many items, how many raters?",
         answer=answer(plan),
         drawing=drawing,
-        needs=needs_table(plan),
-        grid=grid_table(plan),
+        tables=tables(plan),
         assumptions=assumptions(plan),
         facts=facts,
     )

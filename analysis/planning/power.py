@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.planning.population import PopulationPower, population_power
 from analysis.planning.question import PlanningQuestion, check
 from analysis.stats.power import Power, approximate_items, crossings, power, size_error, smallest
 from analysis.stats.simulation import Model, simulate
@@ -89,12 +90,14 @@ class PowerPlan:
     """The answer to a question: the power of each size, and the sizes needed.
 
     `question.studies` is how many were simulated, which `notes` explain if it is not how many were asked for.
+    `population` is the power for raters like these, where the question gives a `rater_sd`.
     """
 
     question: PlanningQuestion
     other_model: Model
     cells: tuple[PowerCell, ...]
     needs: tuple[Need, ...]
+    population: tuple[PopulationPower, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -131,8 +134,17 @@ def plan(question: PlanningQuestion, *, progress: Callable[[str], None] = lambda
     for raters, need in needs.items():
         found = _smallest(question, nets[raters], about[raters])
         needs[raters] = replace(need, other_model=None if found is None else found[0])
+    population: tuple[PopulationPower, ...] = ()
+    if question.rater_sd is not None:
+        progress("simulating studies with raters drawn anew")
+        population = population_power(question, question.rater_sd, sizes)
     return PowerPlan(
-        question=question, other_model=other, cells=cells, needs=tuple(needs.values()), notes=notes
+        question=question,
+        other_model=other,
+        cells=cells,
+        needs=tuple(needs.values()),
+        population=population,
+        notes=notes,
     )
 
 

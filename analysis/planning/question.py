@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
+from analysis.stats.population import FEWEST_RATERS
 from analysis.stats.simulation import Design, Model, truth
 from guard_eval.errors import StudyError
+from guard_eval.reporting.words import plural
 
 MOST_RATERS, MOST_CRITERIA, MOST_ITEMS = 100, 50, 1_000_000
 FEWEST_TIES = 1e-6
@@ -28,6 +30,8 @@ class PlanningQuestion:
         raters: Numbers of raters per item to compare.
         items: Numbers of items to tabulate; empty chooses some around what is needed.
         model: How verdicts come about (`stats.simulation`).
+        rater_sd: The standard deviation of raters' own win shares, to plan for raters like these too; `None`
+            to plan for these alone.
         studies: Studies to simulate.
         seed: Of the simulation.
     """
@@ -42,6 +46,7 @@ class PlanningQuestion:
     raters: tuple[int, ...] = (1, 2, 3, 4, 5)
     items: tuple[int, ...] = ()
     model: Model = "latent normal"
+    rater_sd: float | None = None
     studies: int = 4000
     seed: int = 1
 
@@ -96,6 +101,16 @@ def _check_error_rates(q: PlanningQuestion) -> None:
     if not q.alpha < q.wanted <= 0.99:
         raise StudyError(
             f"a power of {q.wanted:g}: give one above α = {q.alpha:g} and up to 0.99, such as 0.8"
+        )
+    if q.rater_sd is not None and not 0 < q.rater_sd < 0.5:
+        raise StudyError(
+            f"raters' own shares with a standard deviation of {q.rater_sd:g}: give one above 0 and below "
+            "0.5, such as 0.05"
+        )
+    if q.rater_sd is not None and min(q.raters, default=0) < FEWEST_RATERS:
+        raise StudyError(
+            f"{plural(min(q.raters), 'rater')}: planning for raters like these takes at least "
+            f"{FEWEST_RATERS}; give --raters such as 3,5,10,20"
         )
     if not 0 <= q.correlation <= 1:
         raise StudyError(f"a correlation of {q.correlation:g} between criteria: give one from 0 to 1")

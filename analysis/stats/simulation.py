@@ -144,6 +144,16 @@ def truth(design: Design) -> Truth:
     return _truth(_solved(design), design.model, biases, weights, distinct=_distinct(design))
 
 
+def own_share_sd(design: Design) -> float:
+    """Return the standard deviation of raters' own win shares over infinitely many items."""
+    biases, weights = _biases(design)
+    lower, upper, mass = _thresholds(_solved(design), design.model)
+    shift = np.array(biases)
+    losses, wins = special.ndtr(lower[:, None] - shift), special.ndtr(shift - upper[:, None])
+    own = mass @ ((1 + wins - losses) / 2)
+    return math.sqrt(max(0.0, float(np.cov(own, aweights=weights, ddof=0))))
+
+
 def simulate(design: Design, *, studies: int, rng: np.random.Generator) -> NDArray[np.int8]:
     """Return verdicts of `studies` studies, int8 [studies, criteria, items, raters].
 

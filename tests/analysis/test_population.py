@@ -1,5 +1,7 @@
 """Raters as a sample: against a published analysis of variance and studies whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from verdicts_by_hand import table
 
+from analysis.planning.population import _design, population_power
+from analysis.planning.question import PlanningQuestion, check
 from analysis.report.answer import answer
 from analysis.results.population import population_rows
 from analysis.results.sensitivity import sensitivity_rows
@@ -15,6 +19,7 @@ from analysis.results.shares import share_rows
 from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
 from analysis.stats.simulation import Design, simulate, truth
+from guard_eval.errors import StudyError
 
 SHROUT_FLEISS = np.array(
     [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float
@@ -164,6 +169,40 @@ def test_too_few_raters_are_named_in_the_answer():
     text = answer(rows, alpha=0.05, exploratory=False)
     assert "takes at least 3 of them" in text
     assert rows[0].test.p_value is None
+
+
+def test_a_plan_for_raters_like_these_ends_where_items_no_longer_help():
+    """Against t tests on drawn raters' own shares."""
+    question = PlanningQuestion(share=0.6, raters=(3, 8), rater_sd=0.1, studies=400)
+    cells = {(cell.items, cell.raters): cell.power for cell in population_power(question, 0.1, (1000,))}
+    drawn = 0.6 + 0.1 * np.random.default_rng(1).standard_normal((40_000, 8))
+    for raters in (3, 8):
+        found = stats.ttest_1samp(drawn[:, :raters], 0.5, axis=1).pvalue
+        assert cells[None, raters] == pytest.approx((found < 0.05).mean(), abs=0.01)
+    assert cells[1000, 8] == pytest.approx(cells[None, 8], abs=0.08)
+
+
+def test_the_spread_of_raters_is_the_one_that_was_planned():
+    design = _design(PlanningQuestion(share=0.55, raters=(5,)), 0.07)
+    verdicts = simulate(replace(design, items=4000, raters=400), studies=1, rng=np.random.default_rng(2))
+    assert ((verdicts[0, 0] + 1) / 2).mean(axis=0).std() == pytest.approx(0.07, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"rater_sd": 0.7}, "above 0 and below 0.5, such as 0.05"),
+        ({"rater_sd": 0.05, "raters": (2, 5)}, "planning for raters like these takes at least 3"),
+    ],
+)
+def test_what_cannot_be_planned_for_raters_like_these(changed, why):
+    with pytest.raises(StudyError, match=why):
+        check(PlanningQuestion(**changed))
+
+
+def test_raters_who_cannot_be_that_different_are_named():
+    with pytest.raises(StudyError, match="give a smaller --rater-sd or another --kappa"):
+        population_power(PlanningQuestion(raters=(3,), agreement=0.9), 0.45, (20,))
 
 
 def incomplete(items, raters, each, rng):

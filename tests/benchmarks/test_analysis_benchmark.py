@@ -1,22 +1,13 @@
 """The benchmark of the analysis: its data are studies, and what it compares is the same. No times here."""
 
-import importlib
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from analysis.stats.resampling import win_share_bootstrap
 from analysis.verdicts.tidy import validate
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Return a function that imports one of the benchmark's modules, whose folder is no package."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
 
 
 def test_a_ratio_is_over_the_mean_of_the_runs_around(load):

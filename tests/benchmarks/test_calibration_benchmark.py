@@ -1,8 +1,6 @@
 """The calibration benchmark counts rightly; what it finds is in docs/calibration.md."""
 
 import math
-import sys
-from pathlib import Path
 
 import krippendorff
 import numpy as np
@@ -13,17 +11,10 @@ from analysis.stats.resampling import win_share_bootstrap
 from analysis.stats.significance import binomial, sign_flip
 from analysis.stats.simulation import Design, simulate, truth
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def calibration(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import calibration
-
-    yield calibration
-    for name in ("calibration", "calibration_tables"):
-        sys.modules.pop(name, None)
+def calibration(load):
+    return load("calibration")
 
 
 def test_a_rate_is_the_share_of_studies_that_find_a_difference(calibration):
@@ -104,7 +95,7 @@ def test_the_bootstrap_of_two_items_by_hand(calibration):
         assert (low[0], high[0]) == limits
 
 
-def test_an_interval_that_is_not_there_is_not_counted(calibration):
+def test_a_missing_interval_is_not_counted(calibration):
     low, high = np.array([0.4, 0.55, np.nan]), np.array([0.6, 0.7, np.nan])
     assert calibration._held((low, high), 0.5) == 0.5
 

@@ -1,10 +1,10 @@
 """The benchmark runs and its arithmetic is right. No test looks at times."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from guard_eval.strategies import Guard
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
@@ -26,28 +25,13 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def load(monkeypatch):
-    """Return a function that imports one of the benchmark's modules, whose folder is no package."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
-
-
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
     """What a smoke run of the whole command wrote, and printed."""
     path = tmp_path_factory.mktemp("benchmark") / "figures.json"
+    options = ["--quick", "--invariance", "--threads", "1", "--json", path]
     done = subprocess.run(
-        [
-            sys.executable,
-            "benchmarks/decoding.py",
-            "--quick",
-            "--invariance",
-            "--threads",
-            "1",
-            "--json",
-            path,
-        ],
+        [sys.executable, "benchmarks/decoding.py", *options],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -110,9 +94,9 @@ def test_a_cpu_in_float32_is_invariant(figures):
 
 
 def test_a_ratio_is_the_median_over_the_mean_of_the_runs_around(load, monkeypatch):
-    runs = load("pairing_runs")
+    runs = load("decoding")
     clock = [0.0]
-    monkeypatch.setattr(runs.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
 
     def way(name, seconds, tokens):
         left = iter(seconds)
@@ -127,33 +111,33 @@ def test_a_ratio_is_the_median_over_the_mean_of_the_runs_around(load, monkeypatc
     b = way("B", [9, 4, 6, 5], 20)
     paired = runs.Stopwatch(torch.device("cpu"), 3, 1000).compare(a, b)
     # per token: 4/2 · 10/20 = 1, 6/2 · 1/2 = 1.5, 5/1 · 1/2 = 2.5
-    assert (paired.ratio, paired.low, paired.high, paired.rounds) == (1.5, 1, 2.5, 3)
-    assert (paired.base_ms, paired.way_ms) == (100, 250)  # medians 1 s / 10 tokens, 5 s / 20
-    assert paired.same_texts == 0
+    assert (paired["ratio"], paired["low"], paired["high"], paired["rounds"]) == (1.5, 1, 2.5, 3)
+    assert (paired["base_ms"], paired["way_ms"]) == (100, 250)  # medians 1 s / 10 tokens, 5 s / 20
+    assert paired["same_texts"] == 0
 
 
 def test_no_round_starts_after_the_time_is_up_but_two_are_made(load, monkeypatch):
-    runs = load("pairing_runs")
+    runs = load("decoding")
     clock = [0.0]
-    monkeypatch.setattr(runs.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
 
     def run():
         clock[0] += 5
         return [[0]]
 
     paired = runs.Stopwatch(torch.device("cpu"), 9, 1).compare(runs.Way("A", run, 1), runs.Way("B", run, 1))
-    assert paired.rounds == 2
+    assert paired["rounds"] == 2
 
 
 def test_a_way_that_makes_too_few_tokens_is_not_timed(load):
-    runs = load("pairing_runs")
+    runs = load("decoding")
     whole, short = runs.Way("A", lambda: [[0, 0]], 2), runs.Way("B", lambda: [[0]], 2)
     with pytest.raises(RuntimeError, match="B made 1 tokens and not 2"):
         runs.Stopwatch(torch.device("cpu"), 1, 1).compare(whole, short)
 
 
 def test_tokens_from_the_first_other_one_on_are_counted(load):
-    differences = load("invariance").differences
+    differences = load("decoding").differences
     # the first text goes another way from its third token of four on; the second ends alike; the third is cut
     found = differences([[1, 2, 3, 4], [5, 6], [7, 8, 9]], [[1, 2, 9, 4], [5, 6], [7, 8]])
     assert found["other_texts"] == pytest.approx(2 / 3)
@@ -161,11 +145,11 @@ def test_tokens_from_the_first_other_one_on_are_counted(load):
 
 
 def test_the_published_way_writes_what_the_engine_writes_in_that_formulation(load):
-    models, engine = load("random_models"), load("ways")
-    model = models.build(models.SHAPES["tiny"], 500, device=torch.device("cpu"), dtype=torch.float32)
-    prompts = models.random_prompts(500, batch=3, tokens=9)
-    bench = engine.Workbench(plain=model, own=model, prompts=prompts, limit=80)
-    expected = [engine.decode_without_cache(model, prompt, 80) for prompt in prompts]
+    ways = load("decoding_ways")
+    model = ways.build(ways.SHAPES["tiny"], 500, device=torch.device("cpu"), dtype=torch.float32)
+    prompts = ways.random_prompts(500, batch=3, tokens=9)
+    bench = ways.Workbench(plain=model, own=model, prompts=prompts, limit=80)
+    expected = [ways.decode_without_cache(model, prompt, 80) for prompt in prompts]
     assert bench.engine(Guard(formulation="released")).run() == expected
     assert bench.published_processor().run() == expected[:1]
     assert bench.engine(Guard()).run() != expected

@@ -6,9 +6,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 
 def binaries() -> Path | None:
@@ -47,10 +49,38 @@ def _run(*command: object) -> None:
 class Server:
     """A running server; each test gets a schema, or where it must a database, of its own."""
 
-    def __init__(self, binaries: Path, socket: Path) -> None:
+    def __init__(self, binaries: Path, folder: Path, settings: Mapping[str, str]) -> None:
+        """Make the files of a server in a folder, which is also that of its socket."""
         self.binaries = binaries
-        self.socket = socket
+        self.socket = folder
+        self._data = folder / "data"
+        self._settings = {"listen_addresses": "''", "max_connections": "200", **settings}
         self._numbers = itertools.count()
+        own = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
+        _run(binaries / "initdb", "-D", self._data, *own)
+
+    def start(self) -> None:
+        """Start it, after whatever end, and wait until it takes connections."""
+        options = " ".join(f"-c {name}={value}" for name, value in self._settings.items())
+        log = self.socket / "log"
+        self._control("-l", log, "-o", f"-k {self.socket} {options}", "start")
+
+    def stop(self) -> None:
+        """End it without a checkpoint."""
+        self._control("-m", "immediate", "stop")
+
+    def kill(self) -> None:
+        """End all its processes with SIGKILL."""
+        pid = int((self._data / "postmaster.pid").read_text(encoding="ascii").split()[0])
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        # It starts again only when the last of them has released the shared memory.
+        psutil.wait_procs(family)
+
+    def _control(self, *arguments: object) -> None:
+        _run(self.binaries / "pg_ctl", "-D", self._data, "-w", *arguments)
 
     def url(self, database: str = "postgres") -> str:
         """Return the URL of one of its databases."""
@@ -107,35 +137,28 @@ class Server:
             connection.execute(statement)
 
 
+_QUICK = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "256MB",
+}
+_DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+
+
 @contextmanager
-def running_server(binaries: Path) -> Iterator[Server]:
-    """Start a server; stop it and remove its folder at the end."""
+def running_server(binaries: Path, *, durable: bool = False) -> Iterator[Server]:
+    """Start a server; stop it and remove its folder at the end. `durable` promises what a real one does."""
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: a socket's path has at most 107 bytes
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
-        data = folder / "data"
-        _run(
-            binaries / "initdb",
-            "-D",
-            data,
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-locale",
-            "-N",
-        )
-        options = (
-            f"-k {folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c wal_level=minimal "
-            "-c max_wal_senders=0 -c max_wal_size=256MB -c max_connections=200"
-        )
-        _run(binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-o", options, "start")
+        server = Server(binaries, folder, _DURABLE if durable else _QUICK)
+        server.start()
         try:
-            yield Server(binaries, folder)
+            yield server
         finally:
-            _run(binaries / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

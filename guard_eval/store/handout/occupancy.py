@@ -8,7 +8,7 @@ however large the study is and however full. A slot whose lease ran out is still
 leases finds it.
 
 All of it can be counted again from the presentations and the roster (`recount`). To count at each hand-out
-instead takes 45 ms and more near the end of a large study (benchmarks/assignment_count.py).
+instead takes 45 ms and more near the end of a large study (benchmarks/store.py count).
 """
 
 from __future__ import annotations

@@ -1,0 +1,320 @@
+"""What the decoding benchmark compares: random models, and every way of continuing their prompts.
+
+Besides the package's own loops there are two that exist for the comparison alone: contrastive search with a
+repeated cache, and GUARD as its authors' programs run it, written anew from their description.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    DynamicCache,
+    LlamaConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    Qwen2Config,
+)
+
+from guard_eval.decoding import GuardLogitsProcessor
+from guard_eval.decoding.contrastive import (
+    AdaptiveProposer,
+    FixedProposer,
+    Proposal,
+    choose,
+    degeneration_penalty,
+    unit,
+)
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
+from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Guard, Strategy
+
+ENTROPY = 2.5
+"""Aimed at for the next token, in nats (of 32 thousand tokens come 4 with a standard deviation of 1), as in
+real text: GUARD's and ACS's k_t then move, which a flat distribution would not let them."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a model is, and which vocabularies are measured unless others are named."""
+
+    family: type[LlamaConfig | Qwen2Config]
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    vocabularies: tuple[int, ...]
+
+
+SHAPES = {
+    "tiny": Shape(LlamaConfig, 2, 64, 128, 4, 4, (500,)),
+    "small": Shape(LlamaConfig, 8, 512, 1536, 8, 8, (32_000, 152_064)),
+    # 3 million parameters, as story models have
+    "3m": Shape(LlamaConfig, 6, 192, 512, 6, 2, (4096,)),
+    # Qwen2.5-7B
+    "7b": Shape(Qwen2Config, 28, 3584, 18_944, 28, 4, (152_064,)),
+}
+
+
+def build(shape: Shape, vocabulary: int, *, device: torch.device, dtype: torch.dtype, seed: int = 1) -> Any:
+    """Return a model for causal language modelling whose weights are drawn on its device.
+
+    It has no end-of-text token: every continuation is as long as it is asked to be. The head is scaled for
+    the entropy `ENTROPY`: normal logits with standard deviation σ over V tokens have ln V − σ²/2, while V is
+    large.
+    """
+    config = shape.family(
+        vocab_size=vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        max_position_embeddings=2048,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    torch.manual_seed(seed)
+    with device:
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    sigma = math.sqrt(2 * max(0.5, math.log(vocabulary) - ENTROPY))
+    with torch.no_grad():
+        # The last layer norm leaves states of length √D.
+        model.get_output_embeddings().weight.normal_(std=sigma / math.sqrt(shape.hidden))
+        # With transformers' own 0.02 greedy decoding soon goes round in circles of ten tokens.
+        model.get_input_embeddings().weight.normal_()
+    return model.to(device).eval()
+
+
+def random_prompts(vocabulary: int, *, batch: int, tokens: int, seed: int = 1) -> list[list[int]]:
+    """Return `batch` prompts of `tokens` random token ids each; the first ones do not depend on `batch`."""
+    rows = (torch.Generator().manual_seed(1000 * seed + row) for row in range(batch))
+    return [torch.randint(vocabulary, (tokens,), generator=row).tolist() for row in rows]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of making continuations.
+
+    Attributes:
+        name: Its name in the tables.
+        run: Makes them once; returns the new tokens of each prompt.
+        tokens: How many new tokens that is in all.
+    """
+
+    name: str
+    run: Callable[[], list[list[int]]]
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workbench:
+    """A model, and prompts of one length to continue.
+
+    Attributes:
+        plain: A transformers model as it is.
+        own: The model that the package's engine runs: on a CPU in float32 a packed copy, else `plain` itself.
+        prompts: Token ids.
+        limit: New tokens for each prompt.
+    """
+
+    plain: Any
+    own: Any
+    prompts: list[list[int]]
+    limit: int
+
+    def generate(self, *, packed: bool = False) -> Way:
+        """Return greedy `model.generate`: what everything is measured against."""
+        model, more = (self.own, ", packed") if packed else (self.plain, "")
+        return self._way(f"greedy, `generate`{more}", lambda: self._generate(model, self.prompts))
+
+    def processor(self, strategy: Guard) -> Way:
+        """Return GUARD as a logits processor in anyone's `model.generate`."""
+        return self._way(
+            f"{strategy}, processor in `generate`",
+            lambda: self._generate(self.plain, self.prompts, GuardLogitsProcessor(strategy)),
+        )
+
+    def engine(self, strategy: Strategy, *, compiled: bool = False) -> Way:
+        """Return a strategy in the package's own loop."""
+        device = self.own.device
+        batch = Batch(
+            prompts=self.prompts,
+            keys=torch.arange(len(self.prompts), device=device),
+            ends=torch.empty(0, dtype=torch.long, device=device),
+            limit=self.limit,
+        )
+        return self._way(
+            f"{strategy}, own loop{', compiled' if compiled else ''}",
+            lambda: decode(self.own, batch, strategy, compiled=compiled).tokens,
+        )
+
+    def repetition(self, strategy: Contrastive, *, packed: bool = False) -> Way:
+        """Return contrastive search or ACS with a repeated cache."""
+        model = self.own if packed else self.plain
+        ids = torch.tensor(self.prompts, device=model.device)
+        return self._way(
+            f"{strategy}, repeated cache{', packed' if packed else ''}",
+            lambda: decode_by_repetition(model, ids, strategy, self.limit),
+        )
+
+    def published_script(self) -> Way:
+        """Return the published generation script's way: the first prompt alone, without a cache."""
+        return Way(
+            "published script: batch 1, no cache",
+            lambda: [decode_without_cache(self.plain, self.prompts[0], self.limit)],
+            self.limit,
+        )
+
+    def published_processor(self) -> Way:
+        """Return the published logits processor's way: the first prompt alone, with `generate`'s cache."""
+        return Way(
+            "published processor: batch 1",
+            lambda: self._generate(self.plain, self.prompts[:1], PublishedProcessor()),
+            self.limit,
+        )
+
+    def _way(self, name: str, run: Callable[[], list[list[int]]]) -> Way:
+        return Way(name, run, len(self.prompts) * self.limit)
+
+    def _generate(self, model: Any, prompts: list[list[int]], *processors: LogitsProcessor) -> Any:
+        ids = torch.tensor(prompts, device=model.device)
+        made = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=self.limit,
+            min_new_tokens=self.limit,
+            logits_processor=LogitsProcessorList(processors),
+        )
+        return made[:, ids.shape[1] :].tolist()
+
+
+# Contrastive search and ACS with a repeated cache.
+
+Contrastive = ContrastiveSearch | AdaptiveContrastiveSearch
+
+
+@torch.inference_mode()
+def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, limit: int) -> Any:
+    """Return `limit` new tokens for each of `prompts` `[B, P]`, which are all equally long.
+
+    The cache of B texts is repeated for each of their k candidates, B·k rows of one token pass through the
+    model, and of the k caches the chosen one is kept. Scores and choices are the package's own, so that a
+    difference in time is one of the cache and the attention alone. As in the package's tree only the chosen
+    candidate passes the head.
+    """
+    rows, length = prompts.shape
+    head, cache = model.get_output_embeddings(), DynamicCache(config=model.config)
+    fixed = isinstance(strategy, ContrastiveSearch)
+    propose = FixedProposer(strategy) if fixed else AdaptiveProposer(strategy, rows, limit, prompts.device)
+    hidden = model.base_model(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
+    context = hidden.new_zeros(rows, length + limit, hidden.shape[-1], dtype=torch.float32)
+    context[:, :length] = unit(hidden)
+    present = torch.ones(rows, length + limit, dtype=torch.bool, device=prompts.device)
+    here = torch.arange(rows, device=prompts.device)
+    logits = head(hidden[:, -1]).float()
+    written = torch.zeros(rows, limit, dtype=torch.long, device=prompts.device)
+    for step in range(limit):
+        n = length + step
+        proposal = propose(logits, step)
+        # Of the row with the most candidates; ACS's number is read from the device.
+        k = proposal.ids.shape[1] if fixed else int(proposal.allowed.sum(-1).amax())
+        cache.batch_repeat_interleave(k)
+        ids = proposal.ids[:, :k].reshape(-1, 1)
+        passed = model.base_model(input_ids=ids, past_key_values=cache, use_cache=True)
+        hidden = passed.last_hidden_state.view(rows, k, -1)
+        proposal = Proposal(
+            proposal.ids[:, :k], proposal.probabilities[:, :k], proposal.allowed[:, :k], proposal.alpha
+        )
+        index = choose(proposal, degeneration_penalty(unit(hidden), context[:, :n], present[:, :n]))
+        cache.batch_select_indices(here * k + index)
+        written[:, step] = proposal.ids[here, index]
+        context[:, n] = unit(hidden[here, index])
+        logits = head(hidden[here, index]).float()
+    return written.tolist()
+
+
+# The authors' way: one text at a time. Both programs choose by the formulation `released`.
+
+EPSILON = 1e-4
+_INSIDE = 1 - 1e-4
+"""How far arctanh's argument may go."""
+
+
+class PublishedProcessor(LogitsProcessor):
+    """The published logits processor, with Python's own arithmetic.
+
+    It keeps its entropies in a Python list, walks through it at every step, counts tokens in Python and
+    copies values to the host three times a step.
+    """
+
+    def __init__(self, *, window: int = 7, decay: float = 0.95) -> None:
+        self._window = window
+        self._decay = decay
+        self._entropies: list[float] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return −inf everywhere but at the token chosen from scores `[1, V]` after the tokens `[1, T]`."""
+        p = scores.float().softmax(-1)
+        self._entropies.append(float(-(p * (p + 1e-5).log()).sum()))  # the first copy to the host
+        k, alpha = self._adapt(math.log(scores.shape[-1]))
+        values, ids = p[0].topk(int(k))
+        counts = Counter(input_ids[0].tolist())  # the second
+        weights = [alpha ** counts[token] for token in ids.tolist()]  # and the third
+        chosen = ids.gather(
+            0, (values * torch.tensor(weights, device=scores.device)).argmax(-1, keepdim=True)
+        )
+        return torch.full_like(scores, -torch.inf).scatter_(1, chosen[None], 0.0)
+
+    def _adapt(self, log_vocabulary: float) -> tuple[float, float]:
+        """Return k_t, not yet rounded, and α_t."""
+        history, w = self._entropies, self._window
+        now, before = history[-1], history[-2] if len(history) > 1 else history[-1]
+        weights = [self._decay**age for age in range(len(history) - 1, -1, -1)]
+        overall = sum(weight * h for weight, h in zip(weights, history, strict=True)) / sum(weights)
+        local = statistics.median_low(history[-w:])
+        shorter = statistics.median_low(history[-(w - 1) :] if w > 1 else history[-1:])
+        change = abs(now - before) / (before + EPSILON)
+        warm = len(history) >= w
+        difference = abs(shorter - overall) / (shorter + EPSILON) if warm else 0.0
+        q = 0.9 + 0.1 * (1 + min(1.0, change) + min(1.0, difference))
+
+        def exponent(log_size: float) -> float:
+            d_local = q * _arctanh((now - local) / log_size)
+            d_global = q * _arctanh((shorter - overall) / log_size) if warm else 0.0
+            share = abs(d_local) / (abs(d_local) + abs(d_global) + EPSILON)
+            return share * d_local + (1 - share) * d_global
+
+        k = 10 * _sigmoid(exponent(log_vocabulary)) + 5
+        return k, _sigmoid(exponent(math.log(k + 1e-4)))
+
+
+def _arctanh(x: float) -> float:
+    return math.atanh(max(-_INSIDE, min(_INSIDE, x)))
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+@torch.no_grad()
+def decode_without_cache(model: Any, prompt: list[int], limit: int) -> Any:
+    """Return `limit` new tokens for one prompt, the whole text passing through the model for each of them."""
+    ids = torch.tensor([prompt], device=model.device)
+    process = PublishedProcessor()
+    for _ in range(limit):
+        logits = model(input_ids=ids, use_cache=False).logits[:, -1]
+        ids = torch.cat([ids, process(ids, logits).argmax(-1, keepdim=True)], dim=-1)
+    return ids[0, len(prompt) :].tolist()
