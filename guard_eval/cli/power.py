@@ -104,8 +104,8 @@ def command(
     if known is not None:
         row, count = known
         ties = row.ties if ties is None else ties
-        if kappa is None and row.agreement is not None:
-            kappa = max(0.0, row.agreement)
+        if kappa is None and row.kappa.value is not None:
+            kappa = max(0.0, row.kappa.value)
         criteria = count if criteria is None else criteria
     question = PlanningQuestion(
         share=share,
@@ -186,11 +186,12 @@ def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow,
 
 
 def _kappa(row: PilotRow) -> tuple[str, str]:
-    if row.agreement is None:
-        return "–", row.reason
-    if row.low is None or row.high is None:
-        return f"{row.agreement:.2f}", ""
-    return f"{row.agreement:.2f}", f"{row.low:.2f} to {row.high:.2f}"
+    found = row.kappa
+    if found.value is None:
+        return "–", found.reason
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}", ""
+    return f"{found.value:.2f}", f"{found.low:.2f} to {found.high:.2f}"
 
 
 def _verdicts(source: Path) -> pd.DataFrame:
