@@ -151,7 +151,7 @@ def command(
     text = TEMPLATE.format(
         name=json.dumps(folder.resolve().name),
         seed=seed,
-        model=json.dumps(_seen_from(folder, model)),
+        model=json.dumps(seen_from(folder, model)),
         compute=", ".join(map(json.dumps, compute)),
         scorer=json.dumps("bundled" if small else MetricSettings().coherence_model),
         new_tokens=128 if small else 256,
@@ -163,7 +163,7 @@ def command(
     say_next(f"guard-eval generate {folder} --dry-run")
 
 
-def _seen_from(folder: Path, model: str) -> str:
+def seen_from(folder: Path, model: str) -> str:
     """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
     path = Path(model).expanduser()
     return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

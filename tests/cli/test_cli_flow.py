@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import command, environment
 
+from guard_eval.cli.commands import COMMANDS
 from guard_eval.records import Plan
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -145,24 +146,9 @@ def test_help_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_every_command_is_in_the_readme(run):
-    listed = run("--help").out
+def test_every_command_is_in_the_readme():
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    for name in (
-        "new",
-        "generate",
-        "measure",
-        "pair",
-        "raters",
-        "annotate",
-        "judge",
-        "report",
-        "export",
-        "demo",
-    ):
-        assert name in listed
-        assert f"guard-eval {name}" in readme
-        assert run(name, "--help").code == 0
+    assert [name for name in COMMANDS if f"guard-eval {name}" not in readme] == []
 
 
 def test_the_settings_may_not_drift_from_the_pairs(run, paired):

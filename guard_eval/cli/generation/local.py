@@ -10,7 +10,6 @@ from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, wo
 from guard_eval.engines.amateur import load_amateur
 from guard_eval.engines.loading import LoadedModel, load
 from guard_eval.engines.local.batching import BatchSizes
-from guard_eval.engines.local.generation import generate, warm_up
 from guard_eval.records import Continuation
 from guard_eval.strategies import parse
 from guard_eval.study.folder import Study
@@ -34,6 +33,9 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
             if trace:
                 say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")
             return
+        # Only where a text is missing: transformers' own generation takes seconds to load.
+        from guard_eval.engines.local.generation import generate, warm_up  # noqa: PLC0415
+
         with console().status("loading the model"):
             loaded = _load(study)
             amateur = _load_amateur(study, loaded, work)
@@ -50,37 +52,27 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         if is_here != made_by:
             work = work_with(is_here)
             amateur = amateur or _load_amateur(study, loaded, work)
-        sizes = _batch_sizes(study, loaded)
-        write_texts(study, work, shard, partial(_batches, study, loaded, amateur, sizes, shard, trace=trace))
+        settings, sizes = study.settings, _batch_sizes(study, loaded)
+
+        def batches(one: Work) -> Iterator[list[Continuation]]:
+            traces = trace_file(study.continuations, one.strategy, shard)
+            return generate(
+                loaded,
+                one.missing,
+                parse(one.strategy),
+                seed=settings.seed,
+                max_new_tokens=settings.generation.max_new_tokens,
+                max_prompt_tokens=settings.generation.max_prompt_tokens,
+                batch_size=sizes,
+                amateur=amateur,
+                chat=settings.generation.chat,
+                compiled=settings.generation.compile,
+                on_trace=partial(append_traces, traces) if trace else None,
+            )
+
+        write_texts(study, work, shard, batches)
         if trace:
             _say_traces(study, work, shard)
-
-
-def _batches(
-    study: Study,
-    loaded: LoadedModel,
-    amateur: LoadedModel | None,
-    sizes: BatchSizes,
-    shard: Shard,
-    work: Work,
-    *,
-    trace: bool,
-) -> Iterator[list[Continuation]]:
-    settings = study.settings
-    traces = trace_file(study.continuations, work.strategy, shard)
-    return generate(
-        loaded,
-        work.missing,
-        parse(work.strategy),
-        seed=settings.seed,
-        max_new_tokens=settings.generation.max_new_tokens,
-        max_prompt_tokens=settings.generation.max_prompt_tokens,
-        batch_size=sizes,
-        amateur=amateur,
-        chat=settings.generation.chat,
-        compiled=settings.generation.compile,
-        on_trace=partial(append_traces, traces) if trace else None,
-    )
 
 
 def _load(study: Study) -> LoadedModel:
