@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.report.answer import answer
 from analysis.report.context import Context
-from analysis.report.examples import JudgedExample, examples
+from analysis.report.examples import JudgedExample, judged_example
 from analysis.report.files import frame_csv, numbers, write_files
 from analysis.report.methods import limitations, methods
 from analysis.report.section import Section
@@ -150,7 +150,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         ),
         simulated=simulated,
         sections=tuple(section for section in sections if section is not None),
-        examples=examples(frame, context),
+        examples=tuple(judged_example(pair, frame) for pair in context.examples),
         methods=methods(rows, context),
         limits=(
             *limitations(rows, agreeing, places, context),

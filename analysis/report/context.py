@@ -9,19 +9,7 @@ import pandas as pd
 
 from analysis.results.judge_usage import JudgeUsage
 from analysis.results.shares import Correction, Estimand
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """A prompt and the two continuations that raters compared."""
-
-    pair_id: str
-    dataset: str
-    prompt: str
-    method_a: str
-    method_b: str
-    text_a: str
-    text_b: str
+from guard_eval.records import Pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +65,7 @@ class Context:
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     metrics: MeasuredMetrics | None = None
-    examples: tuple[Example, ...] = ()
+    examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
     failures: tuple[tuple[str, int], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.results.paper_tables import paper_tables
+from analysis.report.paper_tables import paper_tables
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.report.build import Report, write_report
 from analysis.report.context import Context
-from analysis.results.paper_tables import paper_tables as tables_of
+from analysis.report.paper_tables import paper_tables as tables_of
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
