@@ -44,6 +44,7 @@ class Context:
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
+        random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
         judging: How judges were asked: tokens, money, failures, calibration; None where none was.
@@ -64,6 +65,7 @@ class Context:
     sequential: bool = False
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    random_part: bool = False
     metrics: MeasuredMetrics | None = None
     examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
