@@ -89,7 +89,7 @@ class TwoWayDesign:
 
     @property
     def estimable(self) -> bool:
-        """Return whether the table tells raters from items."""
+        """Return whether the table distinguishes raters from items."""
         expected, _, freedoms = self._equations
         scaled = expected / np.abs(expected).max(axis=1, keepdims=True)
         return bool(freedoms.min() > 1 - 1e-9 and np.linalg.cond(scaled) < 1e10)
@@ -120,7 +120,7 @@ class TwoWayDesign:
         )
 
     def _squares(self, y: Reals) -> Reals:
-        """Return the sums of squares of raters, items and, where they can be told apart, single scores."""
+        """Return the sums of squares of raters, items and, where they can be separated, single scores."""
         w, strata = self.weight, self._strata
         means = np.stack([np.bincount(strata, weights=w * row) for row in y]) / np.bincount(strata, weights=w)
         off = w * (y - means[:, strata])
