@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from guard_eval.cli.console import say, say_next
+from guard_eval.errors import StudyError
+from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.prompts import read_dataset, read_prompts
 
 TEMPLATE = """\
 # What is compared, on what, by whom, and how it will be tested. Write it before there are verdicts: its hash
@@ -126,10 +129,6 @@ def command(
 
     Prompts are copied into it: from a file, from a Hugging Face dataset, or a few examples to be replaced.
     """
-    from guard_eval.errors import StudyError
-    from guard_eval.study.settings import MetricSettings
-    from guard_eval.texts.prompts import read_dataset, read_prompts
-
     if (folder / "study.toml").exists():
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
     if prompts and dataset:

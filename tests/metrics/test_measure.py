@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from guard_eval.cli.measuring.output import show, write
-from guard_eval.cli.measuring.results import measure
+from guard_eval.cli.measuring.results import measure_generations
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import group, human
@@ -46,7 +46,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 
 
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
-    return measure(
+    return measure_generations(
         texts,
         MetricSettings(compute=compute, **{"replicates": 200, "permutations": 199, **settings}),
         seed=3,

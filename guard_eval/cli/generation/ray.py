@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from guard_eval.cli.console import progress, say
+from guard_eval.cli.generation.work import chosen, forecast, made_with, say_otherwise, work_of
+from guard_eval.engines.ray.cluster import connected, library, pool_of
+from guard_eval.engines.ray.results import ShrunkError
+from guard_eval.engines.ray.writers import Job, order_of, write
 from guard_eval.errors import StudyError
-
-if TYPE_CHECKING:
-    from guard_eval.records import Continuation, Prompt
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.shards import Shard
+from guard_eval.records import Continuation, Prompt
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuation_parquet import PARTIAL, write_parquet
+from guard_eval.texts.continuations import MadeAlready, part_file, wanted
+from guard_eval.texts.prompts import iter_prompts
+from guard_eval.texts.shards import Shard, reserve
 
 PART_TEXTS = 10_000
 """Texts of a Parquet file at most."""
@@ -37,12 +42,6 @@ def run(
     Raises:
         StudyError: Ray or the cluster is not there, or the workers could not do it; what they made is kept.
     """
-    from guard_eval.cli.generation.work import chosen, forecast, made_with, work_of
-    from guard_eval.engines.ray.cluster import library
-    from guard_eval.engines.ray.results import ShrunkError
-    from guard_eval.texts.prompts import iter_prompts
-    from guard_eval.texts.shards import reserve
-
     if study.settings.model.device_map is not None:
         raise StudyError(
             "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
@@ -87,7 +86,6 @@ class _Missing:
         made_by: Mapping[str, str | None],
     ) -> None:
         """Find out; arguments as of `generate_work.work_of`, the prompts as what reads them."""
-        from guard_eval.texts.continuations import MadeAlready, wanted
 
         def mine() -> Iterator[Prompt]:
             return (prompt for prompt in prompts() if shard.holds(prompt.id))
@@ -109,8 +107,6 @@ class _Missing:
 
     def tell(self) -> None:
         """Say what there is, and what of it does not count."""
-        from guard_eval.cli.generation.work import say_otherwise
-
         for strategy, lacking, otherwise in zip(self.strategies, self.counts(), self._otherwise, strict=True):
             say(f"{strategy}: {self._asked - lacking} of {self._asked} continuations{self._part} are there")
             say_otherwise(strategy, otherwise)
@@ -137,10 +133,6 @@ def _make(
     address: str | None,
     workers: int | None,
 ) -> None:
-    from guard_eval.cli.generation.work import made_with
-    from guard_eval.engines.ray.cluster import connected, pool_of
-    from guard_eval.engines.ray.writers import Job, order_of, write
-
     say("starting Ray on this machine" if address is None else f"joining the Ray cluster at {address}")
     with connected(address) as ray:
         pool = pool_of(ray, device=study.settings.model.device, workers=workers)
@@ -183,8 +175,6 @@ class _Parts:
         self._since = time.monotonic()
 
     def __enter__(self) -> Self:
-        from guard_eval.texts.continuation_parquet import PARTIAL
-
         for path in self._folder.glob(f"*{PARTIAL}"):  # of a process that was killed; its texts are missing
             path.unlink(missing_ok=True)
         return self
@@ -203,9 +193,6 @@ class _Parts:
             self._write()
 
     def _write(self) -> None:
-        from guard_eval.texts.continuation_parquet import write_parquet
-        from guard_eval.texts.continuations import part_file
-
         for strategy, batch in self._waiting.items():
             if batch:
                 # By prompt, so that a file does not tell which worker was faster.

@@ -1,11 +1,11 @@
-"""What a report is told of its study: plan, metrics, examples, versions."""
+"""What a report says of its study: plan, metrics, examples, versions."""
 
 from __future__ import annotations
 
 import platform
 from collections import Counter
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pandas as pd
 
@@ -13,14 +13,10 @@ from analysis.report.context import Context, Example, MeasuredMetrics
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guard_eval.records import Pair, RaterKind
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-    from guard_eval.study.settings import Settings
+from guard_eval.records import Pair, RaterKind
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.study.settings import Settings
 
 EXAMPLES = 6
 """How many pairs the report shows side by side."""

@@ -10,7 +10,7 @@ import made
 import pytest
 from ray_cluster import texts_of
 
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 from guard_eval.cli.generation import ray as generate_ray
 from guard_eval.engines.ray import attempts, cluster, results, writers
 from guard_eval.engines.ray.cluster import Pool, connected, has_room, library, pool_of
@@ -23,7 +23,7 @@ from guard_eval.texts.shards import Shard
 
 pytestmark = pytest.mark.slow
 
-RAY = generate.Engine.RAY
+RAY = "ray"
 POOL = Pool(workers=2, gpu=False, cpus=1, neighbours=2, nodes=1)
 
 
@@ -84,30 +84,30 @@ def test_room_is_counted_machine_by_machine():
     [
         ({"engine": RAY, "trace": True}, "--trace is for --engine local, not ray"),
         ({"address": "auto"}, "--address auto is for --engine ray, not local"),
-        ({"engine": generate.Engine.VLLM, "workers": 2}, "--workers 2 is for --engine ray, not vllm"),
+        ({"engine": "vllm", "workers": 2}, "--workers 2 is for --engine ray, not vllm"),
     ],
 )
 def test_what_an_engine_is_not_told(study, options, says):
     with pytest.raises(StudyError, match=says):
-        generate.run(study, **options)
+        generate(study, **options)
 
 
 def test_a_model_over_several_gpus_is_refused(study):
     model = study.settings.model.model_copy(update={"device_map": "auto"})
     spread = replace(study, settings=study.settings.model_copy(update={"model": model}))
     with pytest.raises(StudyError, match=r"model\.device_map spreads a model over several; use"):
-        generate.run(spread, engine=RAY)
+        generate(spread, engine=RAY)
 
 
 def test_without_ray(study, monkeypatch):
     monkeypatch.setattr(cluster, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[ray\]'"):
-        generate.run(study, engine=RAY)
+        generate(study, engine=RAY)
 
 
 def test_a_dry_run_needs_no_ray(study, monkeypatch, capsys):
     monkeypatch.setattr(cluster, "find_spec", lambda _: None)
-    generate.run(study, engine=RAY, dry_run=True)
+    generate(study, engine=RAY, dry_run=True)
     assert "would make 192 continuations of at most 2,304 tokens" in capsys.readouterr().out
 
 
@@ -215,7 +215,7 @@ def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_name
 
     monkeypatch.setattr(generate_ray, "_make", shrinking)
     with pytest.raises(StudyError, match="lost its machines before they made a text"):
-        generate.run(study, engine=RAY, workers=3)
+        generate(study, engine=RAY, workers=3)
     assert asked == [(192, 3)]
     assert "going on with those that are left" in capsys.readouterr().out
 
@@ -335,5 +335,5 @@ def test_several_models_under_one_name_are_refused(study, monkeypatch, known, sa
 def test_nothing_missing_starts_nothing(study, one_machine, monkeypatch):
     (study.folder / "continuations").symlink_to(one_machine.study.continuations)
     monkeypatch.setattr(generate_ray, "_make", None)
-    generate.run(study, engine=RAY)
+    generate(study, engine=RAY)
     assert texts_of(study) == one_machine.texts
