@@ -487,7 +487,8 @@ def sampled_raters(design: Design, each: int, studies: int, rng: np.random.Gener
     means, found = shares.reshape(studies, design.items, each).mean(axis=2), who.means(shares)
     error = means.std(axis=1, ddof=1) / np.sqrt(design.items)
     these = stats.t.isf(0.025, design.items - 1) * error
-    half = np.where(found.raters > 0, found.half_widths(0.95), these)
+    half = found.half_widths(0.95)
+    half = np.where(np.isnan(found.raters), np.maximum(half, these), np.where(found.raters > 0, half, these))
     apart, some = np.abs(found.estimates - truth(design).share), error > 0
     return {
         "missed": float((apart > half)[some].mean()),
