@@ -32,6 +32,14 @@ def command(
             "default: person.",
         ),
     ] = None,
+    random_part: Annotated[
+        bool,
+        typer.Option(
+            "--random-part",
+            help="The pairs that people rated are a random part of those that a judge judged, within each "
+            "dataset; otherwise a part that looks as if it were not is refused (docs/assisted.md).",
+        ),
+    ] = False,
     paper: Annotated[
         bool,
         typer.Option(
@@ -56,6 +64,6 @@ def command(
         for table in commands.paper_tables(opened, rater_kind=kind):
             typer.echo(f"{table}\n")
         return
-    report = commands.report(opened, output, rater_kind=kind)
+    report = commands.report(opened, output, rater_kind=kind, random_part=random_part)
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

@@ -69,6 +69,7 @@ def half(folder, asked):
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("change", ["dtype", other_weights, other_tokenizer, other_end])
+@pytest.mark.usefixtures("_speaking")
 def test_what_was_made_with_something_else_is_made_again(folder, change, finished, capsys):
     first = study(folder)
     generate(first)
@@ -102,6 +103,7 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     assert made(folder) == after
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_finished_study_without_its_model_stays_finished(folder, capsys):
     first = study(folder)
     generate(first)

@@ -31,14 +31,6 @@ LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-
 QUICK = {"replicates": 100, "permutations": 99}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def bundled():
     return load(LOCATION, device="cpu")

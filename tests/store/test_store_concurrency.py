@@ -19,7 +19,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from guard_eval.records import Plan
-from guard_eval.store import (Store)
+from guard_eval.store import Store
 
 url, seed, slots, names = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 
@@ -188,26 +188,6 @@ def test_a_database_made_by_many_at_once_is_made_once(store_url):
             return store.pairs()
 
     assert at_once([make] * 8) == [[]] * 8
-
-
-def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock, claim):
-    from sqlalchemy import func, select
-
-    from guard_eval.store import Answer
-    from guard_eval.store.judging import schema
-
-    store.add_pairs(make_pairs(1))
-    judge = store.rater("judge", "model")
-    number = claim(store, judge, plan)[0].presentation
-    common = {"key": "k", "presentation": number, "status": 200, "request_id": None, "model": None}
-    answers = [
-        Answer(**common, body=bytes([index]), input_tokens=1, output_tokens=1, seconds=1.0, at=clock())
-        for index in range(10)
-    ]
-    at_once([lambda answer=answer: store.journal(answer) for answer in answers])
-    with store._database.read() as connection:
-        statement = select(func.count(), func.max(schema.answer.c.attempt)).select_from(schema.answer)
-        assert tuple(connection.execute(statement).one()) == (10, 9)
 
 
 @pytest.mark.postgres

@@ -7,12 +7,9 @@ from functools import partial
 
 from guard_eval.cli.console import console, say
 from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, work_of, write_texts
-from guard_eval.engines.amateur import load_amateur
-from guard_eval.engines.loading import LoadedModel, load
-from guard_eval.engines.local.batching import BatchSizes
-from guard_eval.engines.local.generation import generate, warm_up
+from guard_eval.engines.local.generation import warm_up
+from guard_eval.engines.study_models import StudyModels
 from guard_eval.records import Continuation
-from guard_eval.strategies import parse
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_traces, trace_file
 from guard_eval.texts.prompts import read_prompts
@@ -35,9 +32,9 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
                 say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")
             return
         with console().status("loading the model"):
-            loaded = _load(study)
-            amateur = _load_amateur(study, loaded, work)
-            warm_up(loaded)
+            models = StudyModels.load(study, [one.strategy for one in work if one.missing])
+            warm_up(models.loaded)
+        loaded, amateur = models.loaded, models.amateur
         for name, model in (("", loaded), ("amateur: ", amateur)):
             if model is not None:
                 say(f"{name}{model.name} ({model.revision}), {model.dtype} on {model.device}")
@@ -49,74 +46,16 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         }
         if is_here != made_by:
             work = work_with(is_here)
-            amateur = amateur or _load_amateur(study, loaded, work)
-        sizes = _batch_sizes(study, loaded)
-        write_texts(study, work, shard, partial(_batches, study, loaded, amateur, sizes, shard, trace=trace))
+            models = models.prepared([one.strategy for one in work if one.missing])
+        write_texts(study, work, shard, partial(_batches, models, shard, trace=trace))
         if trace:
             _say_traces(study, work, shard)
 
 
-def _batches(
-    study: Study,
-    loaded: LoadedModel,
-    amateur: LoadedModel | None,
-    sizes: BatchSizes,
-    shard: Shard,
-    work: Work,
-    *,
-    trace: bool,
-) -> Iterator[list[Continuation]]:
-    settings = study.settings
-    traces = trace_file(study.continuations, work.strategy, shard)
-    return generate(
-        loaded,
-        work.missing,
-        parse(work.strategy),
-        seed=settings.seed,
-        max_new_tokens=settings.generation.max_new_tokens,
-        max_prompt_tokens=settings.generation.max_prompt_tokens,
-        batch_size=sizes,
-        amateur=amateur,
-        chat=settings.generation.chat,
-        compiled=settings.generation.compile,
-        on_trace=partial(append_traces, traces) if trace else None,
-    )
-
-
-def _load(study: Study) -> LoadedModel:
-    model = study.settings.model
-    return load(
-        study.locate_model(model.name),
-        name=model.name,
-        revision=model.revision,
-        dtype=model.dtype,
-        device=model.device,
-        device_map=model.device_map,
-    )
-
-
-def _load_amateur(study: Study, loaded: LoadedModel, work: Sequence[Work]) -> LoadedModel | None:
-    settings = study.settings
-    name = next((found for one in work if one.missing and (found := settings.amateur_of(one.strategy))), None)
-    if name is None:
-        return None
-    return load_amateur(
-        loaded,
-        study.locate_model(name),
-        name=name,
-        revision=settings.model.amateur_revision,
-        dtype=settings.model.dtype,
-        device=settings.model.device,
-    )
-
-
-def _batch_sizes(study: Study, loaded: LoadedModel) -> BatchSizes:
-    generation = study.settings.generation
-    if generation.batch_size != "auto":
-        return BatchSizes.capped(generation.batch_size)
-    copies = max(int(getattr(parse(name), "beams", 1)) for name in generation.strategies)
-    tokens = generation.max_prompt_tokens + generation.max_new_tokens
-    return BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
+def _batches(models: StudyModels, shard: Shard, work: Work, *, trace: bool) -> Iterator[list[Continuation]]:
+    traces = trace_file(models.study.continuations, work.strategy, shard)
+    on_trace = partial(append_traces, traces) if trace else None
+    return models.generate(work.missing, work.strategy, on_trace=on_trace)
 
 
 def _say_traces(study: Study, work: Sequence[Work], shard: Shard) -> None:

@@ -14,8 +14,9 @@ from guard_eval.cli.console import console, say
 from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, work_of, write_texts
 from guard_eval.engines.checks import check_context, check_vocabulary
 from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local.generation import recipe
 from guard_eval.engines.local.texts import EncodedPrompt, encode
-from guard_eval.engines.vllm.generation import ENGINE, Served, describe, generate, recipe, start
+from guard_eval.engines.vllm.generation import ENGINE, Served, describe, generate, start
 from guard_eval.engines.vllm.request import unsupported
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Continuation
@@ -145,5 +146,6 @@ def _batches(
         max_new_tokens=settings.generation.max_new_tokens,
         max_prompt_tokens=settings.generation.max_prompt_tokens,
         chat=settings.generation.chat,
+        engine=ENGINE,
     )
     return generate(served, [encoded[prompt.id] for prompt in work.missing], strategy, made_by)

@@ -12,7 +12,7 @@ from pathlib import Path
 from guard_eval.cli.replication.paper import COHERENCE_MODEL, MODELS, Entry
 from guard_eval.cli.replication.studies import settings_of
 from guard_eval.strategies import BeamSearch, ContrastiveDecoding, Strategy, parse
-from judge.prices import Price, price
+from judge.pricing.prices import Price, price
 
 STEP_SECONDS = 0.020
 """A step of a 7B model on an H200, bfloat16, run eagerly, for 1 text as for 32 (`benchmarks/RESULTS.md`)."""

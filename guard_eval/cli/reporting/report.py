@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.report.build import Report, write_report
 from analysis.report.context import Context
-from analysis.results.paper_tables import paper_tables as tables_of
+from analysis.report.paper_tables import paper_tables as tables_of
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
@@ -21,7 +22,11 @@ from guard_eval.study.folder import Study
 
 
 def report(
-    source: Study | Path, output: Path | None = None, *, rater_kind: RaterKind | None = None
+    source: Study | Path,
+    output: Path | None = None,
+    *,
+    rater_kind: RaterKind | None = None,
+    random_part: bool = False,
 ) -> Report:
     """Write the significance report.
 
@@ -29,6 +34,7 @@ def report(
         source: A study, or a table of verdicts.
         output: The folder to write; the study's own, or TABLE-report in the current folder.
         rater_kind: Who judged, where a table does not say it.
+        random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
     Returns:
         The files that were written, and the answer in words.
@@ -37,6 +43,8 @@ def report(
         StudyError: There are no verdicts, or the folder holds something else.
     """
     table, context = _with_context(source, rater_kind=rater_kind)
+    if random_part:
+        context = replace(context, random_part=True, command=f"{context.command} --random-part")
     if output is None:
         output = source.report if isinstance(source, Study) else _own_folder(source)
     return write_report(table, output, context)

@@ -13,6 +13,7 @@ pytestmark = [
 ]  # of its own older names
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_worker_and_then_a_machine_die(study, one_machine, monkeypatch, capsys):
     """Three workers on two machines of two CPUs; the machine that is left has no room for all of them.
 

@@ -12,7 +12,7 @@ from ray_cluster import texts_of
 
 from guard_eval.cli.generate import generate
 from guard_eval.cli.generation import ray as generate_ray
-from guard_eval.engines.ray import attempts, cluster, results, writers
+from guard_eval.engines.ray import cluster, results, writers
 from guard_eval.engines.ray.cluster import Pool, connected, has_room, library, pool_of
 from guard_eval.engines.ray.writers import Job, order_of, write
 from guard_eval.errors import MissingExtraError, StudyError
@@ -105,6 +105,7 @@ def test_without_ray(study, monkeypatch):
         generate(study, engine=RAY)
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_dry_run_needs_no_ray(study, monkeypatch, capsys):
     monkeypatch.setattr(cluster, "find_spec", lambda _: None)
     generate(study, engine=RAY, dry_run=True)
@@ -137,19 +138,19 @@ def test_a_cluster_that_does_not_answer():
 def test_a_block_that_kills_every_worker_is_given_up(monkeypatch):
     """Each worker counts the block it begins; the fifth does not begin it."""
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
-    counter = attempts.Attempts()
+    counter = results.Attempts()
     handle = SimpleNamespace(begin=SimpleNamespace(remote=counter.begin))
     for _ in range(4):
-        attempts.check(handle, 7, ["p1", "p2", "p9"])
-    attempts.check(handle, 8, ["p10"])
+        results.count_attempt(handle, 7, ["p1", "p2", "p9"])
+    results.count_attempt(handle, 8, ["p10"])
     with pytest.raises(StudyError, match=r"4 workers died .* 3 texts \(from 'p1' to 'p9'\)"):
-        attempts.check(handle, 7, ["p1", "p2", "p9"])
+        results.count_attempt(handle, 7, ["p1", "p2", "p9"])
 
 
 def test_what_a_worker_refuses_comes_back_as_it_is(order, monkeypatch):
     """The worker itself, without Ray: more tokens than the model has room for, then as many as it has."""
     job, found = order
-    monkeypatch.setattr(writers, "check", lambda *_: None)
+    monkeypatch.setattr(writers, "count_attempt", lambda *_: None)
     long = job.study.settings.generation.model_copy(update={"max_new_tokens": 5000})
     settings = job.study.settings.model_copy(update={"generation": long})
     refusing = replace(job, study=replace(job.study, settings=settings))
@@ -206,6 +207,7 @@ def test_what_is_slow_with_all_machines_there_is_waited_for(monkeypatch):
     timer.join()
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_named(study, monkeypatch, capsys):
     asked = []
 
@@ -260,7 +262,7 @@ def test_texts_that_come_twice_count_once_and_missing_ones_are_told(order, monke
 
     blocks = [answer(block) for block in found.blocks]
     monkeypatch.setattr(writers, "tables", lambda *_: iter([*blocks[:3], *blocks[:3]]))
-    monkeypatch.setattr(writers, "counting", lambda _: None)
+    monkeypatch.setattr(writers, "start_counter", lambda _: None)
     data = SimpleNamespace(map_batches=lambda *_, **__: None)
     ray = SimpleNamespace(
         data=SimpleNamespace(from_arrow_refs=lambda _: data, ActorPoolStrategy=lambda **_: None)
@@ -322,7 +324,7 @@ def test_several_models_under_one_name_are_refused(study, monkeypatch, known, sa
     job = Job.of(study, ["guard"], POOL, known)
     table = table_of([mine, other], rare=True)
     table = table.append_column("place", [[0, 1]]).append_column("refused", [[None, None]])
-    monkeypatch.setattr(writers, "counting", lambda _: None)
+    monkeypatch.setattr(writers, "start_counter", lambda _: None)
     monkeypatch.setattr(writers, "actors", lambda *_, **__: {})
     monkeypatch.setattr(writers, "tables", lambda *_: [table])
     data = SimpleNamespace(from_arrow_refs=lambda _: SimpleNamespace(map_batches=lambda *_, **__: None))
