@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.lazy import LazyModel, OnDone
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
 from guard_eval.metrics.groups import Group, nonzero
@@ -186,9 +186,9 @@ def _batches(rows: list[_Row], order: list[int], model: Any, batch_size: int) ->
 def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: ANN401
     device = next(model.parameters()).device
     width = max(len(row.ids) for row in rows)
-    # No mask: what is padded on the right comes after all that is scored, and a causal model does not look
-    # ahead. Attention without a mask is faster. A row's own first token pads it, as one that means "padding"
-    # makes some models look for a mask.
+    # No mask: what is padded on the right comes after all that is scored, and a causal model does not attend
+    # to it. Attention without a mask is faster. A row's own first token pads it, as one that means "padding"
+    # makes some models build a mask.
     padded = [row.ids + row.ids[:1] * (width - len(row.ids)) for row in rows]
     ids = torch.tensor(padded, device=device)
     begin = min(row.first for row in rows) - 1
@@ -253,12 +253,12 @@ def _log_likelihoods(
     )
 
 
-def _planned_requests(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: Told) -> list[list[int]]:
+def _planned_requests(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: OnDone) -> list[list[int]]:
     prompts, texts = zip(*pairs, strict=True)
     return batches_of(loaded.model, loaded.tokenizer, prompts, texts)
 
 
-def _scored(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: Told) -> list[LogLikelihood | None]:
+def _scored(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: OnDone) -> list[LogLikelihood | None]:
     prompts, texts = zip(*pairs, strict=True)
     found: dict[int, LogLikelihood | None] = {}
     for batch in log_likelihoods(loaded.model, loaded.tokenizer, prompts, texts):

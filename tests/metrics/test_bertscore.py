@@ -278,7 +278,7 @@ def test_layers_that_are_not_there(bert_folder):
         with pytest.raises(StudyError, match=f"layer {layers}: the model has 3 layers; choose from 0 to 3"):
             cut(bert_folder, layers)
     gpt2 = GPT2Model(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=20))
-    with pytest.raises(StudyError, match="cannot tell the layers of a GPT2Model; take an encoder"):
+    with pytest.raises(StudyError, match="finds no layers in a GPT2Model; take an encoder"):
         keep_layers(gpt2, 1)
 
 
