@@ -35,13 +35,13 @@ _STACKS = ("layer", "block", "encoder.layer", "encoder.block", "transformer.laye
 """Where architectures keep their layers, as XLNet, T5's encoder, BERT, T5, DistilBERT and BART do."""
 
 
-def signature(name: str, layers: int, score: str = "F1") -> str:
-    """Return the definition of a score with its settings.
+def signature(name: str, layers: int) -> str:
+    """Return the definition of F1 with its settings.
 
     >>> signature("roberta-large", 17)
     'bertscore|model:roberta-large|layer:17|idf:no|rescaled:no|F1'
     """
-    return f"bertscore|model:{name}|layer:{layers}|idf:no|rescaled:no|{score}"
+    return f"bertscore|model:{name}|layer:{layers}|idf:no|rescaled:no|F1"
 
 
 def default_layers(name: str) -> int:

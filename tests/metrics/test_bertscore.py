@@ -302,7 +302,7 @@ def test_a_tokenizer_that_cannot_pad(bert):
 
 
 def test_the_signature():
-    assert signature("me/mine", 3, "P") == "bertscore|model:me/mine|layer:3|idf:no|rescaled:no|P"
+    assert signature("me/mine", 3) == "bertscore|model:me/mine|layer:3|idf:no|rescaled:no|F1"
 
 
 def test_without_the_extra(bert, monkeypatch):
