@@ -38,24 +38,7 @@ from guard_eval.metrics.bertscore import (
 
 pytestmark = pytest.mark.slow
 
-WORDS = [
-    *MARKS,
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "ran",
-    "on",
-    "to",
-    "mat",
-    "house",
-    "old",
-    "red",
-    "and",
-    "it",
-    "said",
-]
+WORDS = [*MARKS, *"the a cat dog sat ran on to mat house old red and it said".split()]
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "initializer_range": 0.4}
 TEXTS = ["the cat sat on the mat", "a dog ran", "it said the old red house and the mat", "dog"]
 REFERENCES = ["a cat sat on the old mat", "the dog ran to the house", "and it sat", "the cat sat on the mat"]
@@ -288,7 +271,7 @@ def test_the_authors_layers():
     assert [default_layers(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
     assert default_layers("FacebookAI/roberta-large") == 17
     assert default_layers("/models/roberta-large/") == 17
-    with pytest.raises(StudyError, match=r"no layer for the model '\./mine'; say which layer to take"):
+    with pytest.raises(StudyError, match=r"no layer for the model '\./mine'; choose a layer"):
         default_layers("./mine")
 
 
