@@ -65,8 +65,8 @@ def show_power(
     if pilot is not None:
         row, count = _pilot(pilot, options["agreement"], quiet=as_json)
         taken = {"ties": row.ties, "criteria": count}
-        if row.agreement is not None:
-            taken["agreement"] = max(0.0, row.agreement)
+        if row.kappa.value is not None:
+            taken["agreement"] = max(0.0, row.kappa.value)
         known = {**taken, **known}
     question = PlanningQuestion(
         raters=_numbers("--raters", raters),
@@ -118,11 +118,12 @@ def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow,
 
 
 def _kappa(row: PilotRow) -> tuple[str, str]:
-    if row.agreement is None:
-        return "–", row.reason
-    if row.low is None or row.high is None:
-        return f"{row.agreement:.2f}", ""
-    return f"{row.agreement:.2f}", f"{row.low:.2f} to {row.high:.2f}"
+    found = row.kappa
+    if found.value is None:
+        return "–", found.reason
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}", ""
+    return f"{found.value:.2f}", f"{found.low:.2f} to {found.high:.2f}"
 
 
 def _verdicts(source: Path) -> pd.DataFrame:

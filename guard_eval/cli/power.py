@@ -76,7 +76,7 @@ def command(
     items with the power wanted for each number of raters, what they cost in verdicts, and how many items
     the test takes that may be looked at after every item.
 
-    Can 55 % be told from 50 % where a third of the verdicts are ties, on two criteria?
+    Can 55 % be distinguished from 50 % where a third of the verdicts are ties, on two criteria?
 
         guard-eval power --share 0.55 --ties 0.32 --kappa 0.41 --criteria 2 --raters 3,5 --output power.html
     """

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from analysis.verdicts.tidy import validate
 from guard_eval.cli.console import say, say_next
 from guard_eval.cli.generate import generate
-from guard_eval.cli.judging.job import Job
+from guard_eval.cli.judging.running import JudgeRunner
 from guard_eval.cli.measuring.job import measure
 from guard_eval.cli.pair import pair
 from guard_eval.cli.replication.compare import Departures, Key, Ours, compare
@@ -125,8 +125,8 @@ def _preview_judge(study: Study) -> None:
         say("the judge's requests are known when there are pairs")
         return
     with Store.open(study.database, study_hash=study.hash) as store:
-        job = Job(study, store, budget=None, calibrate=False, replay=None)
-        job.judge(study.settings.judge, dry_run=True, yes=False)
+        runner = JudgeRunner(study, store, budget=None, calibrate=False, replay=None)
+        runner.judge(study.settings.judge, dry_run=True, yes=False)
 
 
 def _metrics(entry: Entry, place: Path, studies: Studies) -> None:
