@@ -38,7 +38,8 @@ from guard_eval.metrics.bertscore import (
 
 pytestmark = pytest.mark.slow
 
-WORDS = [*MARKS, *"the a cat dog sat ran on to mat house old red and it said".split()]
+VOCABULARY = "the a cat dog sat ran on to mat house old red and it said"
+WORDS = [*MARKS, *VOCABULARY.split()]
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "initializer_range": 0.4}
 TEXTS = ["the cat sat on the mat", "a dog ran", "it said the old red house and the mat", "dog"]
 REFERENCES = ["a cat sat on the old mat", "the dog ran to the house", "and it sat", "the cat sat on the mat"]
