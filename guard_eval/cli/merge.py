@@ -127,8 +127,8 @@ def _name_foreign(folders: Sequence[Path], strategies: Sequence[str]) -> None:
     """Say which files are none of the study's strategies'."""
     for folder in folders:
         ours = {path for strategy in strategies for path in continuation_files(folder, strategy)}
-        there = [*folder.glob("*.jsonl"), *folder.glob("*.parquet")] if folder.is_dir() else []
-        for path in sorted(set(there) - ours):
+        files = [*folder.glob("*.jsonl"), *folder.glob("*.parquet")] if folder.is_dir() else []
+        for path in sorted(set(files) - ours):
             if not path.name.endswith(".trace.jsonl"):
                 say(f"{path}: of none of the study's strategies; left alone")
 
