@@ -9,19 +9,18 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import Cell, csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow
 from guard_eval.study.folder import Study
+from guard_eval.texts.continuation_parquet import pyarrow
 
 Row = TidyRow | HistoryRow | CheckRow | Note
 
@@ -60,9 +59,7 @@ def _plain(value: Cell | datetime) -> Cell:
 
 
 def _parquet(names: list[str], values: list[list[Cell]], kind: type[Row]) -> bytes:
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError("metrics", "pyarrow")
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    arrow, parquet = pyarrow()
     stored_as = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
     hints = get_type_hints(kind)
     columns = []

@@ -69,7 +69,7 @@ def _entry(path: Path, number: int, line: str, criteria: tuple[str, ...]) -> Gol
     try:
         row: dict[str, Any] = json.loads(line)
     except json.JSONDecodeError as error:
-        raise StudyError(f"{where} is not JSON: {error}; mend that line") from error
+        raise StudyError(f"{where} is not JSON: {error}; fix that line") from error
     texts = [row.get(key) if isinstance(row, dict) else None for key in ("prompt", "better", "worse")]
     if not all(isinstance(text, str) and as_shown(text) for text in texts):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
