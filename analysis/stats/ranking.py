@@ -172,7 +172,7 @@ def moments(parameters: Floats, tables: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauge(information: Floats) -> Floats:
-    """Return what makes `information` invertible: strengths are told apart only up to a constant."""
+    """Return what makes `information` invertible: strengths are determined only up to a constant."""
     methods = information.shape[-1] - 1
     mean = np.trace(information[:, :-1, :-1], axis1=1, axis2=2) / methods
     out = np.zeros_like(information)

@@ -297,7 +297,3 @@ def test_the_order_of_rows_does_not_matter():
 def test_a_missing_column():
     with pytest.raises(StudyError, match=r"lack the column\(s\) verdict"):
         audit(table([row(1)]).drop(columns="verdict"))
-
-
-def test_an_empty_table_has_no_findings():
-    assert audit(table([row(1)]).iloc[:0]) == ()

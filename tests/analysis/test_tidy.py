@@ -14,7 +14,7 @@ from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows
 from analysis.results.shares import share_rows
 from analysis.verdicts import reading
-from analysis.verdicts.scores import rater_scores
+from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import orient, read, remarks, validate
 from guard_eval.errors import StudyError
 
@@ -271,7 +271,7 @@ def test_a_comparison_in_mixed_order_is_one_comparison(tmp_path):
         sensitivity_rows,
         sequential_rows,
         rater_rows,
-        lambda frame: rater_scores(frame).to_dict("records"),
+        lambda frame: ScoredVerdicts.of(frame).scores.to_dict("records"),
     ],
 )
 def test_every_analysis_takes_a_frame_whichever_way_its_rows_stand(analysis):
