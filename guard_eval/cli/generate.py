@@ -132,14 +132,14 @@ def generate(
             raise StudyError(f"{name} {value} is for --engine ray, not {engine}; leave it out")
     # Each engine's libraries take seconds to load, and need not be installed for another engine.
     if engine == "vllm":
-        from guard_eval.cli.generation import vllm
+        from guard_eval.cli.generation import vllm  # noqa: PLC0415
 
         vllm.run(study, dry_run=dry_run, shard=shard, only=strategies)
     elif engine == "ray":
-        from guard_eval.cli.generation import ray
+        from guard_eval.cli.generation import ray  # noqa: PLC0415
 
         ray.run(study, dry_run=dry_run, shard=shard, only=strategies, address=address, workers=workers)
     else:
-        from guard_eval.cli.generation import local
+        from guard_eval.cli.generation import local  # noqa: PLC0415
 
         local.run(study, dry_run=dry_run, shard=shard, only=strategies, trace=trace)

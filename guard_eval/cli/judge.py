@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
-    from guard_eval.study.judge_settings import Judge
-
+from guard_eval.cli.judging.running import JudgeRunner
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.study.judge_settings import Judge
+from judge.rater import rater_name
 
 CLASHES = (("ledger", "reparse", "calibrate", "batch"), ("ledger", "reparse", "dry_run"), ("batch", "replay"))
 """Options of which no two make sense together."""
@@ -96,10 +97,6 @@ def command(
 
     Judges stand in study.toml, a [[judge]] table each: model, criteria, orders, samples, prices and more.
     """
-    from guard_eval.cli.judging.running import JudgeRunner
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
     _check(dry_run=dry_run, batch=batch, calibrate=calibrate, ledger=ledger, reparse=reparse, replay=replay)
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
@@ -121,8 +118,6 @@ def command(
 
 
 def _check(*, replay: Path | None, **chosen: bool) -> None:
-    from guard_eval.errors import StudyError
-
     wanted = [name for name, on in chosen.items() if on] + (["replay"] if replay else [])
     for together in CLASHES:
         clash = [f"--{name.replace('_', '-')}" for name in together if name in wanted]
@@ -131,9 +126,6 @@ def _check(*, replay: Path | None, **chosen: bool) -> None:
 
 
 def _judges(study: Study, only: str | None, *, orders: OrderOption | None, batch: bool) -> list[Judge]:
-    from guard_eval.errors import StudyError
-    from judge.rater import rater_name
-
     changes: dict[str, object] = {"orders": orders.value} if orders else {}
     changes |= {"style": "batch"} if batch else {}
     judges = [

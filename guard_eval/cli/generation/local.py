@@ -7,8 +7,6 @@ from functools import partial
 
 from guard_eval.cli.console import console, say
 from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, work_of, write_texts
-from guard_eval.engines.local.generation import warm_up
-from guard_eval.engines.study_models import StudyModels
 from guard_eval.records import Continuation
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_traces, trace_file
@@ -31,6 +29,10 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
             if trace:
                 say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")
             return
+        # Only where a text is missing: transformers' own generation takes seconds to load.
+        from guard_eval.engines.local.generation import warm_up  # noqa: PLC0415
+        from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
+
         with console().status("loading the model"):
             models = StudyModels.load(study, [one.strategy for one in work if one.missing])
             warm_up(models.loaded)
@@ -47,15 +49,15 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         if is_here != made_by:
             work = work_with(is_here)
             models = models.prepared([one.strategy for one in work if one.missing])
-        write_texts(study, work, shard, partial(_batches, models, shard, trace=trace))
+
+        def batches(one: Work) -> Iterator[list[Continuation]]:
+            traces = trace_file(study.continuations, one.strategy, shard)
+            on_trace = partial(append_traces, traces) if trace else None
+            return models.generate(one.missing, one.strategy, on_trace=on_trace)
+
+        write_texts(study, work, shard, batches)
         if trace:
             _say_traces(study, work, shard)
-
-
-def _batches(models: StudyModels, shard: Shard, work: Work, *, trace: bool) -> Iterator[list[Continuation]]:
-    traces = trace_file(models.study.continuations, work.strategy, shard)
-    on_trace = partial(append_traces, traces) if trace else None
-    return models.generate(work.missing, work.strategy, on_trace=on_trace)
 
 
 def _say_traces(study: Study, work: Sequence[Work], shard: Shard) -> None:

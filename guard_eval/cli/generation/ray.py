@@ -37,7 +37,7 @@ def run(
     address: str | None,
     workers: int | None,
 ) -> None:
-    """Make what is missing by workers of Ray; a file is whole or not there.
+    """Make what is missing by workers of Ray; a file is whole, or missing.
 
     Raises:
         StudyError: Ray or the cluster is not there, or the workers could not do it; what they made is kept.
@@ -47,7 +47,7 @@ def run(
             "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
             "use --engine vllm, or --shard i/n with --engine local"
         )
-    # Read twice rather than kept: there may be millions, and they are in Ray's store while texts are made.
+    # Read twice, because there may be millions, and they are in Ray's store while texts are made.
     prompts = partial(iter_prompts, study.prompts_path, limit=study.settings.prompts.limit)
     strategies = chosen(study, only)
     if dry_run:
@@ -71,7 +71,7 @@ def run(
                 workers = None
             else:
                 return
-        missing.tell()
+        missing.show()
 
 
 class _Missing:
@@ -85,7 +85,7 @@ class _Missing:
         shard: Shard,
         made_by: Mapping[str, str | None],
     ) -> None:
-        """Find out; arguments as of `generate_work.work_of`, the prompts as what reads them."""
+        """Find out; arguments as of `work.work_of`, the prompts as what reads them."""
 
         def mine() -> Iterator[Prompt]:
             return (prompt for prompt in prompts() if shard.holds(prompt.id))
@@ -105,7 +105,7 @@ class _Missing:
         self._otherwise = [one.otherwise(p for p in mine() if p not in one) for one in made]
         self._part = "" if shard.count == 1 else f" of shard {shard}"
 
-    def tell(self) -> None:
+    def show(self) -> None:
         """Say what there is, and what of it does not count."""
         for strategy, lacking, otherwise in zip(self.strategies, self.counts(), self._otherwise, strict=True):
             say(f"{strategy}: {self._asked - lacking} of {self._asked} continuations{self._part} are there")
@@ -138,7 +138,7 @@ def _make(
         pool = pool_of(ray, device=study.settings.model.device, workers=workers)
         made_by = made_with(study, missing.strategies, device="cuda" if pool.gpu else "cpu")
         missing = _Missing(study, missing.strategies, prompts, shard, made_by)
-        missing.tell()
+        missing.show()
         for one in missing.recipes[:1]:  # what is not known here is as it was
             made_by = {
                 **made_by,
@@ -148,7 +148,7 @@ def _make(
         job = Job.of(study, lacking, pool, made_by)
         order = order_of(ray, job, missing.pending(prompts()))
         say(f"{missing.total} texts by {study.settings.model.name}: {pool}")
-        # The models load first; the time left is told from all batches, not from the last half minute.
+        # The models load first; the time left follows from all batches, not from the last half minute.
         with progress("texts", window=86400) as bar, _Parts(study.continuations, shard) as parts:
             tasks = {
                 name: bar.add_task(name, total=n, note="")
@@ -195,7 +195,7 @@ class _Parts:
     def _write(self) -> None:
         for strategy, batch in self._waiting.items():
             if batch:
-                # By prompt, so that a file does not tell which worker was faster.
+                # By prompt, so that a file does not depend on which worker was faster.
                 batch.sort(key=lambda one: one.prompt_id)
                 write_parquet(part_file(self._folder, strategy, self._shard), batch)
         self._waiting.clear()

@@ -116,7 +116,7 @@ def _make(study: Study, described: LoadedModel, work: Sequence[Work], shard: Sha
 def _start(
     study: Study, described: LoadedModel, work: Sequence[Work]
 ) -> tuple[Served, dict[str, EncodedPrompt]]:
-    """Return vLLM with the model, and the prompts' tokens by their ids; what does not fit is said first."""
+    """Return vLLM with the model, and the prompts' tokens by their ids; refuse first what does not fit."""
     model, generation = study.settings.model, study.settings.generation
     prompts = {prompt.id: prompt for one in work for prompt in one.missing}
     rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)

@@ -47,18 +47,18 @@ def chosen(study: Study, only: Sequence[str]) -> list[str]:
         StudyError: What is asked for is none of the study's.
     """
     named = study.settings.generation.strategies
-    asked = [signature(parse(name)) for name in only]
-    for name in asked:
+    wanted_here = [signature(parse(name)) for name in only]
+    for name in wanted_here:
         if name not in named:
             raise StudyError(
                 f"--strategy {name} is not in generation.strategies of {study.folder / 'study.toml'}; "
                 f"add it there, or choose from: {', '.join(named)}"
             )
-    return [name for name in named if name in asked] if asked else named
+    return [name for name in named if name in wanted_here] if wanted_here else named
 
 
 def made_with(study: Study, strategies: Sequence[str], *, device: str | None = None) -> dict[str, str | None]:
-    """Return what a text would be made with here, as far as it can be told without loading the models.
+    """Return what a text would be made with here, as far as it is known without loading the models.
 
     Args:
         study: The study.
@@ -89,7 +89,7 @@ def work_of(
     *,
     engine: str | None = None,
 ) -> list[Work]:
-    """Return what each strategy has to do; what is made is read text by text, and none is kept.
+    """Return what each strategy has to do; existing texts are read one by one.
 
     Args:
         study: The study.
@@ -148,7 +148,7 @@ def write_texts(
 ) -> None:
     """Write what is missing batch by batch, each on disk before the next begins, and show how far it is."""
     total = sum(len(one.missing) for one in work)
-    # Batches may take minutes each; the time left is told from all of them, not from the last half minute.
+    # Batches may take minutes each; the time left follows from all of them, not from the last half minute.
     with progress("", window=86400) as bar:
         whole = bar.add_task("all", total=total, note="")
         for one in work:

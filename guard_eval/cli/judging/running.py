@@ -123,7 +123,7 @@ class JudgeRunner:
         """
         if self._replay:
             return priced(judge, Price(input=0.0, output=0.0, source="a recording"))
-        from judge.providers import client  # noqa: F401 (says what to install before anybody is asked)
+        from judge.providers import client  # noqa: F401, PLC0415 (names a missing extra before a question)
 
         access(judge, plain_http=self._plain_http)
         known = preview.estimate.price
@@ -153,7 +153,7 @@ class JudgeRunner:
         options: dict[str, Any] = {"budget_usd": self._budget, "plain_http": self._plain_http}
         if self._replay:
             options["connect"] = self._replaying(judge, self._replay)
-        from judge.run import run_judge
+        from judge.run import run_judge  # noqa: PLC0415 (a preview needs no openai)
 
         go = calibrate if self._calibrate else run_judge
         with showing_progress(rater_name(judge), budget=self._budget) as shown:

@@ -78,9 +78,9 @@ class ScoringModels:
 
     def _made(self, load: Literal["load", "load_encoder"], name: str) -> Any:  # noqa: ANN401
         # Metrics of texts alone need no model library.
-        import torch
+        import torch  # noqa: PLC0415
 
-        from guard_eval.engines import lazy, loading
+        from guard_eval.engines import lazy, loading  # noqa: PLC0415
 
         dtype = self.dtype
         if dtype == "auto":
@@ -280,8 +280,8 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
     Raises:
         StudyError: Ray or the cluster is not there, or has no room.
     """
-    from guard_eval.engines.ray.cluster import connected, library, pool_of
-    from guard_eval.engines.ray.readers import RemoteModel
+    from guard_eval.engines.ray.cluster import connected, library, pool_of  # noqa: PLC0415 (an extra)
+    from guard_eval.engines.ray.readers import RemoteModel  # noqa: PLC0415
 
     library()
     address = options.address

@@ -98,8 +98,8 @@ def _show_definitions(results: Results, metrics: Sequence[str]) -> None:
         say(f"{METRICS[name].label}: {_joined(signatures)}")
     for one in results.scores:
         if one.counts and one.metric == metrics[0]:
-            said = ", ".join(f"{count} {what}" for what, count in one.counts.items())
-            say(f"{one.dataset}, {one.strategy}: {said}")
+            counts = ", ".join(f"{count} {what}" for what, count in one.counts.items())
+            say(f"{one.dataset}, {one.strategy}: {counts}")
         if (
             one.metric in metrics
             and one.value is None

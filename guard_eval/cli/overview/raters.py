@@ -68,7 +68,7 @@ class RaterLine:
         last: When the last verdict was saved, ISO 8601, UTC.
         ties: The share of ties among its verdicts on the study's pairs; None without verdicts.
         first: How often A won among the pairs on which its answers lean to one side, with Wilson's interval.
-        same: How often another rater said the same of the same pair on the same criterion.
+        same: How often another rater gave the same verdict on the same pair and criterion.
         compared: Of so many comparisons.
         gold: Answers to gold pairs.
         gold_failed: Those that were wrong.

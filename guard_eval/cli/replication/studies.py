@@ -6,7 +6,6 @@ A shipped file is changed line by line, so that its comments and its order stay.
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 from collections import Counter
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from guard_eval.cli.console import say
+from guard_eval.cli.new import seen_from
 from guard_eval.cli.replication.compare import Departures, departures
 from guard_eval.cli.replication.paper import PROMPTS, Entry, model_named
 from guard_eval.cli.replication.prompts import USUAL, WHERE, case_prompts, entropy_prompt, files_of, lines_of
@@ -40,8 +40,8 @@ Changes = Mapping[tuple[str, str], str | int | list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the command line asks for in place of the paper's setting; empty or None where it does not."""
+class ReplicationOptions:
+    """What is asked for in place of the paper's setting; empty or None where nothing is."""
 
     models: tuple[str, ...] = ()
     amateur: str | None = None
@@ -112,7 +112,7 @@ def name_of(model: str) -> str:
     return known.name if known else PurePath(model).name
 
 
-def planned(entry: Entry, folder: Path, asked: Asked) -> list[Planned]:
+def planned(entry: Entry, folder: Path, asked: ReplicationOptions) -> list[Planned]:
     """Return the studies of a table: one, or one for each model in a folder of its own.
 
     Raises:
@@ -161,7 +161,7 @@ def lay_out(wanted: Planned) -> Study:
     return Study.open(wanted.folder)
 
 
-def _text(entry: Entry, folder: Path, asked: Asked, *, hub: str) -> str:
+def _text(entry: Entry, folder: Path, asked: ReplicationOptions, *, hub: str) -> str:
     settings, text = settings_of(entry), shipped(entry)
     changes: dict[tuple[str, str], str | int | list[str]] = {("model", "name"): seen_from(folder, hub)}
     if asked.amateur is not None:
@@ -191,13 +191,7 @@ def _text(entry: Entry, folder: Path, asked: Asked, *, hub: str) -> str:
     return changed(text, changes)
 
 
-def seen_from(folder: Path, model: str) -> str:
-    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(model).expanduser()
-    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)
-
-
-def _prompts(entry: Entry, asked: Asked) -> list[Prompt]:
+def _prompts(entry: Entry, asked: ReplicationOptions) -> list[Prompt]:
     if entry.kind in {"cases", "trace"}:
         if asked.prompts:
             raise StudyError(f"{entry.label} has prompts of its own, those of the paper; leave --prompts out")
@@ -222,7 +216,7 @@ def _prompts(entry: Entry, asked: Asked) -> list[Prompt]:
     return [found[place] for _, place in sorted(in_turn)[: wanted[""]]]
 
 
-def _files(asked: Asked) -> list[Path]:
+def _files(asked: ReplicationOptions) -> list[Path]:
     if asked.prompts:
         return files_of(asked.prompts)
     if USUAL.is_dir():

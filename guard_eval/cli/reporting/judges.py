@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from analysis.results.judge_usage import FailureCount, JudgeUsage
-
-if TYPE_CHECKING:
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from judge.calibration import results
+from judge.lookup import requests_changed
+from judge.prompt import PROMPT_VERSION
+from judge.rater import rater_name
 
 
 def judge_run(study: Study, store: Store) -> JudgeUsage | None:
@@ -17,11 +18,6 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
     spending = store.spending()
     if not spending:
         return None
-    from judge.calibration import results
-    from judge.lookup import requests_changed
-    from judge.prompt import PROMPT_VERSION
-    from judge.rater import rater_name
-
     seed = study.settings.seed
     names = {each.judge for each in spending}
     judges = [judge for judge in study.settings.judge if rater_name(judge) in names]
