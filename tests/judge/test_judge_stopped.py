@@ -154,7 +154,7 @@ def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(st
     for _ in range(20):  # one that comes while the command prints the line above does not count
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=3)
+            process.wait(timeout=20)  # a third would interrupt its end
             break
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
