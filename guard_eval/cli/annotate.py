@@ -68,29 +68,29 @@ def command(
 
 def _token(store: Store, name: str) -> str:
     """Return a token for a rater: a new one's first, or a new one in place of those given before."""
-    known = any(rater.name == name and rater.kind == "person" for rater in store.raters())
-    return store.link(name) if known else store.invite(name)[1]
+    exists = any(rater.name == name and rater.kind == "person" for rater in store.raters())
+    return store.link(name) if exists else store.invite(name)[1]
 
 
 def _notices(study: Study, store: Store) -> list[str]:
     """Return what the owner should know before raters come."""
-    asked, said = study.settings.annotation, []
+    settings, notices = study.settings.annotation, []
     first = store.study_hash()
     if first is not None and first != study.hash:
-        said.append(
+        notices.append(
             "study.toml is not what it was when the first verdict came. Raters go on under the new settings, "
             "and the report will call the results exploratory."
         )
-    if asked.gold_every is not None and not store.gold():
-        said.append(
+    if settings.gold_every is not None and not store.gold():
+        notices.append(
             "annotation.gold_every is set, but there are no gold pairs; add some: guard-eval gold STUDY FILE"
         )
-    if asked.recruitment.is_open and asked.pairs_per_rater is None:
-        said.append("whoever comes may rate every pair; annotation.pairs_per_rater sets a limit")
+    if settings.recruitment.is_open and settings.pairs_per_rater is None:
+        notices.append("whoever comes may rate every pair; annotation.pairs_per_rater sets a limit")
     room = _room(study)
     if room is not None and room < LITTLE_ROOM:
-        said.append(f"the disk has {room / 2**20:.0f} MiB left; when it is full, nothing can be saved")
-    return said
+        notices.append(f"the disk has {room / 2**20:.0f} MiB left; when it is full, nothing can be saved")
+    return notices
 
 
 def _room(study: Study) -> int | None:
