@@ -3,6 +3,7 @@
     export OPENBLAS_NUM_THREADS=1                                      # a process, a core
     python benchmarks/calibration.py --output docs/calibration.md      # some minutes on two cores
     python benchmarks/calibration.py --prompts                         # pairs that share prompts
+    python benchmarks/calibration.py --raters                          # raters drawn anew; ten minutes
     python benchmarks/calibration.py --quick                           # does it run? (rates mean nothing)
 
 Every cell of the grid simulates studies without a difference (share .5) and with one (share .6) and gives
@@ -35,6 +36,7 @@ from analysis.stats.agreement import fleiss, gwet, krippendorff
 from analysis.stats.correction import holms
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import item_mean
+from analysis.stats.population import TwoWayDesign
 from analysis.stats.ranking_bootstrap import bootstrap, tally
 from analysis.stats.significance import sign_flip
 from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth
@@ -457,6 +459,65 @@ def print_prompts(studies: int, seed: int) -> None:
     print(f"\nStrengths' intervals cover {rates[0]:.3f} by pair and {rates[1]:.3f} by prompt.")
 
 
+# Raters as a sample: drawn anew for every study, they rate all items, or the same number of them each.
+
+OVERLAPS = ((3, 3), (5, 5), (10, 10), (20, 20), (5, 2), (5, 3), (10, 3), (20, 3), (20, 1), (124, 3))
+"""Raters, and by how many of them an item is rated."""
+RATINGS = 40_000_000
+"""At most, of one cell."""
+
+
+def assignment(items: int, raters: int, each: int, rng: np.random.Generator) -> tuple[TwoWayDesign, Integers]:
+    """Return who rates what, each rater as many items as the others, and its places in [items × raters]."""
+    load, chosen = np.zeros(raters), []
+    for _ in range(items):
+        own = np.sort(np.lexsort((rng.random(raters), load))[:each])
+        load[own] += 1
+        chosen.append(own)
+    item, rater = np.repeat(np.arange(items), each), np.concatenate(chosen)
+    return TwoWayDesign(item, rater, np.full(len(item), 1 / len(item))), item * raters + rater
+
+
+def sampled_raters(design: Design, each: int, studies: int, rng: np.random.Generator) -> Row:
+    """Return how often the intervals for raters like these and for these miss the truth, and their width."""
+    studies = min(studies, RATINGS // (design.items * design.raters))
+    verdicts = simulate(design, studies=studies, rng=rng)[:, 0].reshape(studies, -1)
+    who, places = assignment(design.items, design.raters, each, rng)
+    shares = (1 + verdicts[:, places]) / 2
+    means, found = shares.reshape(studies, design.items, each).mean(axis=2), who.means(shares)
+    error = means.std(axis=1, ddof=1) / np.sqrt(design.items)
+    these = stats.t.isf(0.025, design.items - 1) * error
+    half = found.half_widths(0.95)
+    half = np.where(np.isnan(found.raters), np.maximum(half, these), np.where(found.raters > 0, half, these))
+    apart, some = np.abs(found.estimates - truth(design).share), error > 0
+    return {
+        "missed": float((apart > half)[some].mean()),
+        "these": float((apart > these)[some].mean()),
+        "width": float(half.mean() / these.mean()),
+    }
+
+
+def print_raters(studies: int, seed: int, *, quick: bool) -> None:
+    """Print the table of raters drawn anew: least and greatest over items, κ and shares."""
+    print(heading("raters, each item by", "model", "error", "coverage, at least", "width", "before"))
+    agreements, sizes = ((0.41,), (40,)) if quick else ((0.05, 0.41, 0.8), (40, 150, 500))
+    for (raters, each), model in product(OVERLAPS[:2] if quick else OVERLAPS, get_args(Model)):
+        cells = []
+        for items, kappa, sd, share in product(sizes, agreements, (0.0, RATER_SD), (0.5, OTHER_SHARE)):
+            rng = np.random.default_rng([seed, items, raters, each, int(100 * kappa), sd > 0, share > 0.5])
+            shape = {"items": items, "raters": raters, "model": model}
+            design = Design(**shape, share=share, agreement=kappa, rater_sd=sd, panel="random")
+            cells.append((kappa, sd, share, sampled_raters(design, each, studies, rng)))
+        missed = [float(row["missed"]) for _, _, share, row in cells if share == 0.5]
+        before = [float(row["these"]) for _, sd, _, row in cells if sd]
+        width = max(float(row["width"]) for kappa, sd, _, row in cells if not sd and kappa == 0.41)
+        cover = 1 - max(float(row["missed"]) for *_, row in cells)
+        spans = [f"{min(rates):.3f} – {max(rates):.3f}" for rates in (missed, before)]
+        print(
+            line([f"{raters}, {each}", model, spans[0], f"{cover:.3f}", f"{width:.2f}", spans[1]]), flush=True
+        )
+
+
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run what the command line asks for."""
     command = parser(__doc__)
@@ -465,11 +526,15 @@ def main(arguments: Iterable[str] | None = None) -> None:
     option("--seed", type=int, default=20261122)
     option("--processes", type=int, default=2)
     option("--prompts", action="store_true", help="the tables of pairs that share prompts instead; printed")
+    option("--raters", action="store_true", help="the table of raters drawn anew instead; printed")
     option("--output", type=Path, help="Markdown file; without it the tables are printed")
     options = command.parse_args(None if arguments is None else list(arguments))
     options.studies = options.studies or (2000 if options.prompts else 4000)
     if options.quick:
         options.studies = min(options.studies, 20 if options.prompts else 200)
+    if options.raters:
+        print_raters(options.studies, options.seed, quick=options.quick)
+        return
     if options.prompts:
         print_prompts(options.studies, options.seed)
         return

@@ -49,7 +49,7 @@ from guard_eval.store import Store
 from guard_eval.store.schema import presentation, run
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import Judge
-from judge.prompt import request
+from judge.request import request
 from judge.run import run_judge
 
 TITLES = {
@@ -166,7 +166,7 @@ class JudgedStudy:
         with Store.open(Study.open(self.folder).database) as store:
             verdicts = sum(rater.rated for rater in store.raters())
             failed = {failure.presentation: failure.kind for failure in store.failures()}
-            usd = sum(spend.usd + spend.held_usd for spend in store.spend())
+            usd = sum(spend.usd + spend.held_usd for spend in store.spending())
         left = 2 * self.pairs - verdicts - len(failed)
         return Outcome(verdicts=verdicts, failures=dict(Counter(failed.values())), left=left, usd=usd)
 

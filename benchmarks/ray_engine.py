@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 from common import environment, heading, line, parser, tests_module, wait_until
 
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 from guard_eval.engines.ray import writers
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study
@@ -121,7 +121,8 @@ def _generate(options: argparse.Namespace) -> None:
 
         ray.PART_SECONDS = 1.0  # files show how far it is
     only = ["greedy"] * options.greedy
-    generate.run(Study.open(options.folder), engine=generate.Engine.RAY, address=options.address, only=only)
+    study = Study.open(options.folder)
+    generate(study, engine="ray", address=options.address, strategies=only)
 
 
 @contextmanager
@@ -175,7 +176,7 @@ def kills(options: argparse.Namespace) -> None:
                 report("one node of two")
                 process.wait(1800)
         whole = make(Path(folder) / "one", prompts=options.prompts, tokens=options.tokens)
-        generate.run(whole)
+        generate(whole)
         ours, theirs = texts(study), texts(whole)
     ids = {row[2] for row in ours}
     print(f"texts: {len(theirs)} by one process, {len(ours)} by the cluster")

@@ -164,7 +164,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     option("--orders", type=float, default=2, help="in which the judge is asked")
     option("--input-tokens", type=float, default=1790, help="of a request: `guard-eval judge --dry-run`")
     option("--output-tokens", type=float, default=52, help="of an answer on six criteria")
-    option("--input-usd", type=float, default=2.0, help="a million; gpt-4.1 in judge/prices.toml")
+    option("--input-usd", type=float, default=2.0, help="a million; gpt-4.1 in judge/pricing/prices.toml")
     option("--output-usd", type=float, default=8.0, help="likewise")
     option("--judge-rate", type=float, default=8.0, help="requests a second that the provider allows")
     option("--gpus", type=float, default=1)

@@ -347,3 +347,79 @@ class Plan:
     gold_every: int | None = None
     repeats: int = 0
     one_order: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeSpending:
+    """What one judge has taken so far, over all runs.
+
+    Attributes:
+        judge: The rater's name.
+        requests: Requests sent, those that were surely not billed left out.
+        answers: Those that were answered in full.
+        lost: Those whose answer never came, which a server may have billed.
+        open: Those under way, or in a batch.
+        unmetered: Answers without token counts.
+        input_tokens: Tokens of the requests; `cached_tokens` are among them.
+        cached_tokens: Tokens billed as cached.
+        output_tokens: Tokens of the answers; `reasoning_tokens` are among them.
+        reasoning_tokens: Tokens of reasoning.
+        usd: What the answers cost, at least: answers of unknown cost count for what was set aside.
+        held_usd: What is set aside for what is lost or open.
+        unpriced: Requests whose price is unknown; they are in neither sum.
+    """
+
+    judge: str
+    requests: int
+    answers: int
+    lost: int
+    open: int
+    unmetered: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usd: float
+    held_usd: float
+    unpriced: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSeen:
+    """What a judge's server called the model and its configuration, how often, and from when to when.
+
+    `model` and `fingerprint` are None where the server did not name them; times are in UTC.
+    """
+
+    judge: str
+    model: str | None
+    fingerprint: str | None
+    answers: int
+    first: datetime
+    last: datetime
+
+
+CheckName = Literal["identical", "shuffled", "swapped", "padded"]
+"""A check of a judge's calibration, which asks about pairs whose answer is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedItem:
+    """What a judge said of one item of a calibration's check, on one criterion.
+
+    Attributes:
+        judge: Its name as a rater.
+        check: Which check.
+        item: The study's pair it was made of, by its id.
+        criterion: The criterion.
+        said: For each order answered: `target` for the text that the check is about (the intact one, the
+            padded one, the first method's), `other`, or `tie`.
+        asked: In how many orders it was asked.
+    """
+
+    judge: str
+    check: CheckName
+    item: str
+    criterion: str
+    said: tuple[str, ...]
+    asked: int

@@ -1,8 +1,8 @@
-"""What a run needs of a way to ask a judge: one small interface, so that the ways can be many.
+"""What a run needs of a way to ask a judge: one small interface, for servers, recordings and tests alike.
 
-A backend makes a request, sends it once, and reads the answer. It retries nothing, books nothing and keeps
-nothing: when to ask again, what it may cost and what is journalled is the run's business, and the same for
-all. What only the user can fix, a backend raises as `StudyError`, and the run ends.
+A backend makes a request, sends it once, and reads the answer. It retries nothing and stores nothing: when to
+ask again, what it may cost and what is journalled is the run's business, and the same for all. What only the
+user can fix, a backend raises as `StudyError`, and the run ends.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from guard_eval.store import Showing, Style
-from judge.parsing import Parsed, ParseError, RequestError, Usage
+from guard_eval.store import Showing, Style, Usage
+from judge.failures import JudgeError
+from judge.parsing import Choices
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,17 +22,15 @@ class JudgeRequest:
     """A request, ready to be sent.
 
     Attributes:
-        key: Its name, under which the response is journalled; see `judge.prompt.request_key`.
+        key: Its name, under which the response is journalled; see `judge.request.request_key`.
         body: The request's JSON, in UTF-8, as it is sent.
         shape: In which shape it is put; recorded with the response.
-        code: What a verdict block in the response must carry.
         max_output_tokens: What the request allows for the answer, reasoning included.
     """
 
     key: str
     body: bytes
     shape: str
-    code: str
     max_output_tokens: int
 
 
@@ -39,11 +38,12 @@ class JudgeRequest:
 class Response:
     """An HTTP success as it came, without the key; `seconds` is the wall time of its request alone."""
 
-    status: int
     body: bytes
+    usage: Usage
     request_id: str | None
     seconds: float
     at: datetime
+    status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -73,7 +73,7 @@ class Backend(Protocol):
         """
         ...
 
-    async def send(self, question: JudgeRequest) -> Response | RequestError:
+    async def send(self, request: JudgeRequest) -> Response | JudgeError:
         """Send it once.
 
         Raises:
@@ -83,12 +83,8 @@ class Backend(Protocol):
         """
         ...
 
-    def parse(self, body: bytes, *, code: str, shape: str | None) -> Parsed | ParseError:
+    def parse(self, showing: Showing, body: bytes, *, shape: str | None) -> Choices | JudgeError:
         """Return the verdict in a response to a request of that shape, or why there is none."""
-        ...
-
-    def usage(self, body: bytes) -> Usage:
-        """Return what the server says of an answer: model, fingerprint, tokens."""
         ...
 
     async def close(self) -> None:

@@ -7,28 +7,19 @@ should not be preferred to itself. None of this is a verdict of the study.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Choice, Pair, content_id
+from guard_eval.records import BlindPair, CheckedItem, CheckName, Pair, content_id
 from guard_eval.store import Showing, Store
 from guard_eval.study.judge_settings import Judge
-from judge.ledger import Ledger, Progress
+from judge.ledger import Ledger
 from judge.lookup import look_up
-from judge.orders import LEASE
-from judge.parsing import Parsed
-from judge.rate_limit import Stopped
+from judge.rater import rater_name
 from judge.request import RequestBuilder
-from judge.retry import Retry
-from judge.run import FAILURES_IN_A_ROW, Connect, Session, in_session
-
-Check = Literal["identical", "shuffled", "swapped", "padded"]
-"""Which check a pair is for."""
 
 Side = Literal["A", "B"]
 
@@ -59,7 +50,7 @@ class CalibrationPair:
             study's first method; of identical texts the one shown first.
     """
 
-    check: Check
+    check: CheckName
     item: str
     blind: BlindPair
     target: Side
@@ -95,7 +86,7 @@ def _of(pair: Pair, seed: int) -> Iterator[CalibrationPair]:
     yield from _both_orders("padded", pair, padded(text, seed=seed), text)
 
 
-def _both_orders(check: Check, pair: Pair, target: str, other: str) -> Iterator[CalibrationPair]:
+def _both_orders(check: CheckName, pair: Pair, target: str, other: str) -> Iterator[CalibrationPair]:
     for side, texts in (("A", (target, other)), ("B", (other, target))):
         blind = BlindPair(presentation=0, prompt=pair.prompt, text_a=texts[0], text_b=texts[1])
         yield CalibrationPair(check=check, item=pair.id, blind=blind, target="A" if side == "A" else "B")
@@ -131,46 +122,24 @@ def padded(text: str, *, seed: int) -> str:
     return " ".join([text.rstrip(), *repeated, *filler])
 
 
-RawResponse = Literal["target", "other", "tie"]
-"""A verdict on a calibration's pair: for the text the check is about, for the other, or a tie."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
-    """What a judge said of one item of a check, on one criterion.
-
-    Attributes:
-        check: Which check.
-        item: The study's pair it was made of, by its id.
-        criterion: The criterion.
-        said: One verdict for each order asked; fewer than `asked` where an answer could not be had.
-        asked: In how many orders it is asked.
-    """
-
-    check: Check
-    item: str
-    criterion: str
-    said: tuple[RawResponse, ...]
-    asked: int
-
-
 def left(store: Store, judge: Judge, *, seed: int) -> list[Showing]:
     """Return the calibration's pairs to which the journal has no verdict of the judge, for an estimate.
 
     Raises:
         StudyError: The study has no pairs.
     """
-    asked = of_study(store, seed=seed)
-    shown = [each.showing for each in asked]
-    found = look_up(store, RequestBuilder(judge, seed=seed), shown)
-    return [showing for showing, outcome in zip(shown, found, strict=True) if not isinstance(outcome, Parsed)]
+    showings = [each.showing for each in of_study(store, seed=seed)]
+    found = look_up(store, RequestBuilder(judge, seed=seed), showings)
+    return [
+        showing for showing, outcome in zip(showings, found, strict=True) if not isinstance(outcome, dict)
+    ]
 
 
 def of_study(store: Store, *, seed: int) -> list[CalibrationPair]:
     """Return the calibration set of a study.
 
     Raises:
-        StudyError: It has no pairs.
+        StudyError: The study has no pairs.
     """
     pairs = store.pairs()
     if not pairs:
@@ -178,121 +147,50 @@ def of_study(store: Store, *, seed: int) -> list[CalibrationPair]:
     return questions(pairs, seed=seed)
 
 
-def results(store: Store, judge: Judge, *, seed: int) -> list[Checked]:
+def results(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
     """Return what the journal has of the judge's calibration; nothing where it was never asked.
 
     Only answers to the very same requests count: of the same texts, criteria, wording and settings.
     """
-    pairs = store.pairs()
-    asked = questions(pairs, seed=seed) if pairs else []
-    found = look_up(store, RequestBuilder(judge, seed=seed), [each.showing for each in asked])
-    verdicts: dict[tuple[Check, str, str], list[RawResponse]] = {}
-    orders: dict[tuple[Check, str], int] = {}
-    for question, outcome in zip(asked, found, strict=True):
-        orders[question.check, question.item] = orders.get((question.check, question.item), 0) + 1
+    pairs = questions(store.pairs(), seed=seed)
+    found = look_up(store, RequestBuilder(judge, seed=seed), [each.showing for each in pairs])
+    outcomes: dict[tuple[CheckName, str, str], list[str]] = {}
+    orders: dict[tuple[CheckName, str], int] = {}
+    for pair, choices in zip(pairs, found, strict=True):
+        orders[pair.check, pair.item] = orders.get((pair.check, pair.item), 0) + 1
         for criterion in judge.criteria:
-            said = verdicts.setdefault((question.check, question.item, criterion), [])
-            if isinstance(outcome, Parsed):
-                said.append(_said(outcome.choices[criterion], question))
-    if not any(verdicts.values()):
+            known = outcomes.setdefault((pair.check, pair.item, criterion), [])
+            if isinstance(choices, dict):
+                choice = choices[criterion]
+                known.append("tie" if choice == "tie" else "target" if choice == pair.target else "other")
+    if not any(outcomes.values()):
         return []
     return [
-        Checked(check=check, item=item, criterion=criterion, said=tuple(said), asked=orders[check, item])
-        for (check, item, criterion), said in verdicts.items()
+        CheckedItem(
+            judge=rater_name(judge),
+            check=check,
+            item=item,
+            criterion=criterion,
+            said=tuple(known),
+            asked=orders[check, item],
+        )
+        for (check, item, criterion), known in outcomes.items()
     ]
 
 
-def _said(choice: Choice, question: CalibrationPair) -> RawResponse:
-    if choice == "tie":
-        return "tie"
-    return "target" if choice == question.target else "other"
+def calibrate(store: Store, judge: Judge, *, seed: int, **options: Any) -> Ledger:  # noqa: ANN401
+    """Ask the judge about the calibration set, and return what it took.
 
-
-def calibrate(
-    store: Store,
-    judge: Judge,
-    *,
-    seed: int,
-    lease: timedelta = LEASE,
-    budget_usd: float | None = None,
-    connect: Connect | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    retry: Retry | None = None,
-    environ: Mapping[str, str] | None = None,
-    plain_http: bool = False,
-) -> Ledger:
-    """Ask the judge about the calibration set, and return what it took; see `judge.run.run_judge`.
+    Args:
+        store: The study's database.
+        judge: The study's settings for this judge.
+        seed: The study's seed.
+        options: As `judge.run.run_judge` takes them.
 
     Raises:
         StudyError: Only the user can fix it; what was answered until then is saved.
     """
-    asked = of_study(store, seed=seed)
+    from judge.run import run_judge  # noqa: PLC0415 (a report reads results without the connection)
 
-    async def work(session: Session) -> Ledger:
-        renewing = asyncio.create_task(session.renew())
-        try:
-            await _CalibrationPool(session, total=len(asked), on_progress=on_progress).run(asked)
-        finally:
-            renewing.cancel()
-        return session.close()
-
-    return in_session(
-        work,
-        store,
-        judge,
-        seed=seed,
-        lease=lease,
-        budget_usd=budget_usd,
-        connect=connect,
-        retry=retry,
-        environ=environ,
-        plain_http=plain_http,
-    )
-
-
-class _CalibrationPool:
-    """All questions of a calibration at once, as fast as the server bears."""
-
-    def __init__(
-        self, session: Session, *, total: int, on_progress: Callable[[Progress], None] | None
-    ) -> None:
-        self._backend, self._sender = session.backend, session.sender
-        self._limiter, self._tally = session.limiter, session.tally
-        self._total = total
-        self._on_progress = on_progress
-        self._reported = 0
-
-    async def run(self, asked: Sequence[CalibrationPair]) -> None:
-        """Ask them; at any end what is under way is received first."""
-        tasks = [asyncio.create_task(self._ask(each)) for each in asked]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            self._limiter.stop()
-            await asyncio.wait(tasks)
-        errors = [task.exception() for task in tasks]
-        for error in errors:
-            if error is not None and not isinstance(error, Stopped):
-                raise error
-
-    async def _ask(self, asked: CalibrationPair) -> None:
-        outcome, _ = await self._sender.judge(asked.showing)
-        if isinstance(outcome, Parsed):
-            self._tally.verdicts += 1
-        else:
-            self._tally.failures[outcome.kind] += 1
-        self._report()
-        failed = self._tally.failures.total()
-        if not isinstance(outcome, Parsed) and not self._tally.verdicts and failed >= FAILURES_IN_A_ROW:
-            self._limiter.stop()
-            raise StudyError(
-                f"the first {failed} questions all failed, last with {outcome.kind} ({outcome.detail}); what "
-                "was answered is saved: fix the server or the settings and run again"
-            )
-
-    def _report(self) -> None:
-        if self._on_progress is None:
-            return
-        said = self._backend.notices[self._reported :]
-        self._reported = len(self._backend.notices)
-        self._on_progress(self._tally.progress(total=self._total, notices=said))
+    showings = [each.showing for each in of_study(store, seed=seed)]
+    return run_judge(store, judge, seed=seed, showings=showings, **options)

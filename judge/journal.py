@@ -1,80 +1,43 @@
-"""The way to the disk: what a run tells the store at about the same time goes there in one transaction.
+"""The way to the disk: what a run writes at about the same time goes there in one transaction.
 
-A request is sent only after its reservation is on disk, and an answer is looked at only after it is. Each of
-these waits is shared with all that wait at the same moment.
+A request is sent only after its reservation is on disk, and an answer is read only after it is. Each of these
+waits is shared with all that wait at the same moment.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from guard_eval.store import (
     Answer,
     JudgeRun,
     Judgment,
     NotReserved,
+    PlannedRequest,
     Reservation,
     Settlement,
     Store,
     Unjudged,
-    Wanted,
 )
 
 GATHER = 0.01
 """Seconds for which entries are gathered before they are written: little beside any answer's wait."""
 
 Result = TypeVar("Result")
-Entry = Answer | Settlement | Judgment | Unjudged | Wanted
+Entry = Answer | Settlement | Judgment | Unjudged | PlannedRequest
 Outcome = Reservation | Answer | NotReserved | None
 
-
-@dataclass(kw_only=True)
-class _Group:
-    """Entries of one transaction, by kind, and who waits for each."""
-
-    answers: list[Answer] = field(default_factory=list)
-    settled: list[Settlement] = field(default_factory=list)
-    judgments: list[Judgment] = field(default_factory=list)
-    unjudged: list[Unjudged] = field(default_factory=list)
-    wanted: list[Wanted] = field(default_factory=list)
-    waiting: list[tuple[Entry, asyncio.Future[Outcome]]] = field(default_factory=list)
-
-    def add(self, entry: Entry, waiting: asyncio.Future[Outcome]) -> None:
-        """Put an entry to those of its kind."""
-        match entry:
-            case Answer():
-                self.answers.append(entry)
-            case Settlement():
-                self.settled.append(entry)
-            case Judgment():
-                self.judgments.append(entry)
-            case Unjudged():
-                self.unjudged.append(entry)
-            case Wanted():
-                self.wanted.append(entry)
-        self.waiting.append((entry, waiting))
-
-    def done(self, outcomes: list[Reservation | Answer | NotReserved]) -> None:
-        """Tell all that wait what became of their entries."""
-        left = iter(outcomes)
-        for entry, waiting in self.waiting:
-            outcome = next(left) if isinstance(entry, Wanted) else None
-            if not waiting.done():
-                waiting.set_result(outcome)
-
-    def failed(self, error: BaseException, *, kept: bool) -> None:
-        """Tell all that wait that their entries are not written, but for what was `kept`."""
-        for entry, waiting in self.waiting:
-            if waiting.done():
-                continue
-            if kept and isinstance(entry, Answer | Settlement):
-                waiting.set_result(None)
-            else:
-                waiting.set_exception(error)
+_KINDS = {
+    Answer: "answers",
+    Settlement: "settled",
+    Judgment: "judgments",
+    Unjudged: "unjudged",
+    PlannedRequest: "planned",
+}
 
 
 class Journal:
@@ -85,7 +48,7 @@ class Journal:
         self._run = run
         self._limit_usd = limit_usd
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
-        self._group = _Group()
+        self._waiting: list[tuple[Entry, asyncio.Future[Outcome]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -96,9 +59,9 @@ class Journal:
             await self._writing
         self._writer.shutdown()
 
-    async def reserve(self, wanted: Wanted) -> Reservation | Answer | NotReserved:
-        """Return the right to send a request, an answer that is there already, or why it may not be sent."""
-        outcome = await self.write(wanted)
+    async def reserve(self, planned: PlannedRequest) -> Reservation | Answer | NotReserved:
+        """Return the right to send a request, its answer if there is one, or why it may not be sent."""
+        outcome = await self.write(planned)
         assert outcome is not None
         return outcome
 
@@ -106,7 +69,7 @@ class Journal:
         """Return what is done when the entry is on disk."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Outcome] = loop.create_future()
-        self._group.add(entry, waiting)
+        self._waiting.append((entry, waiting))
         if self._writing is None or self._writing.done():
             self._writing = loop.create_task(self._write())
         return waiting
@@ -116,31 +79,34 @@ class Journal:
         return await asyncio.get_running_loop().run_in_executor(self._writer, function, *arguments)
 
     async def _write(self) -> None:
-        while self._group.waiting:
+        while self._waiting:
             await asyncio.sleep(GATHER)
-            group, self._group = self._group, _Group()
+            group, self._waiting = self._waiting, []
             try:
-                outcomes = await self.call(self._record, group)
+                outcomes = iter(await self.call(self._record, [entry for entry, _ in group]))
             except Exception as error:  # noqa: BLE001 (every waiter gets the error)
-                group.failed(error, kept=await self._rescue(group))
+                paid = await self._rescue([entry for entry, _ in group])
+                for entry, waiting in group:
+                    if not waiting.done() and paid and isinstance(entry, Answer | Settlement):
+                        waiting.set_result(None)
+                    elif not waiting.done():
+                        waiting.set_exception(error)
             else:
-                group.done(outcomes)
+                for entry, waiting in group:
+                    outcome = next(outcomes) if isinstance(entry, PlannedRequest) else None
+                    if not waiting.done():
+                        waiting.set_result(outcome)
 
-    def _record(self, group: _Group) -> list[Reservation | Answer | NotReserved]:
-        return self._store.record(
-            self._run,
-            answers=group.answers,
-            settled=group.settled,
-            judgments=group.judgments,
-            unjudged=group.unjudged,
-            wanted=group.wanted,
-            limit_usd=self._limit_usd,
-        )
+    def _record(self, entries: Sequence[Entry]) -> list[Reservation | Answer | NotReserved]:
+        kinds: dict[str, Any] = defaultdict(list)
+        for entry in entries:
+            kinds[_KINDS[type(entry)]].append(entry)
+        return self._store.record(self._run, limit_usd=self._limit_usd, **kinds)
 
-    async def _rescue(self, group: _Group) -> bool:
+    async def _rescue(self, entries: Sequence[Entry]) -> bool:
         """Write at least what was paid, where something else in its transaction failed."""
-        paid = _Group(answers=group.answers, settled=group.settled)
-        if len(paid.answers) + len(paid.settled) in {0, len(group.waiting)}:
+        paid = [entry for entry in entries if isinstance(entry, Answer | Settlement)]
+        if len(paid) in {0, len(entries)}:
             return False
         try:
             await self.call(self._record, paid)

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import CRITERIA
-from judge.thinking import without_thinking
+from judge.failures import JudgeError
+from judge.providers.envelopes import excerpt, read_response
+from judge.providers.thinking import without_thinking
+
+Choices = dict[str, Choice]
+"""A verdict: one choice per criterion asked."""
 
 _DECORATION = " \t*_`'\"“”[]()."
 _BULLET = re.compile(r"^[\s>#*•–-]*(?:\d+[.)]\s*)?")
@@ -134,235 +138,14 @@ def _plain(words: str) -> str:
     return "".join(letter for letter in words.casefold() if letter.isalnum())
 
 
-_DETAIL = 200
-
-
-def visible(text: str) -> str:
-    r"""Return `text` with control and format characters escaped, line breaks and tabs kept.
-
-    >>> visible("red \x1b[31m\nnext")
-    'red \\x1b[31m\nnext'
-    """
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else ascii(character)[1:-1]
-        for character in text
-    )
-
-
-def excerpt(text: str) -> str:
-    """Return the beginning of `text` as one printable line of at most 200 characters."""
-    line = " ".join(visible(text[: 4 * _DETAIL]).split())
-    return line if len(line) <= _DETAIL else line[: _DETAIL - 1] + "…"
-
-
-Ended = Literal["stop", "length", "content_filter"]
-"""How an answer ended: by itself, at the token limit, or withheld by the server."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
-    """What the server says of an answer; None where it does not say.
-
-    `cached_tokens` are among the input's, `reasoning_tokens` among the output's.
-    """
-
-    model: str | None = None
-    fingerprint: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorResponse:
-    """An error that came as HTTP 200, with the status it should have had."""
-
-    status: int
-    error: object
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RawResponse:
-    """The model's answer: its text, or with what words it declined."""
-
-    content: object
-    refusal: object
-    ended: Ended
-
-
-def load(body: bytes) -> object:
-    """Return the JSON in `body`, of a batch's line the answer it carries, or None."""
-    try:
-        envelope = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(envelope, dict) and "custom_id" in envelope and isinstance(envelope.get("response"), dict):
-        return envelope["response"].get("body")
-    return envelope
-
-
-def read_response(body: bytes) -> RawResponse | None:
-    """Return what the model said, or None where `body` is no answer in either dialect."""
-    envelope = load(body)
-    try:
-        if isinstance(envelope, dict) and "output" in envelope and "choices" not in envelope:
-            return _response(envelope)
-        return _completion(envelope)
-    except (TypeError, KeyError, IndexError, AttributeError):
-        return None
-
-
-def _completion(envelope: Any) -> RawResponse:  # noqa: ANN401 (a stranger's JSON)
-    answer = envelope["choices"][0]
-    message = answer["message"]
-    finish = answer.get("finish_reason")
-    ended: Ended = finish if finish in ("length", "content_filter") else "stop"
-    return RawResponse(content=message.get("content"), refusal=message.get("refusal"), ended=ended)
-
-
-def _response(envelope: dict[str, Any]) -> RawResponse | None:
-    if envelope.get("status", "completed") not in ("completed", "incomplete"):
-        return None
-    messages = [each for each in envelope["output"] if each.get("type") == "message"]
-    why = (envelope.get("incomplete_details") or {}).get("reason")
-    cut = envelope.get("status") == "incomplete"
-    ended: Ended = "content_filter" if why == "content_filter" else "length" if cut else "stop"
-    if not messages:  # all tokens went into reasoning, or it was withheld
-        return RawResponse(content=None, refusal=None, ended=ended)
-    parts = messages[-1]["content"]
-    texts = [each["text"] for each in parts if each.get("type") == "output_text"]
-    refusals = [each["refusal"] for each in parts if each.get("type") == "refusal"]
-    return RawResponse(
-        content="".join(texts) if texts else None, refusal=refusals[0] if refusals else None, ended=ended
-    )
-
-
-def read_usage(body: bytes) -> Usage:
-    """Return the model, fingerprint and tokens that `body` states; bytes of any kind are taken."""
-    envelope = load(body)
-    if not isinstance(envelope, dict):
-        return Usage()
-    counts = _table(envelope.get("usage"))
-    taken = _table(counts.get("prompt_tokens_details")) or _table(counts.get("input_tokens_details"))
-    made = _table(counts.get("completion_tokens_details")) or _table(counts.get("output_tokens_details"))
-    return Usage(
-        model=_text(envelope.get("model")),
-        fingerprint=_text(envelope.get("system_fingerprint")),
-        input_tokens=_count(counts.get("prompt_tokens", counts.get("input_tokens"))),
-        output_tokens=_count(counts.get("completion_tokens", counts.get("output_tokens"))),
-        cached_tokens=_count(taken.get("cached_tokens")),
-        reasoning_tokens=_count(made.get("reasoning_tokens")),
-    )
-
-
-def read_error(body: bytes) -> ErrorResponse | None:
-    """Return the error that `body` holds in the place of an answer, if it does."""
-    envelope = load(body)
-    if not isinstance(envelope, dict) or envelope.get("choices") or not envelope.get("error"):
-        return None
-    error = envelope["error"]
-    code = error.get("code") if isinstance(error, dict) else None
-    if code == "rate_limit_exceeded":
-        code = 429
-    return ErrorResponse(status=code if isinstance(code, int) and 400 <= code < 600 else 500, error=error)
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str | None:
-    return excerpt(value) if isinstance(value, str) else None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
-
-
-__all__ = [
-    "ASK_AGAIN",
-    "ErrorKind",
-    "ErrorResponse",
-    "JudgeError",
-    "ParseError",
-    "Parsed",
-    "RequestError",
-    "Usage",
-    "excerpt",
-    "parse",
-    "read_error",
-    "read_usage",
-    "visible",
-]
-
-ErrorKind = Literal[
-    "refusal",  # the model declined
-    "content_filter",  # the server withheld the answer or refused the texts
-    "truncated",  # the answer ended at the token limit
-    "unparseable",  # the content is not one JSON object, and has no verdict block
-    "wrong_schema",  # it is or has, but not with every criterion and a choice for each
-    "unreadable",  # HTTP 200, and no answer in either dialect
-    "too_long",  # the texts do not fit the model's context
-    "rejected",  # the server will not take the request
-    "rate_limited",  # still, after every retry
-    "server_error",  # still, after every retry
-    "timeout",  # no whole answer came in the judge's `timeout`
-    "transport",  # no whole answer came, after every retry
-    "unrecorded",  # what is replayed has no answer to this request
-]
-
-ASK_AGAIN: frozenset[str] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Kinds that another sample may fix; the rest would come again, and be paid again."""
-
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(?P<json>.*)\n\s*```\Z", re.DOTALL | re.IGNORECASE)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parsed:
-    """A verdict: one choice per criterion asked."""
-
-    choices: dict[str, Choice]
-    usage: Usage
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParseError:
-    """Why there is no verdict; `detail` is one printable line that may quote the answer."""
-
-    kind: ErrorKind
-    detail: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RequestError:
-    """Why a request has no response.
-
-    Attributes:
-        kind: What it counts as, if it stays so; it decides whether and when the same is sent again.
-        detail: One printable line without the key.
-        billed: Whether the server may charge for it: never after an error that it states itself; perhaps,
-            when the connection was lost after sending.
-        wait: Seconds the server asks to wait, where it does.
-        headers: The response's headers, in lower case, where one came.
-    """
-
-    kind: ErrorKind
-    detail: str
-    billed: Literal["no", "perhaps"] = "no"
-    wait: float | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-JudgeError = ParseError | RequestError
-"""Why a pair has no verdict: no response came, or none that can be read."""
 
 
 class _DuplicateFieldError(ValueError):
     """A JSON object names a field twice, so that it says two things."""
 
 
-def parse(body: bytes, names: Sequence[str], *, code: str | None = None) -> Parsed | ParseError:
+def parse(body: bytes, names: Sequence[str], *, code: str | None = None) -> Choices | JudgeError:
     """Return the choices in an answer, or what is wrong with it.
 
     Args:
@@ -370,60 +153,59 @@ def parse(body: bytes, names: Sequence[str], *, code: str | None = None) -> Pars
         names: The criteria that were asked; other fields are not read.
         code: What a verdict block must carry; None where there can be none.
     """
-    said = read_response(body)
-    if said is None:
-        return ParseError(kind="unreadable", detail=f"no answer: {excerpt(body.decode(errors='replace'))}")
-    if said.ended == "content_filter":
-        return ParseError(kind="content_filter", detail="the server's content filter withheld the answer")
-    if said.refusal:
-        return ParseError(kind="refusal", detail=excerpt(str(said.refusal)))
-    if said.ended == "length":
-        return ParseError(kind="truncated", detail="the answer ended at max_output_tokens")
-    if not isinstance(said.content, str):
-        return ParseError(kind="unparseable", detail="the answer has no text")
-    choices = _read(said.content, names, code)
-    return choices if isinstance(choices, ParseError) else Parsed(choices=choices, usage=read_usage(body))
+    answer = read_response(body)
+    if answer is None:
+        return JudgeError(kind="unreadable", detail=f"no answer: {excerpt(body.decode(errors='replace'))}")
+    if answer.ended == "content_filter":
+        return JudgeError(kind="content_filter", detail="the server's content filter withheld the answer")
+    if answer.refusal:
+        return JudgeError(kind="refusal", detail=excerpt(str(answer.refusal)))
+    if answer.ended == "length":
+        return JudgeError(kind="truncated", detail="the answer ended at max_output_tokens")
+    if not isinstance(answer.content, str):
+        return JudgeError(kind="unparseable", detail="the answer has no text")
+    return _read(answer.content, names, code)
 
 
-def _read(content: str, names: Sequence[str], code: str | None) -> dict[str, Choice] | ParseError:
+def _read(content: str, names: Sequence[str], code: str | None) -> Choices | JudgeError:
     fields = _fields(content)  # a whole object: what looks like a tag stands in one of its strings
     if fields is None:
         answer = without_thinking(content)
         if answer is None:
-            return ParseError(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
+            return JudgeError(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
         if code is not None and has_block(answer, code):
-            return read_block(answer, names, code) or ParseError(
+            return read_block(answer, names, code) or JudgeError(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
             )
         fields = _fields(answer)
     if fields is None:
-        return ParseError(kind="unparseable", detail=f"not one JSON object: {excerpt(content)}")
-    return fields if isinstance(fields, ParseError) else _choices(fields, names, content)
+        return JudgeError(kind="unparseable", detail=f"not one JSON object: {excerpt(content)}")
+    return fields if isinstance(fields, JudgeError) else _choices(fields, names, content)
 
 
-def _fields(text: str) -> dict[str, Any] | ParseError | None:
+def _fields(text: str) -> dict[str, Any] | JudgeError | None:
     """Return the fields of a text that is one JSON object and nothing else; None where it is not."""
     fenced = _FENCE.match(text.strip())
     try:
         fields = _strict(fenced["json"] if fenced else text)
     except _DuplicateFieldError as error:
-        return ParseError(kind="wrong_schema", detail=str(error))
+        return JudgeError(kind="wrong_schema", detail=str(error))
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 
 
-def _choices(fields: dict[str, Any], names: Sequence[str], content: str) -> dict[str, Choice] | ParseError:
+def _choices(fields: dict[str, Any], names: Sequence[str], content: str) -> Choices | JudgeError:
     missing = [name for name in names if name not in fields]
     if missing:
-        return ParseError(kind="wrong_schema", detail=f"no field {', '.join(missing)}: {excerpt(content)}")
+        return JudgeError(kind="wrong_schema", detail=f"no field {', '.join(missing)}: {excerpt(content)}")
     wrong = [f"{name}={excerpt(repr(fields[name]))}" for name in names if fields[name] not in CHOICES]
     if wrong:
-        return ParseError(kind="wrong_schema", detail=f"not A, tie or B: {excerpt(', '.join(wrong))}")
+        return JudgeError(kind="wrong_schema", detail=f"not A, tie or B: {excerpt(', '.join(wrong))}")
     plain = {name.casefold(): fields[name] for name in names}
     twice = [other for other, value in fields.items() if plain.get(_name(other), value) != value]
     if twice:
-        return ParseError(kind="wrong_schema", detail=f"two judgments on one criterion: {excerpt(content)}")
+        return JudgeError(kind="wrong_schema", detail=f"two judgments on one criterion: {excerpt(content)}")
     return {name: fields[name] for name in names}
 
 

@@ -1,4 +1,4 @@
-"""What the judge is sent: the messages, and the request around them in each shape that servers take."""
+"""What the judge is told: the paper's instructions, and the two texts as data."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
 
 from guard_eval.records import CHOICES, BlindPair
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion, criteria
-from guard_eval.study.judge_settings import Judge, reasons
 
 APPENDIX_F = """\
 Instructions
@@ -189,96 +186,17 @@ def nonce(blind: BlindPair, seed: int) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-Dialect = Literal["chat", "responses"]
-"""Which of OpenAI's two interfaces is spoken."""
-
-Output = Literal["json_schema", "json_object", "text"]
-"""How the answer's form is asked for: by schema, by JSON mode, or by the prompt alone, as a verdict block."""
-
-OUTPUTS: tuple[Output, ...] = ("json_schema", "json_object", "text")
-"""From the strictest to the one that every server understands."""
-
-PATHS: dict[Dialect, str] = {"chat": "/chat/completions", "responses": "/responses"}
-
-Limit = Literal["max_tokens", "max_completion_tokens"]
-"""What the token limit is called in the chat dialect: the old name, or the one that counts reasoning too."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
-    """In which shape a question is put.
-
-    Attributes:
-        dialect: Which interface is spoken.
-        output: How the answer's form is asked for.
-        limit: What the token limit is called; in the responses dialect it has one name only.
-        without: What is left out because the server does not take it, sorted: names of parameters, or
-            `system` where all that is said must be the user's.
-    """
-
-    dialect: Dialect = "chat"
-    output: Output = "json_schema"
-    limit: Limit = "max_tokens"
-    without: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Return the shape in one word."""
-        return "/".join((self.dialect, self.output, self.limit, *self.without))
-
-    @property
-    def path(self) -> str:
-        """Return where such a request is posted, after the server's base URL."""
-        return PATHS[self.dialect]
-
-
-def first_shape(judge: Judge) -> Shape:
-    """Return the shape in which `judge` is asked first: what study.toml fixes, else the strictest."""
-    return Shape(
-        dialect="responses" if judge.style == "responses" else "chat",
-        output=OUTPUTS[0] if judge.output == "auto" else judge.output,
-        limit="max_completion_tokens" if reasons(judge.model) else "max_tokens",
-    )
-
-
-__all__ = [
-    "OUTPUTS",
-    "PROMPT_VERSION",
-    "Output",
-    "Shape",
-    "asks_the_same",
-    "code",
-    "in_order",
-    "messages",
-    "neutralise",
-    "nonce",
-    "request",
-    "request_key",
-    "schema",
-    "system",
-    "wire",
-]
-
 PROMPT_VERSION = version(MARKUP.pattern)
 """Names the wording: it changes with any word of the prompt, of the rubric or of our additions."""
 
-Purpose = Literal["study", "calibration"]
-"""What a request is for; a calibration's is never the study's, even about the same texts."""
 
-_LIMIT_DIGITS = 12
-
-
-def system_prompt(names: Sequence[str], *, output: Output = "json_schema") -> str:
-    """Return the system message for the named criteria, in their order.
+@lru_cache
+def system_prompt(names: tuple[str, ...], *, lines: bool = False) -> str:
+    """Return the system message for the named criteria, in their order; see `system`.
 
     Raises:
         StudyError: A name is no criterion of the rubric.
     """
-    return _system(tuple(names), lines=output == "text")
-
-
-@lru_cache
-def _system(names: tuple[str, ...], *, lines: bool) -> str:
     return system(criteria(names), lines=lines)
 
 
@@ -289,9 +207,15 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def messages(
-    blind: BlindPair, names: Sequence[str], seed: int, *, output: Output = "json_schema"
+    blind: BlindPair, names: Sequence[str], seed: int, *, lines: bool = False
 ) -> list[dict[str, str]]:
     """Return the system and the user message that ask for a verdict on `blind`.
+
+    Args:
+        blind: The two texts, in the order in which they are shown.
+        names: The criteria, in the order in which they are asked.
+        seed: The study's seed.
+        lines: Ask for a verdict block instead of JSON.
 
     Raises:
         StudyError: A name is no criterion of the rubric.
@@ -302,142 +226,14 @@ def messages(
         prompt=neutralise(blind.prompt),
         text_a=neutralise(blind.text_a),
         text_b=neutralise(blind.text_b),
-        lines=output == "text",
+        lines=lines,
     )
     return [
-        {"role": "system", "content": system_prompt(names, output=output)},
+        {"role": "system", "content": system_prompt(tuple(names), lines=lines)},
         {"role": "user", "content": question},
     ]
 
 
 def code(blind: BlindPair, seed: int) -> str:
-    """Return the code that this comparison's verdict block must carry; see `wording.CODE_DIGITS`."""
+    """Return the code that this comparison's verdict block must carry; see `CODE_DIGITS`."""
     return nonce(blind, seed)[:CODE_DIGITS]
-
-
-def schema(names: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON schema of the answer: one field per criterion, each one of A, tie, B."""
-    labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
-    field = {"type": "string", "enum": list(CHOICES), "description": labels}
-    return {
-        "type": "object",
-        "properties": {name: dict(field) for name in names},
-        "required": list(names),
-        "additionalProperties": False,
-    }
-
-
-def request(
-    judge: Judge,
-    blind: BlindPair,
-    seed: int,
-    *,
-    shape: Shape | None = None,
-    output: Output | None = None,
-    sample: int = 0,
-    purpose: Purpose = "study",
-) -> dict[str, Any]:
-    """Return the body of the request that asks `judge` about `blind`, in the order in which it is sent.
-
-    Args:
-        judge: The study's settings for this judge.
-        blind: The two texts, in the order in which they are shown.
-        seed: The study's seed.
-        shape: In which shape it is put; the judge's first one by default.
-        output: How the answer's form is asked for, where it is not the shape's.
-        sample: 0 for the first time a pair is asked, 1 for the next, …; it changes the request's own seed.
-        purpose: What it is for; it changes the request's own seed too.
-    """
-    shape = first_shape(judge) if shape is None else shape
-    shape = shape if output is None else replace(shape, output=output)
-    said = messages(blind, in_order(judge.criteria), seed, output=shape.output)
-    if "system" in shape.without:
-        said = [{"role": "user", "content": "\n\n".join(each["content"] for each in said)}]
-    body = _chat(judge, shape) if shape.dialect == "chat" else _responses(judge, shape)
-    if shape.dialect == "chat":
-        body["seed"] = _request_seed(seed, sample, purpose)
-    if (temperature := _temperature(judge)) is not None:
-        body["temperature"] = temperature
-    for name in shape.without:
-        body.pop(name, None)
-    body["messages" if shape.dialect == "chat" else "input"] = said  # last, as a dry run shows them
-    return body
-
-
-def _chat(judge: Judge, shape: Shape) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": judge.model, shape.limit: judge.max_output_tokens}
-    if shape.output == "json_schema":
-        named = {"name": "verdict", "strict": True, "schema": schema(in_order(judge.criteria))}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
-    elif shape.output == "json_object":
-        body["response_format"] = {"type": "json_object"}
-    if judge.reasoning_effort is not None:
-        body["reasoning_effort"] = judge.reasoning_effort
-    return body
-
-
-def _responses(judge: Judge, shape: Shape) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": judge.model,
-        "max_output_tokens": judge.max_output_tokens,
-        "store": False,  # the texts are the study's: the server need not keep them
-    }
-    if shape.output == "json_schema":
-        named = {"name": "verdict", "strict": True, "schema": schema(in_order(judge.criteria))}
-        body["text"] = {"format": {"type": "json_schema", **named}}
-    elif shape.output == "json_object":
-        body["text"] = {"format": {"type": "json_object"}}
-    if judge.reasoning_effort is not None:
-        body["reasoning"] = {"effort": judge.reasoning_effort}
-    return body
-
-
-def _temperature(judge: Judge) -> float | None:
-    """Return study.toml's, else 0 unless the model takes none or several samples are to differ."""
-    if judge.temperature is not None:
-        return judge.temperature
-    return None if reasons(judge.model) or judge.samples > 1 else 0
-
-
-def _request_seed(seed: int, sample: int, purpose: Purpose) -> int:
-    name = f"{seed}:{sample}" if purpose == "study" else f"{seed}:{sample}:{purpose}"
-    digest = hashlib.sha256(name.encode()).digest()
-    return int.from_bytes(digest[:4]) >> 1  # servers take signed 32-bit seeds
-
-
-def wire(body: dict[str, Any]) -> bytes:
-    """Return a request as it is sent: JSON in UTF-8, keys in the body's own order, no spaces."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def request_key(
-    judge: Judge, blind: BlindPair, seed: int, *, sample: int = 0, purpose: Purpose = "study"
-) -> str:
-    """Return the 64 hexadecimal digits that name a request, and its response in the journal.
-
-    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version, the
-    judge's settings that can change the response, the seed, the texts in their order, and the sample. What a
-    server makes us change on the wire is recorded with the response and is no part of it: the dialect, the
-    output mode that follows from `output = "auto"`, the name of the token limit, parameters left out. The
-    token limit is hashed apart, into the last digits; see `asks_the_same`.
-    """
-    temperature = _temperature(judge)
-    settings = [
-        judge.model,
-        in_order(judge.criteria),
-        None if temperature is None else float(temperature),
-        judge.reasoning_effort,
-        judge.output,
-    ]
-    texts = [blind.prompt, blind.text_a, blind.text_b]
-    whole = _digest([purpose, PROMPT_VERSION, settings, seed, texts, sample])
-    return whole[:-_LIMIT_DIGITS] + _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
-
-
-def asks_the_same(one: str, other: str) -> bool:
-    """Return whether the requests of two keys differ in nothing but the token limit."""
-    return one[:-_LIMIT_DIGITS] == other[:-_LIMIT_DIGITS]
-
-
-def _digest(part: object) -> str:
-    return hashlib.sha256(json.dumps(part, separators=(",", ":")).encode()).hexdigest()

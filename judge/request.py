@@ -1,21 +1,121 @@
-"""How one server is asked at present: begun strictly, and more simply wherever it refuses or does not listen.
+"""One judge's requests: what identifies them, and how one server is asked at present.
 
-What study.toml fixes is never given up in silence: then a refusal ends the run, and says what to change.
+It is asked strictly at first, and more simply wherever it refuses a form or does not hold to it. What
+study.toml fixes is never given up in silence: then a refusal ends the run, and says what to change.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from dataclasses import replace
+from typing import Any, Literal
 
 from guard_eval.errors import StudyError
+from guard_eval.records import BlindPair
 from guard_eval.store import Showing
-from guard_eval.study.judge_settings import Judge
+from guard_eval.study.judge_settings import Judge, reasons
 from judge.backend import JudgeRequest, ShapeChanged
-from judge.errors import ServerError
-from judge.parsing import Parsed, ParseError, Usage, parse, read_usage
-from judge.prompt import OUTPUTS, PATHS, Output, Shape, code, first_shape, request, request_key, wire
-from judge.retry import SAMPLES
+from judge.failures import SAMPLES, JudgeError
+from judge.parsing import Choices, parse
+from judge.prompt import PROMPT_VERSION, code, in_order, messages
+from judge.providers.errors import ServerError
+from judge.providers.shapes import OUTPUTS, Output, Shape, first_shape, settings_of
+
+Purpose = Literal["study", "calibration"]
+"""What a request is for; a calibration's is never the study's, even about the same texts."""
+
+_LIMIT_DIGITS = 12
+
+
+def request(
+    judge: Judge,
+    blind: BlindPair,
+    seed: int,
+    *,
+    shape: Shape | None = None,
+    sample: int = 0,
+    purpose: Purpose = "study",
+) -> dict[str, Any]:
+    """Return the body of the request that asks `judge` about `blind`, in the order in which it is sent.
+
+    Args:
+        judge: The study's settings for this judge.
+        blind: The two texts, in the order in which they are shown.
+        seed: The study's seed.
+        shape: In which shape it is put; the judge's first one by default.
+        sample: 0 for the first time a pair is asked, 1 for the next, …; it changes the request's own seed.
+        purpose: What it is for; it changes the request's own seed too.
+    """
+    shape = first_shape(judge) if shape is None else shape
+    texts = messages(blind, in_order(judge.criteria), seed, lines=shape.output == "text")
+    if "system" in shape.without:
+        texts = [{"role": "user", "content": "\n\n".join(each["content"] for each in texts)}]
+    body = settings_of(judge, shape)
+    if shape.dialect == "chat":
+        body["seed"] = _request_seed(seed, sample, purpose)
+    if (temperature := _temperature(judge)) is not None:
+        body["temperature"] = temperature
+    for name in shape.without:
+        body.pop(name, None)
+    body["messages" if shape.dialect == "chat" else "input"] = texts  # last, as a dry run shows them
+    return body
+
+
+def _temperature(judge: Judge) -> float | None:
+    """Return study.toml's, else 0 unless the model takes none or several samples are to differ."""
+    if judge.temperature is not None:
+        return judge.temperature
+    return None if reasons(judge.model) or judge.samples > 1 else 0
+
+
+def _request_seed(seed: int, sample: int, purpose: Purpose) -> int:
+    name = f"{seed}:{sample}" if purpose == "study" else f"{seed}:{sample}:{purpose}"
+    digest = hashlib.sha256(name.encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1  # servers take signed 32-bit seeds
+
+
+def wire(body: dict[str, Any]) -> bytes:
+    """Return a request as it is sent: JSON in UTF-8, keys in the body's own order, no spaces."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def request_key(
+    judge: Judge, blind: BlindPair, seed: int, *, sample: int = 0, purpose: Purpose = "study"
+) -> str:
+    """Return the 64 hexadecimal digits that name a request, and its response in the journal.
+
+    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version, the
+    judge's settings that can change the response, the seed, the texts in their order, and the sample. The
+    server is one of these settings, since another may serve the same model in another precision: study.toml's
+    `base_url` counts, and not OPENAI_BASE_URL, which is no part of the study. What a server makes us change
+    on the wire is recorded with the response and is no part of it: the dialect, the output mode that follows
+    from `output = "auto"`, the name of the token limit, parameters left out. The token limit is hashed apart,
+    into the last digits; see `asks_the_same`.
+    """
+    temperature = _temperature(judge)
+    settings = [
+        judge.model,
+        in_order(judge.criteria),
+        None if temperature is None else float(temperature),
+        judge.reasoning_effort,
+        judge.output,
+        None if judge.base_url is None else judge.base_url.rstrip("/"),
+    ]
+    texts = [blind.prompt, blind.text_a, blind.text_b]
+    whole = _digest([purpose, PROMPT_VERSION, settings, seed, texts, sample])
+    return whole[:-_LIMIT_DIGITS] + _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
+
+
+def asks_the_same(one: str, other: str) -> bool:
+    """Return whether the requests of two keys differ in nothing but the token limit."""
+    return one[:-_LIMIT_DIGITS] == other[:-_LIMIT_DIGITS]
+
+
+def _digest(part: object) -> str:
+    return hashlib.sha256(json.dumps(part, separators=(",", ":")).encode()).hexdigest()
+
 
 MISSES = 3
 """So many answers that are not of the form asked, and none that is: the server does not hold to it."""
@@ -46,10 +146,10 @@ _SIMPLER: dict[Output, str] = {
 
 
 class RequestBuilder:
-    """Makes one judge's questions and reads its answers.
+    """Makes one judge's requests and reads the answers.
 
     Attributes:
-        shape: In which shape a question is put from now on.
+        shape: In which shape a request is put from now on.
         notices: Messages for the user, in order.
     """
 
@@ -63,7 +163,7 @@ class RequestBuilder:
         self._missed = 0
 
     def key(self, showing: Showing, *, again: int = 0) -> str:
-        """Return the name of the request about `showing`; see `judge.prompt.request_key`."""
+        """Return the name of the request about `showing`; see `request_key`."""
         sample = showing.sample * SAMPLES + again
         return request_key(self._judge, showing.blind, self._seed, sample=sample, purpose=showing.purpose)
 
@@ -76,41 +176,27 @@ class RequestBuilder:
         """
         sample = showing.sample * SAMPLES + again
         body = request(
-            self._judge,
-            showing.blind,
-            self._seed,
-            shape=self.shape,
-            sample=sample,
-            purpose=showing.purpose,
+            self._judge, showing.blind, self._seed, shape=self.shape, sample=sample, purpose=showing.purpose
         )
         return JudgeRequest(
             key=self.key(showing, again=again),
             body=wire(body),
             shape=self.shape.name,
-            code=code(showing.blind, self._seed),
             max_output_tokens=self._judge.max_output_tokens,
         )
 
-    def path(self, question: JudgeRequest) -> str:
-        """Return where the question is posted, after the server's base URL."""
-        return PATHS["responses" if question.shape.startswith("responses/") else "chat"]
-
-    def parse(self, body: bytes, *, code: str, shape: str | None) -> Parsed | ParseError:
+    def parse(self, showing: Showing, body: bytes, *, shape: str | None) -> Choices | JudgeError:
         """Return the verdict in a response, or why there is none; learn whether the form is held to.
 
         Args:
+            showing: The pair as it was shown.
             body: The response.
-            code: What a verdict block must carry.
             shape: In which shape was asked; None where that is not known.
         """
-        outcome = parse(body, self._judge.criteria, code=code)
+        outcome = parse(body, self._judge.criteria, code=code(showing.blind, self._seed))
         if shape == self.shape.name:
             self._learn(outcome)
         return outcome
-
-    def usage(self, body: bytes) -> Usage:
-        """Return what the server says of an answer."""
-        return read_usage(body)
 
     def refused(self, shape: str | None, refusal: ServerError) -> None:
         """Find out whether a refusal is of the shape, and ask in another one from now on.
@@ -126,8 +212,8 @@ class RequestBuilder:
         if refusal.status not in _MAY_BE_SHAPE:
             return
         if shape != self.shape.name:
-            raise ShapeChanged  # another question met the same, and the shape is another by now
-        words = f"{refusal.param or ''} {refusal.said}"
+            raise ShapeChanged  # another request met the same, and the shape is another by now
+        words = f"{refusal.param or ''} {refusal.message}"
         simpler, notice = self._simpler(refusal.status, words, refusal.detail)
         if simpler is None or simpler in self._tried:
             return
@@ -148,8 +234,8 @@ class RequestBuilder:
         if shape.output != "text" and _SAYS_OUTPUT.search(words):
             self._not_fixed("output", shape.output, detail)
             output = OUTPUTS[OUTPUTS.index(shape.output) + 1]
-            said = f"the server refuses {shape.output}; asking {_SIMPLER[output]}"
-            return replace(shape, output=output), said
+            notice = f"the server refuses {shape.output}; asking {_SIMPLER[output]}"
+            return replace(shape, output=output), notice
         if not _SAYS_UNKNOWN.search(words) or _SAYS_AMOUNT.search(words):
             return None, ""
         return self._without(words, detail)
@@ -174,7 +260,7 @@ class RequestBuilder:
         return None, ""
 
     def _not_fixed(self, name: str, value: object, detail: str) -> None:
-        """See that study.toml leaves it open.
+        """Check that study.toml leaves it open.
 
         Raises:
             StudyError: It does not.
@@ -185,11 +271,11 @@ class RequestBuilder:
                 f"study.toml asks for ({detail}); remove {name} there, or name another model"
             )
 
-    def _learn(self, outcome: Parsed | ParseError) -> None:
+    def _learn(self, outcome: Choices | JudgeError) -> None:
         """Ask for plain text where a server takes a schema or JSON mode and then does not hold to it."""
         if self.shape in self._held or self.shape.output == "text":
             return
-        if isinstance(outcome, Parsed):
+        if not isinstance(outcome, JudgeError):
             self._held.add(self.shape)
         elif outcome.kind in ("unparseable", "wrong_schema"):
             self._missed += 1

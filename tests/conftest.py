@@ -17,6 +17,7 @@ import pytest
 from databases import KINDS, Databases
 from hypothesis import settings
 
+from guard_eval.cli.console import speaking
 from guard_eval.records import Pair, content_id
 
 # A machine that does other things too is slow now and then; CI tries the same examples every time.
@@ -58,6 +59,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(kind, marks=pytest.mark.postgres) if kind == "postgres" else kind for kind in kinds
         ]
         metafunc.parametrize("database_kind", marked, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _speaking():
+    """Functions show what they say, as they do while a command runs."""
+    with speaking():
+        yield
 
 
 @pytest.fixture(scope="session")

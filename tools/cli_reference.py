@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from guard_eval.cli import app
+from guard_eval.cli.commands import COMMANDS, load
 
 WIDTH = 80
 """Columns of the help."""
@@ -22,14 +23,13 @@ run again, and ends by naming the next one. Exit codes: 0 done, 2 something to m
 def helps() -> dict[str, str]:
     """Return the help of each command, by its name, in the order of `guard-eval --help`."""
     group: Any = typer.main.get_command(app)
+    commands = {name: load(name) for name in COMMANDS}
     # Not the terminal's width: the page is the same wherever it is made.
     settings = {"terminal_width": WIDTH, "max_content_width": WIDTH, "resilient_parsing": True}
     above = group.make_context(app.info.name, [], **settings)
     return {
-        name: group.commands[name].get_help(
-            type(above)(group.commands[name], info_name=name, parent=above, **settings)
-        )
-        for name in group.list_commands(above)
+        name: command.get_help(type(above)(command, info_name=name, parent=above, **settings))
+        for name, command in commands.items()
     }
 
 

@@ -201,7 +201,7 @@ def assumptions(plan: PowerPlan) -> tuple[str, ...]:
     latent = (
         "Dirichlet-multinomial: items differ in their chances of win, tie and loss. Latent normal: an item "
         "has one quality that raters see with noise, so they differ by a tie more often than by a side; at "
-        "the same κ their scores hang together more, and further raters help less. Unless a pilot tells "
+        "the same κ their scores hang together more, and further raters help less. Unless a pilot shows "
         "which is nearer, plan for the larger number."
     )
     peeking = (

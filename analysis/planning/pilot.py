@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.results.agreement import AgreementRow, agreement_rows
+from analysis.results.agreement import agreement_rows
 from analysis.results.cells import CellRow
+from analysis.stats.agreement import Coefficient
 from analysis.verdicts.scores import ScoredVerdicts, by_cell
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import one_line
@@ -26,20 +27,14 @@ class PilotRow(CellRow):
         units: Prompts among them where they are known, else as many as items.
         raters: Raters.
         ties: Share of ties among the raters' scores of pairs.
-        agreement: Fleiss' κ; `None` where undefined, and `reason` says why.
-        low: Its lower limit.
-        high: Its upper limit.
-        reason: Why κ is undefined, or empty.
+        kappa: Fleiss' κ.
     """
 
     items: int
     units: int
     raters: int
     ties: float
-    agreement: float | None
-    low: float | None
-    high: float | None
-    reason: str
+    kappa: Coefficient
 
     @property
     def name(self) -> str:
@@ -59,25 +54,19 @@ def pilot_rows(verdicts: pd.DataFrame) -> tuple[PilotRow, ...]:
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
     ties = {cell: float((scores["net"] == 0).mean()) for cell, scores in by_cell(scored.scores)}
-    rows = agreement_rows(scored)
-    return tuple(_row(row, share) for row, share in zip(rows, ties.values(), strict=True))
-
-
-def _row(row: AgreementRow, ties: float) -> PilotRow:
-    found = row.agreement
-    return PilotRow(
-        method_a=row.method_a,
-        method_b=row.method_b,
-        criterion=row.criterion,
-        rater_kind=row.rater_kind,
-        items=row.items,
-        units=row.units,
-        raters=len(row.raters),
-        ties=ties,
-        agreement=found.value,
-        low=found.low,
-        high=found.high,
-        reason=found.reason,
+    return tuple(
+        PilotRow(
+            method_a=row.method_a,
+            method_b=row.method_b,
+            criterion=row.criterion,
+            rater_kind=row.rater_kind,
+            items=row.items,
+            units=row.units,
+            raters=len(row.raters),
+            ties=share,
+            kappa=row.agreement,
+        )
+        for row, share in zip(agreement_rows(scored), ties.values(), strict=True)
     )
 
 
@@ -87,9 +76,9 @@ def most_demanding(rows: tuple[PilotRow, ...], *, agreement: float) -> PilotRow:
     With several raters an item's mean varies as (1 − ties) × (1 + (raters − 1) × agreement) / raters; five
     raters are taken, and `agreement` where a row has none.
     """
-    return max(
-        rows,
-        key=lambda row: (
-            (1 - row.ties) * (1 + 4 * max(0.0, agreement if row.agreement is None else row.agreement))
-        ),
-    )
+
+    def variance(row: PilotRow) -> float:
+        kappa = agreement if row.kappa.value is None else row.kappa.value
+        return (1 - row.ties) * (1 + 4 * max(0.0, kappa))
+
+    return max(rows, key=variance)

@@ -1,4 +1,4 @@
-"""What is asked of the planning: a difference worth finding, raters, and how they will be tested."""
+"""The question to plan for: a difference worth finding, raters, and how they will be tested."""
 
 from __future__ import annotations
 

@@ -9,12 +9,13 @@ import pandas as pd
 
 from analysis.report.answer import answer
 from analysis.report.context import Context
-from analysis.report.examples import JudgedExample, examples
+from analysis.report.examples import JudgedExample, judged_example
 from analysis.report.files import frame_csv, numbers, write_files
 from analysis.report.methods import limitations, methods
 from analysis.report.section import Section
 from analysis.report.sections import (
     agreement,
+    assisted,
     audits,
     judge_run,
     judges,
@@ -28,6 +29,7 @@ from analysis.report.sections import (
     shares,
 )
 from analysis.results.agreement import agreement_rows
+from analysis.results.assisted import assisted_lines
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.judge_agreement import beside_rows, judge_rows
 from analysis.results.length import length_rows
@@ -133,6 +135,11 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         ),
         agreement.section(agreeing, name_methods=several),
         judges.section(judge_rows(scored, alpha=alpha), beside_rows(scored), name_methods=several),
+        assisted.section(
+            assisted_lines(scored, random=context.random_part, alpha=alpha),
+            name_methods=several,
+            random=context.random_part,
+        ),
         judge_run.section(context.judging, alpha=alpha),
         raters.section(rater_rows(scored, alpha=alpha)),
         position.section(places, order_rows(scored, alpha=alpha), name_methods=several),
@@ -150,7 +157,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         ),
         simulated=simulated,
         sections=tuple(section for section in sections if section is not None),
-        examples=examples(frame, context),
+        examples=tuple(judged_example(pair, frame) for pair in context.examples),
         methods=methods(rows, context),
         limits=(
             *limitations(rows, agreeing, places, context),

@@ -90,10 +90,16 @@ def with_limits(found: Coefficient) -> str:
     return defined(found.value) if interval == NOTHING else f"{defined(found.value)} ({interval})"
 
 
+def with_simulated(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> pd.DataFrame:
+    """Return a frame with the column `simulated` first, in the place of its own where it has one."""
+    table = frame.drop(columns="simulated", errors="ignore")
+    table.insert(0, "simulated", simulated)
+    return table
+
+
 def frame_table(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> Table:
     """Return any frame as it stands, with the column `simulated` first."""
-    table = frame.drop(columns="simulated", errors="ignore")  # this file may be read again
-    table.insert(0, "simulated", simulated)
+    table = with_simulated(frame, simulated=simulated)
     cells = tuple(tuple(_cell(value) for value in row) for row in table.itertuples(index=False, name=None))
     return Table(columns=tuple(str(name) for name in table.columns), rows=cells, caption="")
 

@@ -9,19 +9,7 @@ import pandas as pd
 
 from analysis.results.judge_usage import JudgeUsage
 from analysis.results.shares import Correction, Estimand
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """A prompt and the two continuations that raters compared."""
-
-    pair_id: str
-    dataset: str
-    prompt: str
-    method_a: str
-    method_b: str
-    text_a: str
-    text_b: str
+from guard_eval.records import Pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +44,7 @@ class Context:
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
+        random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
         judging: How judges were asked: tokens, money, failures, calibration; None where none was.
@@ -76,8 +65,9 @@ class Context:
     sequential: bool = False
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    random_part: bool = False
     metrics: MeasuredMetrics | None = None
-    examples: tuple[Example, ...] = ()
+    examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
     failures: tuple[tuple[str, int], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Each judge beside the people: does it say what they say, lean as they lean, stand in for one of them?
+"""Each judge beside the people: does it agree with them, lean as they lean, stand in for one of them?
 
 A judge is one rater of kind model, or of kind simulated; judges are never pooled, neither with each other nor
 with people. A judge that saw a pair in both orders has one verdict on it, and one that flips has tied.
@@ -14,19 +14,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.results.cells import NO_VERDICTS, CellRow, VerdictCounts
+from analysis.results.cells import NO_VERDICTS, CellRow, VerdictCounts, cell_fields
 from analysis.stats.agreement import Coefficient, cohen
 from analysis.stats.intervals import Interval, item_mean, wilson
 from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out
 from analysis.stats.significance import TestResult, mcnemar, reachable, sign_flip
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
+from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, units
 from guard_eval.reporting.words import KIND_PLACE
 
 EPSILONS = (0.1, 0.15, 0.2)
 """What the authors of the test advise: raters from a crowd, skilled raters, experts."""
 _SIDES = (-1, 0, 1)
 """What the labels 0, 1 and 2 stand for: method_b, a tie, method_a."""
-_COMPARED = ["method_a", "method_b", "criterion"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +104,8 @@ def judge_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[JudgeRow, ..
         alpha: One minus the confidence level, and the false discovery rate of the alternative-annotator test.
     """
     rows = [
-        _row(key, judge, kind, people, said, alpha=alpha)
-        for key, judge, kind, people, said in _beside(ScoredVerdicts.of(verdicts).scores)
+        _row(cell, judge, people, judged, alpha=alpha)
+        for cell, judge, people, judged in _beside(ScoredVerdicts.of(verdicts).scores)
     ]
     return tuple(sorted(rows, key=_place))
 
@@ -117,34 +116,21 @@ def beside_rows(verdicts: Verdicts) -> tuple[BesideRow, ...]:
     Args:
         verdicts: A table of verdicts.
     """
-    rows = [
-        row
-        for key, judge, kind, people, said in _beside(ScoredVerdicts.of(verdicts).scores)
-        for row in _beside_rows(key, judge, kind, people, said)
-    ]
+    rows = []
+    for cell, judge, people, judged in _beside(ScoredVerdicts.of(verdicts).scores):
+        theirs, its = _by_dataset(people), _by_dataset(judged)
+        datasets = sorted(set(theirs) & set(its)) if len(set(theirs) | set(its)) > 1 else []
+        for dataset in (*datasets, None):
+            row = BesideRow(
+                **cell_fields(cell),
+                dataset=dataset,
+                judge=judge,
+                people=sum(theirs.values(), NO_VERDICTS) if dataset is None else theirs[dataset],
+                judged=sum(its.values(), NO_VERDICTS) if dataset is None else its[dataset],
+                warnings=_coverage(people, judged) if dataset is None else (),
+            )
+            rows.append(row)
     return tuple(sorted(rows, key=_place))
-
-
-def _beside_rows(
-    key: tuple[str, str, str], judge: str, kind: str, people: pd.DataFrame, said: pd.DataFrame
-) -> list[BesideRow]:
-    theirs, its = _by_dataset(people), _by_dataset(said)
-    datasets = sorted(set(theirs) & set(its)) if len(set(theirs) | set(its)) > 1 else []
-    method_a, method_b, criterion = key
-    return [
-        BesideRow(
-            method_a=method_a,
-            method_b=method_b,
-            criterion=criterion,
-            dataset=dataset,
-            judge=judge,
-            rater_kind=kind,
-            people=sum(theirs.values(), NO_VERDICTS) if dataset is None else theirs[dataset],
-            judged=sum(its.values(), NO_VERDICTS) if dataset is None else its[dataset],
-            warnings=_coverage(people, said) if dataset is None else (),
-        )
-        for dataset in (*datasets, None)
-    ]
 
 
 def _by_dataset(scores: pd.DataFrame) -> dict[str, VerdictCounts]:
@@ -162,22 +148,18 @@ def _place(row: JudgeRow | BesideRow) -> tuple[int, str, str, str, str]:
 
 def _beside(
     scores: pd.DataFrame,
-) -> Iterator[tuple[tuple[str, str, str], str, str, pd.DataFrame, pd.DataFrame]]:
-    """Yield (comparison and criterion, judge, its kind, people's scores, the judge's scores)."""
-    is_person = scores["rater_kind"] == "person"
-    if is_person.all() or not is_person.any():
-        return
-    judged = dict(iter(scores[~is_person].groupby(_COMPARED, sort=True)))
-    for key, people in scores[is_person].groupby(_COMPARED, sort=True):
-        if key not in judged:
-            continue
-        method_a, method_b, criterion = (str(part) for part in key)
-        for (kind, judge), said in judged[key].groupby(["rater_kind", "rater"], sort=True):
-            yield (method_a, method_b, criterion), str(judge), str(kind), people, said
+) -> Iterator[tuple[tuple[str, str, str, str], str, pd.DataFrame, pd.DataFrame]]:
+    """Yield (cell of the judge, judge, people's scores, the judge's scores) where both judged."""
+    people = {(a, b, c): rows for (a, b, kind, c), rows in by_cell(scores) if kind == "person"}
+    for cell, judged in by_cell(scores):
+        a, b, kind, criterion = cell
+        if kind != "person" and (a, b, criterion) in people:
+            for judge, own in judged.groupby("rater", sort=True):
+                yield cell, str(judge), people[a, b, criterion], own
 
 
-def _coverage(people: pd.DataFrame, said: pd.DataFrame) -> tuple[str, ...]:
-    theirs, its = pd.Index(people["pair_id"].unique()), pd.Index(said["pair_id"])
+def _coverage(people: pd.DataFrame, judged: pd.DataFrame) -> tuple[str, ...]:
+    theirs, its = pd.Index(people["pair_id"].unique()), pd.Index(judged["pair_id"])
     both = int(its.isin(theirs).sum())
     if both == len(theirs) == len(its):
         return ()
@@ -185,37 +167,32 @@ def _coverage(people: pd.DataFrame, said: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _row(
-    key: tuple[str, str, str],
+    cell: tuple[str, str, str, str],
     judge: str,
-    kind: str,
     people: pd.DataFrame,
-    said: pd.DataFrame,
+    judged: pd.DataFrame,
     *,
     alpha: float,
 ) -> JudgeRow:
-    pairs = pd.Index(said["pair_id"])
+    pairs = pd.Index(judged["pair_id"])
     item = pairs.get_indexer(pd.Index(people["pair_id"]))
     people, item = people[item >= 0], item[item >= 0]
     who, names = pd.factorize(people["rater"], sort=True)
-    label, verdict = _labels(people["net"]), _labels(said["net"])
+    label, verdict = _labels(people["net"]), _labels(judged["net"])
     tally = np.bincount(item * 3 + label, minlength=3 * len(pairs)).reshape(len(pairs), 3)
     rated = tally.sum(axis=1) > 0
     tally, own = tally[rated], verdict[rated]
     majority = _majority(tally)
-    found = units(said)
+    found = units(judged)
     alone = found.clusters is None
     out = leave_one_out(item, who, label, verdict, categories=3, clusters=found.clusters)
     prompts = None if alone else found.place[rated]
     apart = (majority != own) & (majority != 1) & (own != 1)
     people_only, judge_only = int((apart & (majority == 2)).sum()), int((apart & (own == 2)).sum())
-    method_a, method_b, criterion = key
     missed = int((~rated).sum())
     return JudgeRow(
-        method_a=method_a,
-        method_b=method_b,
-        criterion=criterion,
+        **cell_fields(cell),
         judge=judge,
-        rater_kind=kind,
         people=len(names),
         items=len(own),
         same=wilson(int((majority == own).sum()), len(own), level=1 - alpha)
@@ -224,7 +201,7 @@ def _row(
         kappa=cohen(majority, own, categories=3, clusters=prompts, level=1 - alpha),
         with_a_person=_mean((tally[np.arange(len(own)), own] / np.maximum(1, tally.sum(axis=1))), tally),
         among_people=_mean(_pairs_agreeing(tally), tally),
-        correlation=_correlation(tally, (said["net"] / said["showings"]).to_numpy()[rated]),
+        correlation=_correlation(tally, (judged["net"] / judged["showings"]).to_numpy()[rated]),
         both_sided=int(((majority != 1) & (own != 1)).sum()),
         people_only=people_only,
         judge_only=judge_only,

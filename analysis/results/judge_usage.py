@@ -7,50 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
 
 from analysis.stats.intervals import Interval, wilson
-
-CheckName = Literal["identical", "shuffled", "swapped", "padded"]
+from guard_eval.records import CheckedItem, CheckName, JudgeSpending, ModelSeen
 
 CHECKS: tuple[CheckName, ...] = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeSpending:
-    """What one judge has taken, over all runs.
-
-    Attributes:
-        judge: Its name as a rater.
-        requests: Requests sent, those that were surely not billed left out.
-        answers: Those that were answered.
-        lost: Those whose answer never came, and which may have been billed.
-        waiting: Those under way, or in a batch.
-        unmetered: Answers whose tokens the server did not state.
-        unpriced: Requests whose price is unknown; they are in neither sum.
-        input_tokens: Tokens of the prompts.
-        cached_tokens: Those of them that came from the server's cache.
-        output_tokens: Tokens of the answers.
-        reasoning_tokens: Those of them that were reasoning.
-        usd: What the answers cost.
-        held_usd: What is set aside for requests that are lost or under way.
-    """
-
-    judge: str
-    requests: int
-    answers: int
-    lost: int
-    waiting: int
-    unmetered: int
-    unpriced: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    usd: float
-    held_usd: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,40 +22,6 @@ class FailureCount:
     judge: str
     kind: str
     count: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelSeen:
-    """What a judge's server called the model and its configuration, how often, and from when to when."""
-
-    judge: str
-    model: str | None
-    fingerprint: str | None
-    answers: int
-    first: datetime
-    last: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedItem:
-    """What a judge said of one item of a check, on one criterion.
-
-    Attributes:
-        judge: Its name as a rater.
-        check: Which check.
-        item: The pair it was made of.
-        criterion: The criterion.
-        said: For each order answered: `target` for the text that the check is about (the intact one, the
-            padded one, the first method's), `other`, or `tie`.
-        asked: In how many orders it was asked.
-    """
-
-    judge: str
-    check: CheckName
-    item: str
-    criterion: str
-    said: tuple[str, ...]
-    asked: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

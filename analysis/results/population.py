@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.intervals import Interval, item_mean
-from analysis.stats.population import FEWEST_RATERS, TWO_WAY_T, TwoWayDesign
+from analysis.stats.population import FEWEST_RATERS, TwoWayDesign
 from analysis.stats.significance import TestResult, reachable, sign_flip
 from analysis.verdicts.scores import (
     ScoredVerdicts,
@@ -63,7 +63,8 @@ class PopulationShare:
         test: That the share is one half among all raters like these.
         raters: How many took part.
         rater_sd: The standard deviation of raters' own win shares; 0 where they differ by no more than
-            chance, and then interval and test are those for these raters; `None` where it is not known.
+            chance, and then interval and test are those for these raters; `None` where raters share too few
+            items to tell.
         freedom: Degrees of freedom of interval and test; `None` where they are those for these raters.
     """
 
@@ -116,38 +117,38 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
     items = item_scores(scores)
     these, test = share_interval(items, level=level), share_test(items)
     design, shares = _design(scores)
-    few = design.raters < FEWEST_RATERS
-    if few or not design.estimable:
+    if design.raters < FEWEST_RATERS:
         why = (
             f"a result for raters like these needs at least {FEWEST_RATERS} raters, and there are "
             f"{design.raters}"
-            if few
-            else "raters cannot be told from pairs: too few pairs have several raters"
         )
         return PopulationShare(
-            share=replace(these, low=None, high=None, method=TWO_WAY_T, warnings=(why,)),
-            test=TestResult(p_value=None, statistic=0.0, n=test.n, method=TWO_WAY_T, warnings=(why,)),
+            share=replace(these, low=None, high=None, method=design.method, warnings=(why,)),
+            test=TestResult(p_value=None, statistic=0.0, n=test.n, method=design.method, warnings=(why,)),
             raters=design.raters,
         )
     found = design.means(shares)
     between, variance = float(found.raters[0]), float(found.variances[0])
-    if between <= 0 or variance <= 0:
-        return PopulationShare(share=these, test=test, raters=design.raters, rater_sd=0.0)
     half, estimate = float(found.half_widths(level)[0]), float(found.estimates[0])
+    unknown = math.isnan(between)
+    narrower = these.low is None or these.high is None or 2 * half < these.high - these.low + 1e-12
+    if variance <= 0 or (narrower if unknown else between <= 0):
+        rater_sd = None if unknown else 0.0
+        return PopulationShare(share=these, test=test, raters=design.raters, rater_sd=rater_sd)
     low, high = estimate - half, estimate + half
     cut = ("the interval was cut at 0 or 1; with so few raters it is rough",) if low < 0 or high > 1 else ()
     # Whoever concludes on more raters than took part cannot be surer than of these.
     p = None if test.p_value is None else max(test.p_value, float(found.p_values(0.5)[0]))
     return PopulationShare(
-        share=replace(these, low=max(0.0, low), high=min(1.0, high), method=TWO_WAY_T, warnings=cut),
+        share=replace(these, low=max(0.0, low), high=min(1.0, high), method=design.method, warnings=cut),
         test=replace(
             test,
             p_value=p,
             statistic=(estimate - 0.5) / math.sqrt(variance),
-            method=f"{TWO_WAY_T}; p is at least that of these raters' sign-flip test",
+            method=f"{design.method}; p is at least that of these raters' sign-flip test",
         ),
         raters=design.raters,
-        rater_sd=math.sqrt(between),
+        rater_sd=None if unknown else math.sqrt(between),
         freedom=float(found.freedoms[0]),
     )
 

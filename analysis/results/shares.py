@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from analysis.results.cells import CellRow, cell_fields, cell_order, families
+from analysis.results.cells import CellRow, VerdictCounts, cell_fields, cell_order, families
 from analysis.results.population import population_share, share_interval, share_test
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
@@ -97,8 +97,13 @@ class ShareRow(CellRow):
     warnings: tuple[str, ...] = ()
 
     @property
+    def counts(self) -> VerdictCounts:
+        """Return the scores (rater × pair)."""
+        return VerdictCounts(wins=self.wins, ties=self.ties, losses=self.losses)
+
+    @property
     def n(self) -> int:
-        """Return how many scores (rater × pair) were counted."""
+        """Return how many scores were counted."""
         return self.wins + self.ties + self.losses
 
 

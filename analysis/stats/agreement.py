@@ -186,7 +186,7 @@ def _remarks(patterns: Patterns, *, single: str, weight: bool = False) -> tuple[
     once = int(patterns.items[patterns.sizes == 1].sum())
     found = [f"{once} item(s) rated once {single}"] if once else []
     sizes = patterns.sizes[patterns.sizes >= 2]
-    if len(set(sizes.tolist())) > 1:
+    if sizes.size and sizes.min() != sizes.max():
         alike = "; each item weighs the same" if weight else ""
         found.append(f"items have between {sizes.min()} and {sizes.max()} ratings{alike}")
     return tuple(found)

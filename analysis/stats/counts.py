@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +25,7 @@ _BLOCK = 1 << 16
 _DENSE = 1 << 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Patterns:
     """The distinct verdict counts of a set of items, in lexicographic order, and how often each occurs.
 
@@ -41,13 +42,13 @@ class Patterns:
     items: Codes
     clustered: Codes | None = None
 
-    @property
+    @cached_property
     def sizes(self) -> Codes:
         """Return the ratings of one item of each pattern, [patterns]."""
         sizes: Codes = self.counts.sum(axis=1)
         return sizes
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Return the number of items with a rating."""
         return int(self.items.sum())
@@ -57,7 +58,7 @@ class Patterns:
         """Return the number of ratings."""
         return int(self.items @ self.sizes)
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Return how many items, or clusters of them, are independent of each other."""
         return self.n if self.clustered is None else len(np.unique(self.clustered[0]))

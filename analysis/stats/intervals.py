@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 NOTHING = "there are no observations"
-ALONE = "there is only one {unit}, and its spread cannot be told"
+ALONE = "there is only one {unit}, and its spread cannot be estimated"
 _LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,30 +80,22 @@ def leave_one_out(
     shared = (counts.sum(axis=1)[item] >= 2) & (verdict[item] >= 0)
     size = int(who.max()) + 1 if len(who) else 0
     item, who, label = item[shared], who[shared], label[shared]
-    said = verdict[item]
+    judged = verdict[item]
     own = counts[item, label] - 1
-    its = counts[item, said] - (said == label)
+    its = counts[item, judged] - (judged == label)
+    clustered = None
+    if clusters is not None:
+        key, place = np.unique(np.stack([who, np.asarray(clusters)[item]]), axis=1, return_inverse=True)
+        items_of = np.bincount(place.ravel())
+        sums = np.bincount(place.ravel(), weights=np.sign(own - its))
+        parts = (np.ones(len(sums)), sums * sums, sums * items_of, items_of * items_of)
+        clustered = np.stack([np.bincount(key[0], weights=one, minlength=size) for one in parts], axis=1)
     return LeftOut(
         n=np.bincount(who, minlength=size),
         judge=np.bincount(who[its >= own], minlength=size),
         annotator=np.bincount(who[own >= its], minlength=size),
         level=np.bincount(who[own == its], minlength=size),
-        clustered=None
-        if clusters is None
-        else _by_cluster(who, np.asarray(clusters)[item], np.sign(own - its), size=size),
-    )
-
-
-def _by_cluster(
-    who: NDArray[np.int64], cluster: NDArray[np.integer], difference: NDArray[np.int64], *, size: int
-) -> NDArray[np.int64]:
-    """Return what `LeftOut.clustered` holds."""
-    key, place = np.unique(np.stack([who, cluster]), axis=1, return_inverse=True)
-    items = np.bincount(place.ravel())
-    sums = np.bincount(place.ravel(), weights=difference)
-    parts = (np.ones(len(items)), sums * sums, sums * items, items * items)
-    return np.stack([np.bincount(key[0], weights=one, minlength=size) for one in parts], axis=1).astype(
-        np.int64
+        clustered=None if clustered is None else clustered.astype(np.int64),
     )
 
 
@@ -163,9 +155,9 @@ class AlternativeTest:
         method: The test and its settings, in words.
     """
 
-    winning_rate: float | None
-    advantage: float | None
-    passed: bool | None
+    winning_rate: float | None = None
+    advantage: float | None = None
+    passed: bool | None = None
     epsilon: float
     q: float
     annotators: tuple[Annotator, ...] = ()
@@ -202,10 +194,9 @@ def alternative_annotator(
         f"alternative-annotator test, accuracy, ε = {epsilon:g}, one-sided paired t tests, "
         f"Benjamini–Yekutieli at {q:g}"
     )
-    enough, unit = (
-        left_out.units >= max(fewest_items, 2),
-        "items" if left_out.clustered is None else "prompts",
-    )
+    whole = AlternativeTest(epsilon=epsilon, q=q, method=method)
+    unit = "items" if left_out.clustered is None else "prompts"
+    enough = left_out.units >= max(fewest_items, 2)
     used = np.flatnonzero(enough)
     short = int((~enough & (left_out.n > 0)).sum())
     if len(used) < fewest_annotators:
@@ -213,64 +204,50 @@ def alternative_annotator(
             f"it takes {fewest_annotators} annotators with {fewest_items} {unit} each, shared with the judge "
             f"and another annotator; there are {len(used)}"
         )
-        return AlternativeTest(
-            winning_rate=None,
-            advantage=None,
-            passed=None,
-            epsilon=epsilon,
-            q=q,
-            reason=reason,
-            method=method,
-        )
-    tests = [_t_test(left_out, int(place), epsilon) for place in used]
-    adjusted = benjamini_yekutieli([p_value for p_value, _ in tests]).p_values
+        return replace(whole, reason=reason)
+    p_values, flat = _t_tests(left_out, used, epsilon)
+    adjusted = [1.0 if value is None else value for value in benjamini_yekutieli(p_values).p_values]
+    n, judge, annotator = (part[used].tolist() for part in (left_out.n, left_out.judge, left_out.annotator))
     annotators = tuple(
-        _annotator(left_out, int(place), p_value=p_value, adjusted=1.0 if after is None else after, q=q)
-        for place, (p_value, _), after in zip(used, tests, adjusted, strict=True)
+        Annotator(
+            place=int(place),
+            n=n[number],
+            judge_advantage=judge[number] / n[number],
+            annotator_advantage=annotator[number] / n[number],
+            p_value=p_values[number],
+            adjusted=after,
+            lost=after <= q,
+        )
+        for number, (place, after) in enumerate(zip(used, adjusted, strict=True))
     )
     won = sum(one.lost for one in annotators) / len(annotators)
-    flat = sum(no_spread for _, no_spread in tests)
     warnings = [f"{short} annotator(s) with fewer than {fewest_items} {unit} are left out"] if short else []
     if flat:
         warnings.append(
             f"{flat} annotator(s) stand to the judge alike on every item: p is the t test's limit"
         )
-    return AlternativeTest(
+    return replace(
+        whole,
         winning_rate=won,
         advantage=math.fsum(one.judge_advantage for one in annotators) / len(annotators),
         passed=won >= 0.5,
-        epsilon=epsilon,
-        q=q,
         annotators=annotators,
         warnings=tuple(warnings),
-        method=method,
     )
 
 
-def _annotator(left_out: LeftOut, place: int, *, p_value: float, adjusted: float, q: float) -> Annotator:
-    n = int(left_out.n[place])
-    return Annotator(
-        place=place,
-        n=n,
-        judge_advantage=int(left_out.judge[place]) / n,
-        annotator_advantage=int(left_out.annotator[place]) / n,
-        p_value=p_value,
-        adjusted=adjusted,
-        lost=adjusted <= q,
-    )
-
-
-def _t_test(left_out: LeftOut, place: int, epsilon: float) -> tuple[float, bool]:
-    """Return p of "mean difference ≥ ε" for differences −1, 0, 1, and whether they have no spread."""
-    n = int(left_out.n[place])
-    total = int(left_out.annotator[place] - left_out.judge[place])
-    squares = n - int(left_out.level[place])
+def _t_tests(left_out: LeftOut, used: NDArray[np.intp], epsilon: float) -> tuple[list[float], int]:
+    """Return p of "mean difference ≥ ε" for differences −1, 0, 1, and how many of them have no spread."""
+    n, level = left_out.n[used], left_out.level[used]
+    total = left_out.annotator[used] - left_out.judge[used]
     mean = total / n
-    units, variance = n, (squares - total * total / n) / (n - 1)
+    units, variance = n, (n - level - total * total / n) / (n - 1)
     if left_out.clustered is not None:
-        units, squared, crossed, sizes = (int(one) for one in left_out.clustered[place])
+        units, squared, crossed, sizes = left_out.clustered[used].T
         variance = (squared - 2 * mean * crossed + mean * mean * sizes) * units / (units - 1) / n
-    if variance <= 1e-12:
-        return (sys.float_info.min if mean < epsilon else 1.0), True
-    p_value = float(special.stdtr(units - 1, (mean - epsilon) / math.sqrt(variance / n)))
-    return max(p_value, sys.float_info.min), False
+    flat = variance <= 1e-12
+    error = np.sqrt(np.where(flat, 1.0, variance) / n)
+    p_values = np.where(
+        flat, np.where(mean < epsilon, 0.0, 1.0), special.stdtr(units - 1, (mean - epsilon) / error)
+    )
+    return np.maximum(p_values, sys.float_info.min).tolist(), int(flat.sum())

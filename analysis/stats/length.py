@@ -107,8 +107,10 @@ def _coefficient(
     """Return the interval of an estimate, and the test that it is `null`."""
     method = f"t test of {what}, HC3 errors"
     if error is None:
-        why = "the line goes through some or all items, so their spread about it cannot be told"
-        test = TestResult(n=whole.n, method=method, warnings=("the spread about the line cannot be told",))
+        why = "the line goes through some or all items, so their spread about it cannot be estimated"
+        test = TestResult(
+            n=whole.n, method=method, warnings=("the spread about the line cannot be estimated",)
+        )
         return replace(whole, warnings=(*whole.warnings, why)), test
     distance = (whole.estimate or 0.0) - null
     return t_interval(whole, error, freedom), t_test(distance, error, freedom, n=whole.n, method=method)
@@ -120,7 +122,7 @@ def _design(x: NDArray[np.float64], strata: Sequence[str]) -> tuple[NDArray[np.f
     names, code, counts = np.unique(np.asarray(strata, dtype=str), return_inverse=True, return_counts=True)
     warnings: tuple[str, ...] = ()
     if len(names) > 1 and counts.min() < 2:
-        warnings = ("a dataset has only one item, so datasets are not told apart",)
+        warnings = ("a dataset has only one item, so datasets are not distinguished",)
     elif len(names) > 1:
         columns += [(code == place) - counts[place] / len(x) for place in range(1, len(names))]
     return np.column_stack(columns), warnings

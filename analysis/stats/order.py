@@ -73,7 +73,7 @@ def order_adjusted(
     test = TestResult(n=units, method="t test of the order-adjusted share")
     found = OrderAdjusted(adjusted=whole, effect=whole, test=test, first=means[0], second=means[1], both=both)
     if means[0] is None or means[1] is None:
-        why = ("the method never had one of the two places, so place and method cannot be told apart",)
+        why = ("the method never had one of the two places, so place and method cannot be separated",)
         whole = replace(whole, warnings=why)
         return replace(found, adjusted=whole, effect=whole, test=replace(test, warnings=why))
     one, other = _influence(first, means[0], place), _influence(second, means[1], place)

@@ -8,7 +8,9 @@ like them, how raters differ is part of its error. The model is that of two cros
 and the estimate is a weighted mean Σ w_ij y_ij. Sums of squares, equated with their expectations (Henderson
 1953), give the variances of the three terms for any table of who rated what, also an incomplete one; where
 everybody has rated everything they are those of the analysis of variance. Degrees of freedom are
-Satterthwaite's (1946).
+Satterthwaite's (1946). Where raters share too few items with each other for that, the variance is the sum of
+those of items and of raters as clusters, less that of single scores (Cameron, Gelbach and Miller 2011), with
+the freedom of the fewer of the two.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ FEWEST_RATERS = 3
 """With fewer raters nothing can be learned of the population they are from."""
 
 TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees of freedom"
+CLUSTERS_T = "items and raters as crossed clusters, t with the freedom of the fewer"
 
 Reals = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -39,7 +42,7 @@ class TwoWayMeans:
             below.
         freedoms: Their degrees of freedom, [studies].
         raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0,
-            [studies].
+            [studies]; NaN where the design does not tell it.
     """
 
     estimates: Reals
@@ -88,21 +91,44 @@ class TwoWayDesign:
         return int(self.rater.max()) + 1
 
     @property
-    def estimable(self) -> bool:
-        """Return whether the table tells raters from items."""
-        expected, _, freedoms = self._equations
-        scaled = expected / np.abs(expected).max(axis=1, keepdims=True)
-        return bool(freedoms.min() > 1 - 1e-9 and np.linalg.cond(scaled) < 1e10)
+    def method(self) -> str:
+        """Return the method in words."""
+        return TWO_WAY_T if self._crossed else CLUSTERS_T
+
+    @cached_property
+    def _freedoms(self) -> Reals:
+        """Return the degrees of freedom of the sums of squares of raters, items and single scores.
+
+        Raters who weigh unequally count as fewer: (Σb²)²/Σb⁴ of their weights b.
+        """
+        items, strata = int(self.item.max()) + 1, int(self._strata.max()) + 1
+        b = np.bincount(self.rater, weights=self.weight)
+        equal = (b**2).sum() ** 2 / (b**4).sum()
+        return np.array([equal - 1, items - strata, len(self.item) - items - self.raters + 1])
+
+    @property
+    def _crossed(self) -> bool:
+        """Return whether raters share enough items to tell their own part from the rest."""
+        return bool(self._freedoms[2] >= self.raters - 1)
 
     def means(self, scores: ArrayLike) -> TwoWayMeans:
-        """Return the weighted means of scores with their errors, for an `estimable` design.
+        """Return the weighted means of scores with their errors.
 
         Args:
             scores: Of one study, [n], or of several, [studies, n].
         """
         y = np.atleast_2d(np.asarray(scores, dtype=float))
-        expected, target, freedoms = self._equations
-        squares = self._squares(y)
+        squares, freedoms = self._squares(y), self._freedoms
+        if not self._crossed:
+            groups = np.array([*freedoms[:2], len(self.item) - 1 - self._strata.max()])
+            variances = squares @ (np.array([1, 1, -1]) * (groups + 1) / groups)
+            return TwoWayMeans(
+                estimates=y @ self.weight,
+                variances=np.maximum(0, variances),
+                freedoms=np.full(len(y), max(1.0, freedoms[:2].min())),
+                raters=np.full(len(y), np.nan),
+            )
+        expected, target = self._expectations()
         # Satterthwaite's formula wants independent sums of squares. So the last one is taken without its
         # parts in the others; of a full table that leaves the analysis of variance.
         within = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
@@ -120,7 +146,7 @@ class TwoWayDesign:
         )
 
     def _squares(self, y: Reals) -> Reals:
-        """Return the sums of squares of raters, items and, where they can be told apart, single scores."""
+        """Return the sums of squares of raters, items and single scores, [studies, 3]."""
         w, strata = self.weight, self._strata
         means = np.stack([np.bincount(strata, weights=w * row) for row in y]) / np.bincount(strata, weights=w)
         off = w * (y - means[:, strata])
@@ -128,27 +154,11 @@ class TwoWayDesign:
             [(np.bincount(groups, weights=row) ** 2).sum() for row in off]
             for groups in (self.rater, self.item)
         ]
-        return np.stack([*by, (off**2).sum(axis=1)], axis=1)[:, : len(self._equations[1])]
+        return np.stack([*by, (off**2).sum(axis=1)], axis=1)
 
     @cached_property
     def _strata(self) -> Numbers:
         return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
-
-    @cached_property
-    def _equations(self) -> tuple[Reals, Reals, Reals]:
-        """Return E[sums of squares] and Var(Σ w y) on the variances, and degrees of freedom of the sums.
-
-        Raters who weigh unequally count as fewer: (Σb²)²/Σb⁴ of their weights b. Where (nearly) every item
-        has one rater, an item's own part and the rest are one, and items lie within raters.
-        """
-        expected, target = self._expectations()
-        items, strata = int(self.item.max()) + 1, int(self._strata.max()) + 1
-        b = np.bincount(self.rater, weights=self.weight)
-        raters = (b**2).sum() ** 2 / (b**4).sum() - 1
-        rest = len(self.item) - items - self.raters + 1
-        if rest >= 1:
-            return expected, target, np.array([raters, items - strata, rest])
-        return expected[:2, :2], target[:2], np.array([raters, items - strata - raters])
 
     def _expectations(self) -> tuple[Reals, Reals]:
         """Return E[sums of squares], a matrix on the variances, and Var(Σ w y), a vector on them.

@@ -40,7 +40,7 @@ def flip_p_values(net: NDArray[np.integer]) -> NDArray[np.float64]:
     counts = np.stack([np.count_nonzero(np.abs(net) == size, axis=1) for size in magnitudes], axis=1)
     reach = counts @ magnitudes
     last = (reach - np.abs(net.sum(axis=1, dtype=np.int64))) // 2
-    # Σ m·b with fair bits b lies on 0 … reach: an odd number of frequencies above it tells all places apart.
+    # Σ m·b with fair bits b lies on 0 … reach: an odd number of frequencies above it separates all places.
     places = 2 * (int(reach.max()) // 2) + 1
     places += 2 if places <= reach.max() else 0
     half = np.pi * np.arange(1, places // 2 + 1) / places
@@ -63,7 +63,7 @@ def flip_p_values(net: NDArray[np.integer]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Power:
-    """How often simulated studies of one size find the difference that is there.
+    """How often simulated studies of one size find the true difference.
 
     Attributes:
         each: Chance that a criterion is found after Holm's correction, averaged over criteria.
@@ -120,11 +120,11 @@ def approximate_items(design: Design, *, alpha: float, wanted: float) -> float:
     score: v follows from the chances of two raters' verdicts on an item, and the null distribution of the
     sign-flip test has the variance v + m².
     """
-    known = truth(design)
+    true = truth(design)
     sides = np.array([1.0, 0.0, -1.0])
-    mean = float(sides @ known.chances)
-    square = float(sides**2 @ known.chances) - mean**2
-    shared = float(sides @ np.array(known.together) @ sides) - mean**2
+    mean = float(sides @ true.chances)
+    square = float(sides**2 @ true.chances) - mean**2
+    shared = float(sides @ np.array(true.together) @ sides) - mean**2
     variance = (square + (design.raters - 1) * shared) / design.raters
     null = float(special.ndtri(1 - alpha / 2)) * math.sqrt(variance + mean**2)
     return ((null + float(special.ndtri(wanted)) * math.sqrt(variance)) / mean) ** 2

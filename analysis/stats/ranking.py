@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.sparse import csgraph
-
-from analysis.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
 
@@ -24,9 +22,13 @@ def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
     |δ_i − δ_j| ≤ 1 wherever they tied, and moving the strengths along 2δ and log ν along 1 never lowers the
     likelihood of any verdict. Such δ are the potentials of a graph without a negative cycle.
     """
-    groups = components_of(wins, ties, methods)
-    if len(groups) > 1:
-        names = " and ".join("{" + ", ".join(group) + "}" for group in groups)
+    count, group_of = csgraph.connected_components(wins + ties, directed=False)
+    if count > 1:
+        groups = [
+            ", ".join(name for name, its in zip(methods, group_of, strict=True) if its == group)
+            for group in range(count)
+        ]
+        names = " and ".join(f"{{{group}}}" for group in groups)
         return f"the groups {names} are never compared with each other; rank each by itself"
     held = (wins > 0) | (ties > 0)
     count, group_of = csgraph.connected_components(held.astype(float), directed=True, connection="strong")
@@ -60,15 +62,6 @@ def _one_way(held: NDArray[np.bool_], methods: Sequence[str], group_of: NDArray[
     return _blame(best, worst, " or tie against the other methods") + "; their strengths would be infinite"
 
 
-def components_of(wins: Floats, ties: Floats, methods: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of methods that comparisons connect, directly or through others."""
-    count, group_of = csgraph.connected_components(wins + ties, directed=False)
-    return tuple(
-        tuple(name for name, its in zip(methods, group_of, strict=True) if its == group)
-        for group in range(count)
-    )
-
-
 def _blame(best: Sequence[str], worst: Sequence[str], more: str = "") -> str:
     parts = [
         f"without a {what}{more}: {', '.join(names)}"
@@ -93,13 +86,11 @@ class Fits:
     Attributes:
         parameters: Log-strengths summing to 0, then log ν (−∞ where a table has no tie), `[R, K + 1]`.
         log_likelihood: Without the multinomial coefficient, `[R]`.
-        iterations: Newton steps, `[R]`.
         converged: `[R]`.
     """
 
     parameters: Floats
     log_likelihood: Floats
-    iterations: NDArray[np.int64]
     converged: NDArray[np.bool_]
 
 
@@ -139,7 +130,6 @@ def fit(tables: Floats, start: Floats) -> Fits:
     no_ties = tables[..., 1].sum(axis=-1) == 0
     parameters[no_ties, -1] = -np.inf
     likelihood = _log_likelihood(parameters, tables)
-    iterations = np.zeros(len(tables), dtype=np.int64)
     converged = np.zeros(len(tables), dtype=np.bool_)
     size = tables.sum(axis=(1, 2))
     for _ in range(_STEPS):
@@ -154,21 +144,9 @@ def fit(tables: Floats, start: Floats) -> Fits:
         parameters[active], likelihood[active] = _climb(
             parameters[active], step, tables[active], likelihood[active]
         )
-        iterations[active] += 1
         converged[active] = decrement <= _CLOSE * size[active]
     parameters[:, :-1] -= parameters[:, :-1].mean(axis=-1, keepdims=True)
-    return Fits(parameters=parameters, log_likelihood=likelihood, iterations=iterations, converged=converged)
-
-
-def covariance(parameters: Floats, table: Floats) -> Floats:
-    """Return the inverse information of one `table`, `[K + 1, K + 1]`, with the strengths summing to 0."""
-    information = moments(parameters[None], table[None])[1]
-    gauge = _gauge(information)[0]
-    found: Floats = np.linalg.inv(information[0] + gauge)
-    methods = len(found) - 1
-    # The gauge's own direction, all strengths alike, is no uncertainty.
-    found[:-1, :-1] -= 1 / (gauge[0, 0] * methods**2)
-    return found
+    return Fits(parameters=parameters, log_likelihood=likelihood, converged=converged)
 
 
 def moments(parameters: Floats, tables: Floats) -> tuple[Floats, Floats]:
@@ -194,7 +172,7 @@ def moments(parameters: Floats, tables: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauge(information: Floats) -> Floats:
-    """Return what makes `information` invertible: strengths are told apart only up to a constant."""
+    """Return what makes `information` invertible: strengths are determined only up to a constant."""
     methods = information.shape[-1] - 1
     mean = np.trace(information[:, :-1, :-1], axis1=1, axis2=2) / methods
     out = np.zeros_like(information)
@@ -233,14 +211,14 @@ def _climb(
     """Take the step, halved for those tables whose likelihood it would lower."""
     scale = np.ones(len(step))
     for _ in range(_HALVINGS):
-        there = parameters + scale[:, None] * step
-        after = _log_likelihood(there, tables)
+        moved = parameters + scale[:, None] * step
+        after = _log_likelihood(moved, tables)
         # Rounding moves the sum by some 1e-14 of itself: near the top that must not stop a good step.
         lower = after < before - 1e-12 * np.abs(before)
         if not lower.any():
             break
         scale[lower] /= 2
-    return there, after
+    return moved, after
 
 
 DAVIDSON = "Davidson's model with ties, maximum likelihood"
@@ -249,7 +227,6 @@ SHRINKS = (
     "half wins shrink the strengths: with many ties a true difference of −1.00 becomes about −0.77; "
     "Davidson's model does not"
 )
-PER_COMPARISON = "Wald interval from the information matrix, taking comparisons for independent"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,12 +237,8 @@ class Ranking:
         methods: Their names, in the order of all that follows.
         strengths: log π, summing to 0.
         log_nu: log ν of the ties; `None` where the model has no ν or there is no tie.
-        covariance: Inverse information of the strengths and then, if there is one, log ν. It takes
-            comparisons for independent.
         shares: Expected win share against the average other method, ties split.
-        components: The groups of methods that comparisons connect; strengths compare within a group alone.
         n: Comparisons.
-        iterations: Newton steps.
         log_likelihood: Without the multinomial coefficient.
         method: Model and estimator, in words.
         reason: Why there are no strengths, or empty.
@@ -273,14 +246,11 @@ class Ranking:
     """
 
     methods: tuple[str, ...]
-    strengths: tuple[float, ...] | None
-    log_nu: float | None
-    covariance: tuple[tuple[float, ...], ...] | None
-    shares: tuple[float, ...] | None
-    components: tuple[tuple[str, ...], ...]
+    strengths: tuple[float, ...] | None = None
+    log_nu: float | None = None
+    shares: tuple[float, ...] | None = None
     n: float
-    iterations: int
-    log_likelihood: float | None
+    log_likelihood: float | None = None
     method: str
     reason: str = ""
     warnings: tuple[str, ...] = ()
@@ -316,100 +286,28 @@ def half_win(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Rankin
     return _fitted(won + tied / 2, np.zeros_like(tied), methods, HALF_WIN, (SHRINKS,) if tied.any() else ())
 
 
-def information_intervals(ranking: Ranking, *, level: float = 0.95) -> tuple[Interval, ...]:
-    """Return an interval of each strength from the model's information matrix.
-
-    It takes comparisons for independent, which several verdicts on one item are not: then it is too narrow.
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"a confidence level lies between 0 and 1; {level} does not")
-    n = int(ranking.n)
-    if ranking.strengths is None or ranking.covariance is None:
-        blank = Interval(
-            estimate=None,
-            low=None,
-            high=None,
-            level=level,
-            n=n,
-            method=PER_COMPARISON,
-            warnings=(ranking.reason,),
-        )
-        return (blank,) * len(ranking.methods)
-    z = float(special.ndtri(0.5 + level / 2))
-    halves = z * np.sqrt(np.diag(ranking.covariance))
-    return tuple(
-        Interval(
-            estimate=strength,
-            low=strength - float(half),
-            high=strength + float(half),
-            level=level,
-            n=n,
-            method=PER_COMPARISON,
-        )
-        for strength, half in zip(ranking.strengths, halves, strict=False)  # log ν's comes last
-    )
-
-
 def _fitted(
     wins: Floats, ties: Floats, methods: Sequence[str], method: str, warnings: tuple[str, ...]
 ) -> Ranking:
-    n = float(wins.sum() + ties.sum() / 2)
-    components = components_of(wins, ties, methods)
+    n, tied = float(wins.sum() + ties.sum() / 2), float(ties.sum()) / 2
+    whole = Ranking(methods=tuple(methods), n=n, method=method, warnings=warnings)
     reason = why_undefined(wins, ties, methods)
     if reason:
-        return _undefined(
-            methods, components=components, n=n, method=method, reason=reason, warnings=warnings
-        )
-    table = to_pairs(wins, ties)
+        return replace(whole, reason=reason)
     start = np.zeros(len(methods) + 1)
-    tied = float(ties.sum()) / 2
     if tied:
         # Of equals a share ν / (2 + ν) ties.
         start[-1] = np.log(2 * tied / (n - tied))
-    fits = fit(table[None], start)
+    fits = fit(to_pairs(wins, ties)[None], start)
     if not fits.converged[0]:
-        why = f"Newton's method did not arrive in {int(fits.iterations[0])} steps"
-        return _undefined(methods, components=components, n=n, method=method, reason=why, warnings=warnings)
+        return replace(whole, reason=f"Newton's method did not arrive in {_STEPS} steps")
     parameters = fits.parameters[0]
-    size = len(methods) + (tied > 0)
-    spread = covariance(parameters, table)[:size, :size]
-    return Ranking(
-        methods=tuple(methods),
+    return replace(
+        whole,
         strengths=tuple(parameters[:-1].tolist()),
         log_nu=float(parameters[-1]) if tied else None,
-        covariance=tuple(tuple(row) for row in spread.tolist()),
         shares=tuple(shares(parameters).tolist()),
-        components=components,
-        n=n,
-        iterations=int(fits.iterations[0]),
         log_likelihood=float(fits.log_likelihood[0]),
-        method=method,
-        warnings=warnings,
-    )
-
-
-def _undefined(
-    methods: Sequence[str],
-    *,
-    components: tuple[tuple[str, ...], ...],
-    n: float,
-    method: str,
-    reason: str,
-    warnings: tuple[str, ...],
-) -> Ranking:
-    return Ranking(
-        methods=tuple(methods),
-        strengths=None,
-        log_nu=None,
-        covariance=None,
-        shares=None,
-        components=components,
-        n=n,
-        iterations=0,
-        log_likelihood=None,
-        method=method,
-        reason=reason,
-        warnings=warnings,
     )
 
 

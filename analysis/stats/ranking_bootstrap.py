@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.stats import ranking as newton
-from analysis.stats.intervals import Interval
-from analysis.stats.ranking import Ranking, davidson, half_win, why_undefined
+from analysis.stats.intervals import Interval, check_level
+from analysis.stats.ranking import Ranking, davidson, why_undefined
 
-Model = Literal["davidson", "half-win"]
-
-_MODELS = {"davidson": davidson, "half-win": half_win}
 _UNDEFINED = 0.05
 """Share of replicates without strengths from which on no interval is given."""
 _BLOCK = 256
@@ -32,9 +28,9 @@ class RankInterval:
         high: The worst.
     """
 
-    estimate: int | None
-    low: int | None
-    high: int | None
+    estimate: int | None = None
+    low: int | None = None
+    high: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,50 +100,38 @@ def bootstrap(
     methods: Sequence[str],
     *,
     strata: Sequence[str] | None = None,
-    model: Model = "davidson",
     replicates: int = 1000,
     level: float = 0.95,
     seed: int,
 ) -> RankingIntervals:
     """Return the ranking of all comparisons and percentile intervals from drawing items anew.
 
-    Items are drawn with replacement within their stratum, and the model is fitted again to each draw from the
-    estimate. Verdicts on one item may depend on each other in any way. The items' order does not matter.
+    Items are drawn with replacement within their stratum, and Davidson's model is fitted again to each draw
+    from the estimate. Verdicts on one item may depend on each other in any way. The items' order does not
+    matter.
 
     Args:
         counts: What `tally` returns, `[items, P, 3]`.
         methods: K different names.
         strata: Each item's stratum (its dataset); `None` for one stratum.
-        model: Davidson's, or Bradley–Terry with half wins.
         replicates: How often to draw, at least 2.
         level: The confidence level.
         seed: It alone decides the draws.
     """
     table, labels = _checked(counts, methods, strata)
-    if not 0 < level < 1 or replicates < 2:
-        raise ValueError(
-            f"a level lies between 0 and 1 and replicates are 2 or more; got {level}, {replicates}"
-        )
-    if model not in _MODELS:
-        raise ValueError(f"the models are {' and '.join(_MODELS)}; {model!r} is none")
-    estimate = _MODELS[model](*newton.to_matrices(table.sum(axis=0, dtype=float), len(methods)), methods)
-    if model == "half-win":
-        table = _halves(table)
+    check_level(level)
+    if replicates < 2:
+        raise ValueError(f"a bootstrap takes two replicates or more, not {replicates}")
+    estimate = davidson(*newton.to_matrices(table.sum(axis=0, dtype=float), len(methods)), methods)
     found, made, remarks = _draws(table, labels, estimate, replicates=replicates, seed=seed)
     drawn = found if len(found) > (1 - _UNDEFINED) * made else found[:0]
     method = f"percentile bootstrap over items within strata, {replicates} replicates, seed {seed}"
     warnings = (*estimate.warnings, *remarks)
-    strengths, won = (
-        _percentiles(point, values, level=level, n=len(table), method=method, warnings=warnings)
-        for point, values in (
-            (estimate.strengths, drawn[:, :-1]),
-            (estimate.shares, newton.shares(drawn)),
-        )
-    )
+    point = Interval(level=level, n=len(table), method=method, warnings=warnings)
     return RankingIntervals(
         estimate=estimate,
-        strengths=strengths,
-        shares=won,
+        strengths=_percentiles(point, estimate.strengths, drawn[:, :-1]),
+        shares=_percentiles(point, estimate.shares, newton.shares(drawn)),
         ranks=_rank_intervals(estimate, drawn[:, :-1], level),
         level=level,
         n=len(table),
@@ -210,31 +194,24 @@ def _is_defined(table: newton.Floats, methods: Sequence[str], known: dict[bytes,
 
 
 def _percentiles(
-    points: tuple[float, ...] | None,
-    values: newton.Floats,
-    *,
-    level: float,
-    n: int,
-    method: str,
-    warnings: tuple[str, ...],
+    whole: Interval, points: tuple[float, ...] | None, values: newton.Floats
 ) -> tuple[Interval, ...]:
-    size = values.shape[1]
-    estimates: Sequence[float | None] = points or (None,) * size
-    limits: list[list[float | None]] = [[None, None]] * size
-    if len(values):
-        limits = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T.tolist()
+    """Return the interval of each of the `points` from the `values` of the draws, `[draws, K]`."""
+    if points is None or not len(values):
+        return tuple(replace(whole, estimate=point) for point in points or (None,) * values.shape[1])
+    limits = np.quantile(values, [(1 - whole.level) / 2, (1 + whole.level) / 2], axis=0).T.tolist()
     return tuple(
-        Interval(estimate=point, low=low, high=high, level=level, n=n, method=method, warnings=warnings)
-        for point, (low, high) in zip(estimates, limits, strict=True)
+        replace(whole, estimate=point, low=low, high=high)
+        for point, (low, high) in zip(points, limits, strict=True)
     )
 
 
 def _rank_intervals(ranking: Ranking, strengths: newton.Floats, level: float) -> tuple[RankInterval, ...]:
     if ranking.strengths is None:
-        return (RankInterval(estimate=None, low=None, high=None),) * len(ranking.methods)
+        return (RankInterval(),) * len(ranking.methods)
     own = _ranks(np.array([ranking.strengths]))[0]
     if len(strengths) == 0:
-        return tuple(RankInterval(estimate=int(rank), low=None, high=None) for rank in own)
+        return tuple(RankInterval(estimate=int(rank)) for rank in own)
     ranks = _ranks(strengths)
     low = np.quantile(ranks, (1 - level) / 2, axis=0, method="lower")
     high = np.quantile(ranks, (1 + level) / 2, axis=0, method="higher")
@@ -256,11 +233,6 @@ def _missing(undefined: int, replicates: int) -> list[str]:
     if undefined >= _UNDEFINED * replicates:
         return [f"{undefined} of {replicates} draws have no finite strengths: no interval can be given"]
     return [f"{undefined} of {replicates} draws have no finite strengths and were left out"]
-
-
-def _halves(table: newton.Floats) -> newton.Floats:
-    tied = table[..., 1] / 2
-    return np.stack([table[..., 0] + tied, np.zeros_like(tied), table[..., 2] + tied], axis=-1)
 
 
 def _checked(

@@ -24,7 +24,7 @@ Sums = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _UNDEFINED = 0.05
 """Share of replicates without a value from which on no interval is given."""
 _BLOCK = 1024
-"""Exchanges at a time: as numbers to reckon with they take eight times the memory."""
+"""Exchanges at a time: as floats they take eight times the memory."""
 
 
 def prompt_weights(prompts: int, *, replicates: int, seed: int) -> NDArray[np.float64]:
@@ -49,7 +49,7 @@ def percentile(
         replicates: The metric of each replicate.
         level: The confidence level.
         n: How many prompts were resampled.
-        seed: Said in the method.
+        seed: Named in the method.
     """
     method = f"percentile bootstrap over prompts, {len(replicates)} replicates, seed {seed}"
     defined = replicates[~np.isnan(replicates)]
@@ -278,7 +278,7 @@ def _checked(
 def _reduced(
     tops: NDArray[np.int64], bottoms: NDArray[np.int64], sizes: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> tuple[list[_Stratum], int, tuple[str, ...]]:
-    """Return the distinct scores of each stratum times a scale, the scale, and what must be said of it."""
+    """Return the distinct scores of each stratum times a scale, the scale, and warnings."""
     if not len(tops):
         return [], 1, ()
     warnings: tuple[str, ...] = ()

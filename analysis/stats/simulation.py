@@ -9,7 +9,7 @@ tie. The models differ in where the items' thresholds come from:
 - *Dirichlet-multinomial*: an unbiased rater's chances of the three verdicts are a draw from a Dirichlet
   distribution for each item. Items differ in how tied they are as well as in who wins.
 
-The parameters are found numerically such that share, tie rate and Fleiss' κ are the ones asked for.
+The parameters are found numerically such that share, tie rate and Fleiss' κ are the ones wanted.
 """
 
 from __future__ import annotations
@@ -209,9 +209,9 @@ def _dirichlet(design: Design, parameters: Parameters, n: int, rng: np.random.Ge
     if design.criteria > 1 and design.correlation > 0:
         # Both of two criteria are the common draw with chance √c · √c.
         common = rng.dirichlet(alpha, (n, 1, design.items))
-        heard = rng.standard_normal((n, 1, design.items, design.raters), dtype=np.float32)
+        shared = rng.standard_normal((n, 1, design.items, design.raters), dtype=np.float32)
         same = rng.random((n, design.criteria, design.items, 1)) < math.sqrt(design.correlation)
-        chances, noise = np.where(same, common, chances), np.where(same, heard, noise)
+        chances, noise = np.where(same, common, chances), np.where(same, shared, noise)
     lower = special.ndtri(chances[..., 2]).astype(np.float32)
     upper = -special.ndtri(chances[..., 0]).astype(np.float32)
     return lower[..., None], upper[..., None], noise
@@ -249,24 +249,24 @@ def _distinct(design: Design) -> bool:
 def _solved(design: Design) -> Parameters:
     biases, weights = _biases(design)
     agreement = max(design.agreement, _LEAST_AGREEMENT)
-    asked = (design.share, design.ties, agreement)
-    return _solve(design.model, asked, biases, weights, distinct=_distinct(design))
+    wanted = (design.share, design.ties, agreement)
+    return _solve(design.model, wanted, biases, weights, distinct=_distinct(design))
 
 
 @lru_cache(maxsize=512)
 def _solve(
     model: Model,
-    asked: tuple[float, float, float],
+    wanted: tuple[float, float, float],
     biases: tuple[float, ...],
     weights: tuple[float, ...],
     *,
     distinct: bool,
 ) -> Parameters:
-    """Return the parameters that give the share, tie rate and κ asked for.
+    """Return the parameters that give the share, tie rate and κ wanted.
 
     Without biases the Dirichlet distribution's are known: κ = 1 / (1 + concentration).
     """
-    share, ties, agreement = asked
+    share, ties, agreement = wanted
     loss, win = 1 - share - ties / 2, share - ties / 2
     lower, upper = float(special.ndtri(loss)), -float(special.ndtri(win))
     if model == "Dirichlet-multinomial":

@@ -13,7 +13,11 @@ from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list
 
+NAMED = 5
+"""How many pairs a finding names before it counts the rest."""
+
 _ROOM = 2**62
+_COLUMNS = ("pair_id", "method_a", "method_b", "rater", "rater_kind", "criterion", "verdict")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -88,12 +92,6 @@ def _objects(values: tuple[str | None, ...]) -> NDArray[np.object_]:
     return array
 
 
-NAMED = 5
-"""How many pairs a finding names before it counts the rest."""
-
-_COLUMNS = ("pair_id", "method_a", "method_b", "rater", "criterion", "verdict")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coded:
     """The verdicts as numbers, and what the numbers stand for.
@@ -126,9 +124,7 @@ class Coded:
 
 
 def coded(frame: pd.DataFrame) -> Coded:
-    """Return a tidy table as numbers, each comparison one way round, whichever way a row has it.
-
-    That is the table's own way where it has one throughout, else the alphabetical one, as in `tidy.orient`.
+    """Return a validated table (`tidy.validate`), which has each comparison one way round, as numbers.
 
     Raises:
         StudyError: A column is missing.
@@ -138,49 +134,33 @@ def coded(frame: pd.DataFrame) -> Coded:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; an audit reads {', '.join(_COLUMNS)}"
         )
-    cell, turned, cells = _cells(frame)
-    rows = pd.DataFrame({"cell": cell})
+    methods = [text_codes(frame[name]) for name in ("method_a", "method_b", "rater_kind")]
+    _, first, place = np.unique(
+        combined(*(one.codes for one in methods)), return_index=True, return_inverse=True
+    )
+    given = [tuple(one.texts[one.codes[row]] for one in methods) for row in first]
+    cells = [(a, b, kind) for a, b, kind in sorted(given, key=lambda cell: (KIND_PLACE[cell[2]], cell))]
+    rows = pd.DataFrame({"cell": np.array([cells.index(cell) for cell in given], dtype=np.int64)[place]})
     names = {}
     for column in ("pair_id", "rater", "criterion"):
         ranked = text_codes(frame[column]).ranked()
         rows[column.removesuffix("_id")] = ranked.codes
         names[column] = ranked.texts
-    rows["side"] = _side(frame, "verdict", turned)
-    rows["first"] = _side(frame, "shown_first", turned) if "shown_first" in frame.columns else 0
+    rows["side"] = _side(frame, "verdict")
+    rows["first"] = _side(frame, "shown_first") if "shown_first" in frame.columns else 0
     rows["showing"] = (
         text_codes(frame["presentation"]).codes if "presentation" in frame.columns else rows["first"]
     )
     return Coded(
         rows=rows,
-        cells=cells,
+        cells=tuple(cells),
         pairs=names["pair_id"],
         raters=names["rater"],
         criteria=names["criterion"],
     )
 
 
-def _cells(
-    frame: pd.DataFrame,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], tuple[tuple[str, str, str], ...]]:
-    """Return each row's cell, whether the row has its methods the other way round, and the cells in order."""
-    known = "rater_kind" in frame.columns
-    kind = frame["rater_kind"].fillna("person") if known else pd.Series("person", index=frame.index)
-    columns = [text_codes(one) for one in (frame["method_a"], frame["method_b"], kind)]
-    _, first, as_given = np.unique(
-        combined(*(one.codes for one in columns)), return_index=True, return_inverse=True
-    )
-    triples = [tuple(one.texts[one.codes[row]] for one in columns) for row in first]
-    seen = {(a, b) for a, b, _ in triples}
-    flipped = [(b, a) in seen and a > b for a, b, _ in triples]
-    one_way = [(b, a, of) if flip else (a, b, of) for flip, (a, b, of) in zip(flipped, triples, strict=True)]
-    cells = sorted(set(one_way), key=lambda cell: (KIND_PLACE.get(cell[2], len(KIND_PLACE)), cell))
-    place = {cell: code for code, cell in enumerate(cells)}
-    cell = np.array([place[own] for own in one_way], dtype=np.int64)[as_given]
-    turned = np.array(flipped, dtype=bool)[as_given]
-    return cell, turned, tuple(cells)
-
-
-def _side(frame: pd.DataFrame, column: str, turned: NDArray[np.bool_]) -> NDArray[np.int64]:
-    named = frame[column]
-    side = (named == frame["method_a"]).astype(int) - (named == frame["method_b"]).astype(int)
-    return np.where(turned, -side, side).astype(np.int64)
+def _side(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
+    """Return 1 where a column names the first method, −1 where it names the second, and 0 elsewhere."""
+    first, second = (frame[column] == frame[method] for method in ("method_a", "method_b"))
+    return first.to_numpy(dtype=np.int64) - second.to_numpy(dtype=np.int64)

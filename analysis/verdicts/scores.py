@@ -56,7 +56,7 @@ class ScoredVerdicts:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """Return `rater_scores`, computed when first needed."""
-        return _rater_scores(self.frame)
+        return rater_scores(self.frame)
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -69,16 +69,12 @@ Verdicts = pd.DataFrame | ScoredVerdicts
 
 
 def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per rater and pair of a table: `net` of its `showings`, in the keys' order.
+    """Return one row per rater and pair of an oriented table: `net` of its `showings`, in the keys' order.
 
     A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a
     judge in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `unit`
     is the same in rows of one prompt, or of one pair where the prompt is not known (`Units`).
     """
-    return _rater_scores(orient(frame))
-
-
-def _rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     for_a, for_b = (
         (frame["verdict"] == frame[method]).to_numpy(dtype=np.int64) for method in ("method_a", "method_b")
     )

@@ -38,7 +38,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     """Return a checked copy of `frame`: texts as str, numbers as float, `rater_kind` filled in.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
-    stands one way round in it (`orient`), and `remarks` tells what a reader must be warned of.
+    stands one way round in it (`orient`), and `remarks` holds what a reader must be warned of.
 
     Args:
         frame: A row per verdict.
@@ -59,16 +59,16 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     texts = {name: text_codes(frame[name]) for name in TEXTS if name in frame.columns}
     numbers = {name: _as_number(frame[name], index) for name in NUMBERS if name in frame.columns}
     validation.check_filled(texts, REQUIRED, index)
-    said = validation.spelling(texts, index)
+    found = validation.spelling(texts, index)
     validation.check_methods(texts, index)
     if rater_kind is None:
-        said += validation.kind_hints(texts, index)
+        found += validation.kind_hints(texts, index)
     texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
     validation.check_consistent(texts, index)
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)
     validation.check_duplicates(texts, index)
-    said += validation.prompt_hints(texts, index)
+    found += validation.prompt_hints(texts, index)
     columns = {
         name: texts[name].series(index)
         if name in texts
@@ -78,7 +78,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         for name in dict.fromkeys((*frame.columns, "rater_kind"))
     }
     table = orient(pd.DataFrame(columns, index=index))
-    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *said)))
+    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *found)))
     return table
 
 

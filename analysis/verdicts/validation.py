@@ -23,7 +23,7 @@ _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
 """Columns that name things, those that name the same things together."""
 _MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>", "nat", "undefined"})
-_MOST_SAID = 10
+_MOST_REMARKS = 10
 _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
@@ -48,7 +48,7 @@ def spelling(texts: Texts, index: pd.Index) -> list[str]:
     Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
     seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
     """
-    said: list[str] = []
+    remarks: list[str] = []
     more = 0
     for names in _THINGS:
         exact: dict[str, str] = {}
@@ -58,17 +58,17 @@ def spelling(texts: Texts, index: pd.Index) -> list[str]:
                 seen = look(text, case=name in _IDS)
                 other, like = exact.setdefault(seen, text), folded.setdefault(seen.casefold(), text)
                 odd = "they differ in case alone, and count as two" if like != text else _odd(text)
-                if other == text and (not odd or len(said) == _MOST_SAID):
+                if other == text and (not odd or len(remarks) == _MOST_REMARKS):
                     more += odd != ""
                     continue
-                here = f"{text!a} on {where(texts[name].codes == code, index)}"
+                place = f"{text!a} on {where(texts[name].codes == code, index)}"
                 if other != text:
                     raise StudyError(
-                        f"{name} is {other!a}, and {here}; write it one way, or give different things names "
+                        f"{name} is {other!a}, and {place}; write it one way, or give different things names "
                         "that look different"
                     )
-                said.append(f"{name} is {f'{like!a}, and ' if like != text else ''}{here}: {odd}")
-    return [*said, *([f"{more} more names are odd in one of these ways"] if more else [])]
+                remarks.append(f"{name} is {f'{like!a}, and ' if like != text else ''}{place}: {odd}")
+    return [*remarks, *([f"{more} more names are odd in one of these ways"] if more else [])]
 
 
 def _odd(text: str) -> str:
@@ -115,7 +115,7 @@ def prompt_hints(texts: Texts, index: pd.Index) -> list[str]:
 
 def check_methods(texts: Texts, index: pd.Index) -> None:
     """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
-    (a, b, said), names = recoded([texts[name] for name in ("method_a", "method_b", "verdict")])
+    (a, b, verdict), names = recoded([texts[name] for name in ("method_a", "method_b", "verdict")])
     tie = names.index(TIE) if TIE in names else -2
     same = a == b
     if same.any():
@@ -127,11 +127,11 @@ def check_methods(texts: Texts, index: pd.Index) -> None:
         raise StudyError(
             f"a method is called {TIE!r} on {where(called_tie, index)}; that word is the verdict; rename it"
         )
-    wrong = (said != a) & (said != b) & (said != tie)
+    wrong = (verdict != a) & (verdict != b) & (verdict != tie)
     if wrong.any():
         first = int(np.argmax(wrong))
         raise StudyError(
-            f"the verdict {names[said[first]]!r} names no method of its pair on {where(wrong, index)}; "
+            f"the verdict {names[verdict[first]]!r} names no method of its pair on {where(wrong, index)}; "
             f"write {names[a[first]]!r}, {names[b[first]]!r} or {TIE!r}"
         )
 
@@ -156,7 +156,7 @@ def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> TextCodes:
         value = names[own[np.argmax(other)]]
         raise StudyError(
             f"the table itself says rater_kind {value!r} on {where(other, index)}, and {given!r} was given "
-            "for all of it; leave that out, or mend the column"
+            "for all of it; leave that out, or fix the column"
         )
     return TextCodes(codes=np.where(own < 0, place, own), texts=names)
 
@@ -197,7 +197,7 @@ def shown_first(texts: Texts, index: pd.Index) -> TextCodes:
 
 
 def check_duplicates(texts: Texts, index: pd.Index) -> None:
-    """Refuse two verdicts of a rater on one pair and criterion, unless showings tell them apart."""
+    """Refuse two verdicts of a rater on one pair and criterion, unless they are of different showings."""
     (a, b), _ = recoded([texts[name] for name in ("method_a", "method_b")])
     parts = [texts[name].codes for name in ("pair_id", "rater", "criterion")]
     parts += [np.minimum(a, b), np.maximum(a, b)]
@@ -212,7 +212,7 @@ def check_duplicates(texts: Texts, index: pd.Index) -> None:
     )
     raise StudyError(
         f"rater {rater!r} judged pair {pair!r} on {criterion!r} more than once ({where(twice, index)}); keep "
-        "the current verdict, or tell showings apart in a column 'presentation'"
+        "the current verdict, or distinguish showings by a column 'presentation'"
     )
 
 

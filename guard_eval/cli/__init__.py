@@ -1,37 +1,22 @@
-"""The command line, `guard-eval`: one file per command; nothing heavy is imported before a command runs."""
+"""The command line, `guard-eval`: one file per command, loaded when it is called."""
 
 from __future__ import annotations
 
 import errno
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from guard_eval.cli import (
-    annotate,
-    db,
-    demo,
-    export,
-    generate,
-    gold,
-    judge,
-    measure,
-    merge,
-    new,
-    pair,
-    power,
-    progress,
-    raters,
-    replicate,
-    report,
-)
+from guard_eval.cli.commands import CommandGroup
 from guard_eval.errors import StudyError
 from guard_eval.stopping import like_ctrl_c
 
 app = typer.Typer(
     name="guard-eval",
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,8 +26,6 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
         typer.echo(f"guard-eval {version('guard-eval')}")
         raise typer.Exit
 
@@ -63,18 +46,11 @@ def about(
     """
 
 
-for _command in (
-    *(new, generate, merge, measure, pair),
-    *(gold, raters, annotate, progress, judge),
-    *(report, power, export, db, replicate, demo),
-):
-    app.command(_command.__name__.rpartition(".")[2])(_command.command)
-
-_USER_CAN_MEND = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
+_USER_CAN_FIX = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 
 
 def main() -> None:
-    """Run the command line: exit code 2 for what the user can mend, 130 for Ctrl-C, 143 for SIGTERM."""
+    """Run the command line: exit code 2 for what the user can fix, 130 for Ctrl-C, 143 for SIGTERM."""
     with like_ctrl_c() as signals:
         _run(signals)
 
@@ -85,7 +61,7 @@ def _run(signals: Sequence[int]) -> None:
     except StudyError as error:
         _leave(f"error: {error}", 2)
     except OSError as error:
-        if error.errno not in _USER_CAN_MEND:
+        if error.errno not in _USER_CAN_FIX:
             raise
         _leave(
             f"error: cannot write {error.filename}: {error.strerror}; mend that and run the command again", 2

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import shutil
+from pathlib import Path
+from typing import Annotated
 
 import typer
+from sqlalchemy.engine import make_url
 
+from annotation_app.server.launch import serve
 from guard_eval.cli.console import StudyFolder, say
-
-if TYPE_CHECKING:
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 LITTLE_ROOM = 200 * 2**20
 """Bytes. A rating takes less than a kilobyte; what fills a disk is something else, and soon."""
@@ -37,11 +40,6 @@ def command(
 
     Ctrl-C stops it, and nothing is lost: what the page calls saved is on disk.
     """
-    from annotation_app.server.launch import serve
-    from guard_eval.errors import StudyError
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
         pairs = sum(pair.for_people for pair in store.pairs())
@@ -95,11 +93,6 @@ def _notices(study: Study, store: Store) -> list[str]:
 
 def _room(study: Study) -> int | None:
     """Return the bytes left where the database lies; None for a server's."""
-    import shutil
-    from pathlib import Path
-
-    from sqlalchemy.engine import make_url
-
     url = make_url(study.database)
     if url.get_backend_name() != "sqlite":
         return None

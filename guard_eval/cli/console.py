@@ -1,28 +1,42 @@
-"""What every command says and shows: lines, tables, progress."""
+"""What every command says and shows: lines, tables, progress.
+
+Nothing is shown where a command's function is called from Python: `speaking` turns it on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-    from rich.progress import Progress
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 StudyFolder = Annotated[
     Path, typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.")
 ]
 
+_shown = {"lines": False}  # of the process, for threads show lines, too
+
+
+@contextmanager
+def speaking() -> Iterator[None]:
+    """Show what the commands' functions say."""
+    before, _shown["lines"] = _shown["lines"], True
+    try:
+        yield
+    finally:
+        _shown["lines"] = before
+
 
 def console() -> Console:
     """Return the console; texts are printed as they are, never as markup."""
-    from rich.console import Console
-
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, quiet=not _shown["lines"])
 
 
 def say(line: str = "") -> None:
@@ -30,12 +44,11 @@ def say(line: str = "") -> None:
     console().print(line)
 
 
-def say_remarks(verdicts: pd.DataFrame) -> None:
-    """Print, where errors go, what was found odd in a table of verdicts."""
-    from analysis.verdicts.tidy import remarks
-
-    for remark in remarks(verdicts):
-        typer.echo(f"warning: {remark}", err=True)
+def say_warnings(warnings: Iterable[str]) -> None:
+    """Print warnings where errors go."""
+    for warning in warnings:
+        if _shown["lines"]:
+            typer.echo(f"warning: {warning}", err=True)
 
 
 def say_next(*commands: str) -> None:
@@ -50,10 +63,6 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     A star after a number marks it; the others keep its place free.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     rows = [list(row) for row in rows]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for index, column in enumerate(columns):
@@ -73,8 +82,6 @@ def progress(unit: str, *, window: float = 30) -> Progress:
 
     The time left follows from the speed over the last `window` seconds.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),

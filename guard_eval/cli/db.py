@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from sqlalchemy.engine import make_url
 
-from guard_eval.cli.console import StudyFolder, progress, say, say_next, say_table
-
-if TYPE_CHECKING:
-    from guard_eval.store.copying import Digest
+from guard_eval.cli.console import StudyFolder, say, say_next
+from guard_eval.cli.database.backup import backup
+from guard_eval.cli.database.checksum import checksum
+from guard_eval.cli.database.copy import copy
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 
 class DatabaseAction(StrEnum):
@@ -57,10 +61,6 @@ def command(
     pg_restore. A copy goes from SQLite to PostgreSQL, back, or anywhere; killed, it is run again. A server's
     password is read from PGPASSWORD or ~/.pgpass.
     """
-    from guard_eval.cli.database.backup import backup
-    from guard_eval.cli.database.copy import copy
-    from guard_eval.study.folder import Study
-
     study = Study.open(folder)
     _check_options(folder, action, file=file is not None, to=to is not None, more=switch or dry_run)
     if file is not None:
@@ -76,8 +76,6 @@ def command(
 
 
 def _check_options(folder: Path, action: DatabaseAction, *, file: bool, to: bool, more: bool) -> None:
-    from guard_eval.errors import StudyError
-
     wanted = {
         DatabaseAction.backup: "backup FILE",
         DatabaseAction.copy: "copy --to URL [--switch] [--dry-run]",
@@ -93,36 +91,7 @@ def upgrade(database: str) -> None:
     Raises:
         StudyError: There is no such database, or its schema is unknown to this package.
     """
-    from sqlalchemy.engine import make_url
-
-    from guard_eval.errors import StudyError
-    from guard_eval.store import Store
-
     url = make_url(database)
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         raise StudyError(f"there is no database {url.database} to bring up to date; guard-eval pair makes it")
     Store.open(database, create=True).close()
-
-
-def checksum(database: str) -> None:
-    """Print how many rows each table has, and their digest.
-
-    Raises:
-        StudyError: There is no such database, or it is not of this package's version.
-    """
-    from guard_eval.store import copying
-
-    with progress("rows") as bar:
-        task = bar.add_task("reading", total=None, note="")
-        found = copying.checksum(database, lambda table, rows: bar.update(task, advance=rows, note=table))
-        bar.update(task, total=found.rows, note="")
-    say_digest(found)
-
-
-def say_digest(digest: Digest) -> None:
-    """Print a digest, table by table; what two databases are compared by is the last line."""
-    say_table(
-        ("table", "rows", "SHA-256 begins"),
-        [(each.table, str(each.rows), each.sha256[:16]) for each in digest.tables],
-    )
-    say(f"\n{digest.rows} rows, SHA-256 {digest.sha256}")

@@ -6,15 +6,20 @@ import shutil
 import textwrap
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from guard_eval.cli import commands
 from guard_eval.cli.console import progress, say, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.records import Prompt
-    from guard_eval.study.folder import Study
+from guard_eval.demo import PROMPTS, STUDY
+from guard_eval.demo.raters import NAMES, rate_all
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import current_texts
+from guard_eval.texts.prompts import read_prompts
 
 EXCERPT = 420
 """How many characters of a text the terminal shows."""
@@ -29,19 +34,16 @@ def command(
 
     Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
     """
-    from guard_eval.cli import generate, measure, pair, report
-    from guard_eval.study.folder import Study
-
     began = time.monotonic()
     make_folder(folder)
     study = Study.open(folder)
     for title, step in (
-        ("1. Continuations", lambda: generate.run(study)),
+        ("1. Continuations", lambda: commands.generate(study)),
         ("   Why the way of decoding matters", lambda: show_one(study)),
-        ("2. Metrics", lambda: measure.run(study)),
-        ("3. Blinded pairs", lambda: pair.run(study)),
+        ("2. Metrics", lambda: commands.measure(study)),
+        ("3. Blinded pairs", lambda: commands.pair(study)),
         ("4. SIMULATED raters", lambda: simulate(study)),
-        ("5. Report", lambda: report.run(study)),
+        ("5. Report", lambda: _report(study)),
     ):
         say(f"\n{title}")
         step()
@@ -55,11 +57,14 @@ def command(
     )
 
 
+def _report(study: Study) -> None:
+    report = commands.report(study)
+    say(report.summary)
+    say(f"\nreport: {report.paths[0]}")
+
+
 def make_folder(folder: Path) -> None:
     """Lay the demo's study.toml and prompts into `folder`; a study that is there stays as it is."""
-    from guard_eval.demo import PROMPTS, STUDY
-    from guard_eval.errors import StudyError
-
     if (folder / "study.toml").exists():
         say(f"{folder} is there already; going on with it")
         return
@@ -75,9 +80,6 @@ def make_folder(folder: Path) -> None:
 
 def show_one(study: Study) -> None:
     """Print the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
-    from guard_eval.texts.continuations import current_texts
-    from guard_eval.texts.prompts import read_prompts
-
     prompts = read_prompts(study.prompts_path)
     greedy, guard = current_texts(study, ("greedy", "guard"), prompts).values()
 
@@ -97,9 +99,6 @@ def show_one(study: Study) -> None:
 
 def simulate(study: Study) -> None:
     """Let the simulated raters rate what waits for them."""
-    from guard_eval.demo.raters import NAMES, rate_all
-    from guard_eval.store import Store
-
     with Store.open(study.database, study_hash=study.hash) as store, progress("pairs") as bar:
         task = bar.add_task(
             "SIMULATED", total=len(NAMES) * sum(pair.for_people for pair in store.pairs()), note=""

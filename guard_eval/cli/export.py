@@ -9,24 +9,20 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next
-from guard_eval.errors import MissingExtraError
+from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import Cell, csv_text
 from guard_eval.reporting.writing import write_whole
+from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuation_parquet import pyarrow
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow
-
-    Row = TidyRow | HistoryRow | CheckRow | Note
+Row = TidyRow | HistoryRow | CheckRow | Note
 
 
 def write_rows(rows: Sequence[Row], path: Path, *, form: str, kind: type[Row]) -> None:
@@ -63,9 +59,7 @@ def _plain(value: Cell | datetime) -> Cell:
 
 
 def _parquet(names: list[str], values: list[list[Cell]], kind: type[Row]) -> bytes:
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError("metrics", "pyarrow")
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    arrow, parquet = pyarrow()
     stored_as = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
     hints = get_type_hints(kind)
     columns = []
@@ -129,10 +123,6 @@ def command(
     Every current verdict that counts, un-blinded, one a row: the side shown, the button pressed and the
     method it stands for. For guard-eval report or any other program.
     """
-    from guard_eval.errors import StudyError
-    from guard_eval.store import Store, TidyRow
-    from guard_eval.study.folder import Study
-
     study = Study.open(folder)
     chosen = [name for name, wanted in (("history", history), ("checks", checks), ("notes", notes)) if wanted]
     if len(chosen) > 1:
@@ -153,8 +143,6 @@ def command(
 
 def _form(output: Path | None, asked: Format | None) -> Format:
     """Return the format that is asked for, or that the file's ending names; csv where neither is given."""
-    from guard_eval.errors import StudyError
-
     ending = "" if output is None else output.suffix.lower().removeprefix(".")
     form = asked or Format(ending if ending in set(Format) else "csv")
     if ending not in {"", form}:
@@ -177,8 +165,6 @@ def _rows(store: Store, table: str, *, surplus: bool, excluded: bool) -> Sequenc
 
 
 def _types() -> dict[str, type[Row]]:
-    from guard_eval.store import CheckRow, HistoryRow, Note, TidyRow
-
     return {"verdicts": TidyRow, "history": HistoryRow, "checks": CheckRow, "notes": Note}
 
 

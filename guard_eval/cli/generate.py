@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, say, say_next
+from guard_eval.cli.console import StudyFolder, say_next
+from guard_eval.errors import StudyError
+from guard_eval.study.folder import Study
+from guard_eval.texts.shards import Shard
 
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.shards import Shard
-
-
-class Engine(StrEnum):
-    """Where texts are made."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    VLLM = "vllm"
+Engine = Literal["local", "ray", "vllm"]
+"""Where texts are made."""
 
 
 def command(
@@ -56,7 +48,7 @@ def command(
             help="local: this process. ray: workers on this machine or on a cluster, the same texts, in "
             "Parquet. vllm: vLLM, for the strategies that it can do."
         ),
-    ] = Engine.LOCAL,
+    ] = "local",
     address: Annotated[
         str | None,
         typer.Option(
@@ -82,90 +74,72 @@ def command(
     front included; a chat model's template comes on top. With batch_size = "auto" batches grow as long as
     memory holds them, and shrink when it runs out.
     """
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.shards import Shard
-
-    run(
+    generate(
         Study.open(folder),
-        dry_run=dry_run,
-        shard=Shard.parse(shard) if shard else Shard(),
-        only=strategy or (),
+        strategies=strategy or (),
+        shard=Shard.parse(shard) if shard else None,
         trace=trace,
         engine=engine,
         address=address,
         workers=workers,
+        dry_run=dry_run,
     )
     if dry_run:
-        say_next(f"guard-eval generate {folder}{_given(engine, address=address, workers=workers)}")
+        options = {
+            "--engine": None if engine == "local" else engine,
+            "--address": address,
+            "--workers": workers,
+        }
+        given = "".join(f" {name} {value}" for name, value in options.items() if value is not None)
+        say_next(f"guard-eval generate {folder}{given}")
     else:
         say_next(f"guard-eval measure {folder}", f"guard-eval pair {folder}")
 
 
-def _given(engine: Engine, *, address: str | None, workers: int | None) -> str:
-    """Return how the engine is named on the command line."""
-    named = "" if engine is Engine.LOCAL else f" --engine {engine}"
-    return named + "".join(
-        f" {option} {value}"
-        for option, value in (("--address", address), ("--workers", workers))
-        if value is not None
-    )
-
-
-def run(
+def generate(
     study: Study,
     *,
-    dry_run: bool = False,
+    strategies: Sequence[str] = (),
     shard: Shard | None = None,
-    only: Sequence[str] = (),
     trace: bool = False,
-    engine: Engine = Engine.LOCAL,
+    engine: Engine = "local",
     address: str | None = None,
     workers: int | None = None,
+    dry_run: bool = False,
 ) -> None:
-    """Make what is missing, batch by batch; every batch is on disk before the next begins."""
-    from guard_eval.texts.shards import Shard
+    """Make the continuations that are missing; every batch is on disk before the next begins.
 
+    `guard_eval.texts.continuations.current_texts` reads them.
+
+    Args:
+        study: The study.
+        strategies: Only these of the study's; all if empty.
+        shard: Only this part of the prompts.
+        trace: Also write what GUARD adapted at every token.
+        engine: Where they are made: this process, workers of Ray, or vLLM.
+        address: Of a Ray cluster that is running; one is started here if None.
+        workers: Of Ray, how many.
+        dry_run: Only say what would be made.
+
+    Raises:
+        StudyError: What is asked for does not go together, or cannot be made; what is made stays.
+    """
     shard = shard or Shard()
-    _refuse(engine, trace=trace, address=address, workers=workers)
-    if engine is Engine.VLLM:
-        from guard_eval.cli.generation import vllm
-
-        vllm.run(study, dry_run=dry_run, shard=shard, only=only)
-    elif engine is Engine.RAY:
-        from guard_eval.cli.generation import ray
-
-        ray.run(study, dry_run=dry_run, shard=shard, only=only, address=address, workers=workers)
-    else:
-        _run_here(study, dry_run=dry_run, shard=shard, only=only, trace=trace)
-
-
-def _refuse(engine: Engine, *, trace: bool, address: str | None, workers: int | None) -> None:
-    """Refuse what an engine cannot be told, before anything is read."""
-    from guard_eval.errors import StudyError
-
-    if trace and engine is not Engine.LOCAL:
+    if trace and engine != "local":
         raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
     for name, value in (("--address", address), ("--workers", workers)):
-        if value is not None and engine is not Engine.RAY:
+        if value is not None and engine != "ray":
             raise StudyError(f"{name} {value} is for --engine ray, not {engine}; leave it out")
+    # Each engine's libraries take seconds to load, and need not be installed for another engine.
+    if engine == "vllm":
+        from guard_eval.cli.generation import vllm  # noqa: PLC0415
 
+        vllm.run(study, dry_run=dry_run, shard=shard, only=strategies)
+    elif engine == "ray":
+        from guard_eval.cli.generation import ray  # noqa: PLC0415
 
-def _run_here(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace: bool) -> None:
-    from guard_eval.cli.generation import local
-    from guard_eval.cli.generation.work import chosen, forecast, made_with, work_of
-    from guard_eval.texts.prompts import read_prompts
-    from guard_eval.texts.shards import reserve
+        ray.run(study, dry_run=dry_run, shard=shard, only=strategies, address=address, workers=workers)
+    else:
+        from guard_eval.cli.generation import local  # noqa: PLC0415
 
-    prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
-    strategies = chosen(study, only)
-    made_by = made_with(study, strategies)
-    work = partial(work_of, study, strategies, prompts, shard)
-    if dry_run:
-        forecast(study, work(made_by))
-        return
-    with reserve(study.continuations, shard):
-        found = work(made_by)
-        if any(one.missing for one in found):
-            local.make(study, found, shard, trace=trace, expected=made_by, work_again=work)
-        elif trace:
-            say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")
+        local.run(study, dry_run=dry_run, shard=shard, only=strategies, trace=trace)

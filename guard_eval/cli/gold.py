@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.records import Gold
+from guard_eval.errors import StudyError
+from guard_eval.records import Gold, Pair, as_shown, content_id
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 BETTER, WORSE = "gold: better", "gold: worse"
 """What stands in place of methods; both are shown to nobody who rates."""
@@ -31,9 +33,6 @@ def command(
     They are mixed into everybody's pairs as annotation.gold_every says, and look like any other. They are no
     part of the study. Again changes nothing.
     """
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
     study = Study.open(folder)
     asked = study.settings.annotation
     entries = read_gold(file, criteria=tuple(asked.criteria))
@@ -51,8 +50,6 @@ def read_gold(path: Path, *, criteria: tuple[str, ...]) -> list[Gold]:
     Raises:
         StudyError: It cannot be read, or a line is not as it must be; the message names the line.
     """
-    from guard_eval.errors import StudyError
-
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -68,16 +65,11 @@ def read_gold(path: Path, *, criteria: tuple[str, ...]) -> list[Gold]:
 
 
 def _entry(path: Path, number: int, line: str, criteria: tuple[str, ...]) -> Gold:
-    import json
-
-    from guard_eval.errors import StudyError
-    from guard_eval.records import Gold, Pair, as_shown, content_id
-
     where = f"{path}, line {number}"
     try:
         row: dict[str, Any] = json.loads(line)
     except json.JSONDecodeError as error:
-        raise StudyError(f"{where} is not JSON: {error}; mend that line") from error
+        raise StudyError(f"{where} is not JSON: {error}; fix that line") from error
     texts = [row.get(key) if isinstance(row, dict) else None for key in ("prompt", "better", "worse")]
     if not all(isinstance(text, str) and as_shown(text) for text in texts):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')

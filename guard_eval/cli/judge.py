@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
-    from guard_eval.study.judge_settings import Judge
-
+from guard_eval.cli.judging.running import JudgeRunner
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.study.judge_settings import Judge
+from judge.rater import rater_name
 
 CLASHES = (("ledger", "reparse", "calibrate", "batch"), ("ledger", "reparse", "dry_run"), ("batch", "replay"))
 """Options of which no two make sense together."""
 
 
-class Orders(StrEnum):
+class OrderOption(StrEnum):
     """In how many orders each pair is judged."""
 
     both = "both"
@@ -48,7 +49,7 @@ def command(
     ] = False,
     only: Annotated[str | None, typer.Option(help="Only the judge of this name, or of this model.")] = None,
     orders: Annotated[
-        Orders | None,
+        OrderOption | None,
         typer.Option(
             help="In place of study.toml's: both, or one, drawn by the study's seed at half the price."
         ),
@@ -96,31 +97,27 @@ def command(
 
     Judges stand in study.toml, a [[judge]] table each: model, criteria, orders, samples, prices and more.
     """
-    from guard_eval.cli.judging.job import Job
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
     _check(dry_run=dry_run, batch=batch, calibrate=calibrate, ledger=ledger, reparse=reparse, replay=replay)
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
-        job = Job(study, store, budget=budget, calibrate=calibrate, replay=replay, plain_http=plain_http)
+        runner = JudgeRunner(
+            study, store, budget=budget, calibrate=calibrate, replay=replay, plain_http=plain_http
+        )
         if ledger:
-            job.show_ledger()
+            runner.show_ledger()
             return
         judges = _judges(study, only, orders=orders, batch=batch)
         if reparse:
-            job.reparse(judges)
-        elif not job.judge(judges, dry_run=dry_run, yes=yes):
+            runner.reparse(judges)
+        elif not runner.judge(judges, dry_run=dry_run, yes=yes):
             say_next(f"guard-eval judge {folder}")
             return
         if record is not None:
-            job.record(judges, record)
+            runner.record(judges, record)
     say_next(f"guard-eval report {folder}")
 
 
 def _check(*, replay: Path | None, **chosen: bool) -> None:
-    from guard_eval.errors import StudyError
-
     wanted = [name for name, on in chosen.items() if on] + (["replay"] if replay else [])
     for together in CLASHES:
         clash = [f"--{name.replace('_', '-')}" for name in together if name in wanted]
@@ -128,10 +125,7 @@ def _check(*, replay: Path | None, **chosen: bool) -> None:
             raise StudyError(f"{' and '.join(clash)} do not go together; give one at a time")
 
 
-def _judges(study: Study, only: str | None, *, orders: Orders | None, batch: bool) -> list[Judge]:
-    from guard_eval.errors import StudyError
-    from judge.orders import rater_name
-
+def _judges(study: Study, only: str | None, *, orders: OrderOption | None, batch: bool) -> list[Judge]:
     changes: dict[str, object] = {"orders": orders.value} if orders else {}
     changes |= {"style": "batch"} if batch else {}
     judges = [

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from guard_eval.cli import commands
 from guard_eval.cli.console import say_next
+from guard_eval.errors import StudyError
+from guard_eval.study.folder import Study
 
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
-
-
-class Engine(StrEnum):
-    """Where models read."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
-SEED = 1
-"""Of the bootstrap, where no study gives one."""
+Engine = Literal["local", "ray"]
+"""Where models read."""
 
 
 def command(
@@ -72,7 +63,7 @@ def command(
             help="local: this process. ray: workers, on this machine or on a cluster, read the texts for "
             "coherence, perplexity, MAUVE and BERTScore; the same numbers."
         ),
-    ] = Engine.LOCAL,
+    ] = "local",
     address: Annotated[
         str | None,
         typer.Option(
@@ -94,49 +85,38 @@ def command(
 
     A file of published texts: guard-eval measure texts.jsonl --metrics diversity
     """
-    from guard_eval.cli.measuring import job
-    from guard_eval.errors import StudyError
-    from guard_eval.study.folder import Study
-
     for name, value in (("--address", address), ("--workers", workers)):
-        if value is not None and engine is not Engine.RAY:
+        if value is not None and engine != "ray":
             raise StudyError(f"{name} {value} is for --engine ray, not {engine}; leave it out")
-    options = {
+    in_place = {
         "compute": metrics and [name.strip() for name in metrics.split(",") if name.strip()],
         "coherence_model": coherence_model,
         "mauve_model": mauve_model,
         "bertscore_model": bertscore_model,
         "baseline": baseline,
     }
-    chosen = job.Chosen(
-        settings={key: value for key, value in options.items() if value},
+    options = commands.MeasureOptions(
+        settings={key: value for key, value in in_place.items() if value},
         device=device,
         dtype=dtype,
-        spread=engine is Engine.RAY,
+        engine=engine,
         address=address,
         workers=workers,
     )
     if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
         for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}
-        job.refuse_options_of_files(for_files)
-        study = Study.open(targets[0])
-        job.measure_study(study, chosen, dry_run=dry_run)
+        if given := [name for name, value in for_files.items() if value is not None]:
+            raise StudyError(f"--{given[0]} is for files; a study has its own: edit its study.toml")
+        commands.measure(Study.open(targets[0]), options, dry_run=dry_run)
         if not dry_run:
             say_next(f"guard-eval pair {targets[0]}", f"guard-eval report {targets[0]}")
         return
-    job.measure_files(
+    commands.measure_files(
         targets,
-        chosen,
-        settings_file=settings,
-        prompts_file=prompts,
+        options,
+        settings=settings,
+        prompts=prompts,
         output=output,
-        seed=SEED if seed is None else seed,
+        seed=1 if seed is None else seed,
         dry_run=dry_run,
     )
-
-
-def run(study: Study) -> None:
-    """Measure a study as its study.toml has it."""
-    from guard_eval.cli.measuring import job
-
-    job.measure_study(study, job.Chosen())

@@ -6,15 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import progress, say, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.merging import Merged
+from guard_eval.errors import StudyError
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import continuation_files
+from guard_eval.texts.merging import Merged, merge_files, merge_strategy
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.shards import Shard, reserve
 
 _SHOWN = 5
 _SHARD = re.compile(r"\.shard-\d+-of-(\d+)\.")
@@ -53,33 +55,35 @@ def command(
     counts once; two different texts of one id are refused. What is missing is listed, with the command that
     makes it. Parts are removed when the whole is on disk; stop it at any moment and run it again.
     """
-    from guard_eval.errors import StudyError
-    from guard_eval.study.folder import Study
-
     if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
         if output is not None:
             raise StudyError(f"--output {output} is for files; a study's continuations stay in its folder")
-        run(Study.open(targets[0]), [_continuations(path) for path in others or ()], dry_run=dry_run)
+        merge(Study.open(targets[0]), [_continuations(path) for path in others or ()], dry_run=dry_run)
         return
     if others:
         raise StudyError("--from is for a study; name all files one after the other, and --output")
     _merge_files(targets, output, dry_run=dry_run)
 
 
-def run(study: Study, others: Sequence[Path] = (), *, dry_run: bool = False) -> None:
+def merge(study: Study, others: Sequence[Path] = (), *, dry_run: bool = False) -> list[Merged]:
     """Join a study's files, strategy by strategy, all of them checked before the first is written.
+
+    Args:
+        study: The study.
+        others: Folders of continuations that another machine made.
+        dry_run: Only check.
+
+    Returns:
+        For each strategy what was joined, and what is missing.
 
     Raises:
         StudyError: Something does not fit together; what stood there still does.
     """
-    from guard_eval.texts.merging import merge_strategy
-    from guard_eval.texts.prompts import read_prompts
-    from guard_eval.texts.shards import Shard, reserve
-
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     strategies = settings.generation.strategies
     _name_foreign([study.continuations, *others], strategies)
+    merged: list[Merged] = []
     with reserve(study.continuations, Shard()):
         for write in (False,) if dry_run else (False, True):
             with progress("texts") as bar:
@@ -98,7 +102,7 @@ def run(study: Study, others: Sequence[Path] = (), *, dry_run: bool = False) -> 
                 ]
             if not write:
                 for one in merged:
-                    _tell(one, len(prompts))
+                    _show(one, len(prompts))
     lacking = [command for one in merged for command in _commands(study, one)]
     if dry_run:
         say_next(" ".join(["guard-eval merge", str(study.folder), *(f"--from {path}" for path in others)]))
@@ -106,12 +110,11 @@ def run(study: Study, others: Sequence[Path] = (), *, dry_run: bool = False) -> 
         say_next(*dict.fromkeys(lacking))
     else:
         say_next(f"guard-eval measure {study.folder}", f"guard-eval pair {study.folder}")
+    return merged
 
 
 def _continuations(folder: Path) -> Path:
     """Return where another machine's continuations lie, given its study or that folder."""
-    from guard_eval.errors import StudyError
-
     inner = folder / "continuations"
     if inner.is_dir():
         return inner
@@ -122,23 +125,21 @@ def _continuations(folder: Path) -> Path:
 
 def _name_foreign(folders: Sequence[Path], strategies: Sequence[str]) -> None:
     """Say which files are none of the study's strategies'."""
-    from guard_eval.texts.continuations import continuation_files
-
     for folder in folders:
         ours = {path for strategy in strategies for path in continuation_files(folder, strategy)}
-        there = [*folder.glob("*.jsonl"), *folder.glob("*.parquet")] if folder.is_dir() else []
-        for path in sorted(set(there) - ours):
+        files = [*folder.glob("*.jsonl"), *folder.glob("*.parquet")] if folder.is_dir() else []
+        for path in sorted(set(files) - ours):
             if not path.name.endswith(".trace.jsonl"):
                 say(f"{path}: of none of the study's strategies; left alone")
 
 
-def _tell(one: Merged, prompts: int) -> None:
-    said = [f"{prompts - len(one.missing)} of {prompts} continuations in {len(one.files)} files"]
+def _show(one: Merged, prompts: int) -> None:
+    found = [f"{prompts - len(one.missing)} of {prompts} continuations in {len(one.files)} files"]
     if one.doubled:
-        said.append(f"{one.doubled} there twice, the same both times")
+        found.append(f"{one.doubled} there twice, the same both times")
     if one.earlier:
-        said.append(f"{one.earlier} that earlier settings made, kept")
-    say(f"{one.strategy}: {'; '.join(said)}")
+        found.append(f"{one.earlier} that earlier settings made, kept")
+    say(f"{one.strategy}: {'; '.join(found)}")
     if one.missing:
         names = ", ".join(prompt.id for prompt in one.missing[:_SHOWN])
         more = f" and {len(one.missing) - _SHOWN} more" if len(one.missing) > _SHOWN else ""
@@ -149,8 +150,6 @@ def _tell(one: Merged, prompts: int) -> None:
 
 def _shards(one: Merged) -> dict[str, int]:
     """Return how many missing texts are of which shard, where the files tell of one division."""
-    from guard_eval.texts.shards import Shard
-
     divisions = {int(found[1]) for path in one.files if (found := _SHARD.search(path.name))}
     if len(divisions) != 1:
         return {}
@@ -169,9 +168,6 @@ def _commands(study: Study, one: Merged) -> list[str]:
 
 
 def _merge_files(paths: Sequence[Path], output: Path | None, *, dry_run: bool) -> None:
-    from guard_eval.errors import StudyError
-    from guard_eval.texts.merging import merge_files
-
     for path in paths:
         if path.suffix not in {".jsonl", ".parquet"}:
             raise StudyError(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from guard_eval.cli.console import StudyFolder, say, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
+from guard_eval.records import Pair
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import current_texts
+from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
+from guard_eval.texts.prompts import read_prompts
 
 
 def command(folder: StudyFolder) -> None:
@@ -16,22 +18,19 @@ def command(folder: StudyFolder) -> None:
 
     They go into the study's database. Again changes nothing; a larger sample keeps the smaller one.
     """
-    from guard_eval.study.folder import Study
-
-    run(Study.open(folder))
+    pair(Study.open(folder))
     say_next(
         f"guard-eval raters {folder} add NAME …, then guard-eval annotate {folder}",
         f"guard-eval judge {folder} --dry-run",
     )
 
 
-def run(study: Study) -> None:
-    """Make the pairs that are missing; running again changes nothing."""
-    from guard_eval.store import Store
-    from guard_eval.texts.continuations import current_texts
-    from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
-    from guard_eval.texts.prompts import read_prompts
+def pair(study: Study) -> list[Pair]:
+    """Make the pairs that are missing and return all; running again changes nothing.
 
+    Raises:
+        StudyError: A compared strategy lacks a text, or the texts of a pair changed.
+    """
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
@@ -56,3 +55,4 @@ def run(study: Study) -> None:
     for_people = sum(pair.for_people for pair in pairs)
     which = "each" if for_people == len(pairs) else f"each of {for_people} drawn at random, and a judge all"
     say(f"{len(pairs)} pairs, {new} of them new; {settings.annotation.raters_per_pair} people see {which}")
+    return pairs

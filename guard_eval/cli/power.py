@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from guard_eval.cli.console import say, say_next, say_remarks, say_table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.planning.pilot import PilotRow
-    from analysis.planning.power import PowerPlan
-    from guard_eval.reporting.tables import Table
-
-TIES, AGREEMENT = 0.32, 0.41
-"""Of the paper's human study: ties on coherence, and its κ."""
-
-
-class ModelName(StrEnum):
-    """How verdicts come about."""
-
-    DIRICHLET = "dirichlet"
-    LATENT = "latent"
+from guard_eval.cli import commands
 
 
 def command(
@@ -72,11 +54,11 @@ def command(
         ),
     ] = None,
     model: Annotated[
-        ModelName,
+        Literal["dirichlet", "latent"],
         typer.Option(
             help="How verdicts come about (see docs/planning.md); the other one is shown beside it."
         ),
-    ] = ModelName.LATENT,
+    ] = "latent",
     studies: Annotated[int, typer.Option(help="Studies to simulate.")] = 4000,
     seed: Annotated[int, typer.Option(help="Of the simulation; the same seed gives the same figures.")] = 1,
     output: Annotated[
@@ -94,131 +76,25 @@ def command(
     items with the power wanted for each number of raters, what they cost in verdicts, and how many items
     the test takes that may be looked at after every item.
 
-    Can 55 % be told from 50 % where a third of the verdicts are ties, on two criteria?
+    Can 55 % be distinguished from 50 % where a third of the verdicts are ties, on two criteria?
 
         guard-eval power --share 0.55 --ties 0.32 --kappa 0.41 --criteria 2 --raters 3,5 --output power.html
     """
-    from analysis.planning.question import PlanningQuestion, check
-
-    known = None if pilot is None else _pilot(pilot, kappa, quiet=as_json)
-    if known is not None:
-        row, count = known
-        ties = row.ties if ties is None else ties
-        if kappa is None and row.agreement is not None:
-            kappa = max(0.0, row.agreement)
-        criteria = count if criteria is None else criteria
-    question = PlanningQuestion(
+    commands.show_power(
+        pilot,
         share=share,
-        ties=TIES if ties is None else ties,
-        agreement=AGREEMENT if kappa is None else kappa,
-        criteria=1 if criteria is None else criteria,
+        ties=ties,
+        agreement=kappa,
+        criteria=criteria,
         correlation=correlation,
         alpha=alpha,
         wanted=power,
-        raters=_numbers("--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20")),
+        raters=raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"),
         rater_sd=rater_sd,
-        items=() if items is None else _numbers("--items", items),
-        model="latent normal" if model is ModelName.LATENT else "Dirichlet-multinomial",
+        items=items,
+        model="latent normal" if model == "latent" else "Dirichlet-multinomial",
         studies=studies,
         seed=seed,
+        output=output,
+        as_json=as_json,
     )
-    check(question)
-
-    from analysis.planning import page
-    from analysis.planning.power import plan
-
-    if output is not None:
-        page.check_ending(output)
-    found = plan(question, progress=(lambda _: None) if as_json else (lambda line: say(f"{line} …")))
-    if output is not None:
-        page.write(found, output, facts=_facts())
-    if as_json:
-        typer.echo(page.as_json(found))
-        return
-    _show(found, output)
-
-
-def _show(found: PowerPlan, output: Path | None) -> None:
-    from analysis.planning import page
-
-    say(f"\n{page.answer(found)}")
-    for table in page.tables(found, narrow=True):
-        _say_table(table)
-    for note in found.notes:
-        say(f"note: {note}")
-    if output is not None:
-        say(f"\ncurve: {output}")
-    say_next("guard-eval new my-study   (per_dataset and raters_per_pair are in its study.toml)")
-
-
-def _say_table(table: Table) -> None:
-    say(f"\n{table.caption}")
-    say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
-    say(table.note)
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers in a list with commas, each once and in order."""
-    from guard_eval.errors import StudyError
-
-    try:
-        return tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        raise StudyError(f"{option} {text!r}: give whole numbers with commas, such as 1,3,5") from None
-
-
-def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow, int]:
-    """Return the pilot's most demanding criterion, and how many criteria it has; show all of them."""
-    from analysis.planning.pilot import most_demanding, pilot_rows
-
-    rows = pilot_rows(_verdicts(source))
-    chosen = most_demanding(rows, agreement=AGREEMENT if kappa is None else kappa)
-    if not quiet:
-        say(f"pilot: {source}")
-        say_table(
-            ("Criterion", "Pairs", "Raters", "Ties", "κ", "Interval"),
-            [(row.name, str(row.items), str(row.raters), f"{row.ties:.2f}", *_kappa(row)) for row in rows],
-        )
-        if any(row.units < row.items for row in rows):
-            say("pairs of one prompt say less than pairs of different ones; the items below are of different")
-        say(f"planned with: {chosen.name}, which takes the most items\n")
-    return chosen, len({row.criterion for row in rows})
-
-
-def _kappa(row: PilotRow) -> tuple[str, str]:
-    if row.agreement is None:
-        return "–", row.reason
-    if row.low is None or row.high is None:
-        return f"{row.agreement:.2f}", ""
-    return f"{row.agreement:.2f}", f"{row.low:.2f} to {row.high:.2f}"
-
-
-def _verdicts(source: Path) -> pd.DataFrame:
-    """Return the verdicts of a study or of a table."""
-    from dataclasses import asdict
-
-    import pandas as pd
-
-    from analysis.verdicts.tidy import read, validate
-    from guard_eval.errors import StudyError
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
-    if not source.is_dir():
-        verdicts = read(source)
-        say_remarks(verdicts)
-        return verdicts
-    study = Study.open(source)
-    with Store.open(study.database, study_hash=study.hash) as store:
-        rows = store.tidy()
-    if not rows:
-        raise StudyError(f"{source} has no verdicts to plan from; give --ties and --kappa instead of --from")
-    return validate(pd.DataFrame([asdict(row) for row in rows]))
-
-
-def _facts() -> dict[str, str]:
-    import platform
-    from importlib.metadata import version
-
-    packages = ("guard-eval", "numpy", "scipy", "matplotlib")
-    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}

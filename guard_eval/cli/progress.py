@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, console, say, say_next, say_table
-
-if TYPE_CHECKING:
-    from guard_eval.cli.overview import Overview
-    from guard_eval.study.folder import Study
+from guard_eval.cli.overview.overview import Overview, view
+from guard_eval.cli.overview.ratings import read
+from guard_eval.cli.overview.tables import as_html, headline, legend, looks, tables, warnings
+from guard_eval.cli.overview.tables import as_json as in_json
+from guard_eval.errors import StudyError
+from guard_eval.reporting.writing import write_whole
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 ENDINGS = (".html", ".json")
 
@@ -33,9 +39,6 @@ def command(
     Progress, time left, agreement, gold pairs, raters to look at, comments. Not which method is ahead: that
     is for the report, when all verdicts are there.
     """
-    from guard_eval.errors import StudyError
-    from guard_eval.study.folder import Study
-
     study = Study.open(folder)
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise StudyError(f"{output}: the name of what is written ends in {' or '.join(ENDINGS)}")
@@ -44,87 +47,74 @@ def command(
     if watch:
         _watch(study, every=every, output=output)
         return
-    view, at = look(study)
+    found, at = progress(study), _now()
     if output is not None:
-        _write(study, view, output, at=at, refresh=None)
+        _write(study, found, output, at=at, refresh=None)
     if as_json:
-        from guard_eval.cli.overview.page import as_json as in_json
-
-        typer.echo(in_json(view, title=study.settings.name, at=at))
+        typer.echo(in_json(found, title=study.settings.name, at=at))
         return
-    show(view)
+    show(found)
     if output is not None:
         say(f"\nprogress: {output}")
-    if view.wanted and view.counted >= view.wanted:
+    if found.wanted and found.counted >= found.wanted:
         say_next(f"guard-eval report {folder}")
-    elif any(line.flags and line.state != "excluded" for line in view.raters):
+    elif any(line.flags and line.state != "excluded" for line in found.raters):
         say_next(f'guard-eval raters {folder} exclude NAME --reason "…", if you have looked and decided so')
 
 
-def look(study: Study) -> tuple[Overview, str]:
-    """Return the study's state, and when it was so."""
-    from datetime import UTC, datetime
-
-    from guard_eval.cli.overview import read, view
-    from guard_eval.store import Store
-
+def progress(study: Study) -> Overview:
+    """Return how far a running study is and how its raters do; not which method is ahead."""
     with Store.open(study.database, study_hash=study.hash) as store:
         snapshot = read(store)
-    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return view(snapshot, slots=study.plan.slots, study_hash=study.hash), at
+    return view(snapshot, slots=study.plan.slots, study_hash=study.hash)
 
 
-def show(view: Overview) -> None:
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def show(overview: Overview) -> None:
     """Print it."""
-    from guard_eval.cli.overview.tables import headline, legend, looks, tables, warnings
-
-    if view.rater_kind == "simulated":
+    if overview.rater_kind == "simulated":
         say("These raters are SIMULATED.")
-    say(headline(view))
-    for warning in warnings(view):
+    say(headline(overview))
+    for warning in warnings(overview):
         say(warning)
-    for table in tables(view, narrow=True, remarks=REMARKS):
+    for table in tables(overview, narrow=True, remarks=REMARKS):
         say(f"\n{table.caption}")
         say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
         if table.note:
             say(table.note)
-    if found := looks(view):
+    if flagged := looks(overview):
         say("\nLook at")
-        for line in (*found, legend(view)):
+        for line in (*flagged, legend(overview)):
             say(line)
 
 
 def _watch(study: Study, *, every: int, output: Path | None) -> None:
-    import time
-
-    from guard_eval.errors import StudyError
-
     try:
         while True:
             try:
-                view, at = look(study)
+                found, at = progress(study), _now()
                 if output is not None:
-                    _write(study, view, output, at=at, refresh=every)
+                    _write(study, found, output, at=at, refresh=every)
             except StudyError as error:
                 # a server that restarts is back soon
                 say(f"error: {error}")
             else:
                 console().clear()
                 say(f"{study.settings.name}, {at}; every {every} s, Ctrl-C ends\n")
-                show(view)
+                show(found)
             time.sleep(every)
     except KeyboardInterrupt:
         say()
 
 
-def _write(study: Study, view: Overview, output: Path, *, at: str, refresh: int | None) -> None:
-    from guard_eval.cli.overview.page import as_html, as_json
-    from guard_eval.reporting.writing import write_whole
-
+def _write(study: Study, overview: Overview, output: Path, *, at: str, refresh: int | None) -> None:
     title = study.settings.name
     if output.suffix.lower() == ".json":
-        text = as_json(view, title=title, at=at)
+        text = in_json(overview, title=title, at=at)
     else:
-        text = as_html(view, title=title, at=at, refresh=refresh)
+        text = as_html(overview, title=title, at=at, refresh=refresh)
     # a note may hold half a surrogate pair, which no file does
     write_whole(output, text.encode("utf-8", "backslashreplace"), make_folder=True)

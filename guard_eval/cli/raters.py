@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from getpass import getuser
+from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next, say_table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
+from guard_eval.cli.overview.overview import view
+from guard_eval.cli.overview.ratings import read
+from guard_eval.cli.overview.tables import duration
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 
 class Action(StrEnum):
@@ -47,10 +49,6 @@ def command(
     An invitation is a link, shown once and stored only as a hash. Whoever is revoked or excluded keeps what
     was rated: nothing is ever deleted.
     """
-    from guard_eval.errors import StudyError
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
     study = Study.open(folder)
     if action is not Action.list and not names:
         raise StudyError(
@@ -98,8 +96,6 @@ def _change(store: Store, action: Action, name: str, *, reason: str, by: str) ->
 
 
 def _user() -> str:
-    from getpass import getuser
-
     try:
         return getuser()
     except OSError:  # a container's user may have no name
@@ -108,9 +104,6 @@ def _user() -> str:
 
 def _list(store: Store, study: Study) -> None:
     """Print every rater: how far, how long, and whether there is a reason to look."""
-    from guard_eval.cli.overview import read, view
-    from guard_eval.cli.overview.tables import duration
-
     raw = read(store)
     lines = {line.rater: line for line in view(raw, slots=study.plan.slots).raters}
     rows = []

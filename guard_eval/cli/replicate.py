@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from guard_eval.cli import commands
+from guard_eval.errors import StudyError
+
 
 def command(
     table: Annotated[
@@ -80,21 +83,17 @@ def command(
 
     Small, on any machine: guard-eval replicate main --model bundled --limit 10 --max-new-tokens 64
     """
-    from guard_eval.cli.replication import run
-    from guard_eval.cli.replication.studies import Asked
-    from guard_eval.errors import StudyError
-
     if list_ or table is None:
-        from guard_eval.cli.replication.output import show_list
-
         if table is not None:
             raise StudyError("--list shows all tables; give either --list or a table's name")
-        show_list(as_json=json_)
+        commands.show_list(as_json=json_)
         return
     if verdicts is not None:
-        run.replicate_verdicts(table, verdicts, folder, rater_kind=rater_kind)
+        commands.replicate_verdicts(table, verdicts, folder, rater_kind=rater_kind)
         return
-    asked = Asked(
+    commands.replicate(
+        table,
+        folder,
         models=tuple(model or ()),
         amateur=amateur,
         prompts=tuple(prompts or ()),
@@ -103,5 +102,5 @@ def command(
         device=device,
         metrics=tuple(name.strip() for name in metrics.split(",") if name.strip()) if metrics else None,
         coherence_model=coherence_model,
+        dry_run=dry_run,
     )
-    run.replicate(table, folder, asked, dry_run=dry_run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils.hub import cached_file
 
 from guard_eval.engines.packed import pack
-from guard_eval.engines.threads import settle_threads
 from guard_eval.errors import StudyError
 from guard_eval.texts.model_files import folder_revision
 
+SMALL = 30_000_000
+"""Parameters below which one thread decodes fastest: the work of a step is over before a second thread has
+begun, and on a machine with other work the threads wait for each other (measured with 0.26 million parameters
+and two busy cores: 33 tokens/s with two threads, 4950 with one)."""
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -82,6 +86,40 @@ def load(
     )
     pack(loaded.model)
     return loaded
+
+
+def load_amateur(
+    expert: LoadedModel,
+    location: str,
+    *,
+    name: str | None = None,
+    revision: str = "main",
+    dtype: str = "auto",
+    device: str = "auto",
+    device_map: str | dict[str, int | str] | None = None,
+) -> LoadedModel:
+    """Load the smaller model of contrastive decoding; see `load`.
+
+    Raises:
+        StudyError: As `load`, or its tokens are not the expert's.
+    """
+    amateur = load(location, name=name, revision=revision, dtype=dtype, device=device, device_map=device_map)
+    mine, theirs = (_numbered_tokens(loaded.tokenizer) for loaded in (expert, amateur))
+    if mine == theirs:
+        return amateur
+    if len(mine) != len(theirs):
+        how = f"{len(mine)} and {len(theirs)} tokens"
+    else:
+        place = next(n for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
+        how = f"token {place} is {mine[place][1]!r} in one and {theirs[place][1]!r} in the other"
+    raise StudyError(
+        f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary ({how}); "
+        "name a smaller model of the same family as model.amateur"
+    )
+
+
+def _numbered_tokens(tokenizer: Any) -> list[tuple[int, str]]:  # noqa: ANN401
+    return sorted((number, token) for token, number in tokenizer.get_vocab().items())
 
 
 def load_encoder(
@@ -150,6 +188,13 @@ def _load(
         device=_device_name(model, place),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
+
+
+def settle_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+    """Run a small model that lies on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if model.device.type == "cpu" and parameters < SMALL and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 def model_revision(location: str, revision: str = "main") -> str:
@@ -304,7 +349,7 @@ def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noq
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StudyError(
-            f"the model {source!r} has no tokenizer that can be read: {_first_line(error)}"
+            f"the model {source!r} has no tokenizer that can be read: {first_line(error)}"
         ) from error
     size = config.get_text_config().vocab_size
     # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
@@ -333,7 +378,7 @@ def _model(  # transformers' classes are untyped
         loaded: Any = kind.from_pretrained(source, trust_remote_code=False, **options)
     except ImportError as error:
         raise StudyError(
-            f"the model {source!r} needs a package that is not installed: {_first_line(error)}; install it"
+            f"the model {source!r} needs a package that is not installed: {first_line(error)}; install it"
         ) from error
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise StudyError(_cannot_load(source, version, error)) from error
@@ -351,13 +396,14 @@ def _model(  # transformers' classes are untyped
 def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
     if not version:
         return (
-            f"cannot load the model in {source!r}: {_first_line(error)}; put a whole transformers model there"
+            f"cannot load the model in {source!r}: {first_line(error)}; put a whole transformers model there"
         )
     return (
         f"cannot load the model {source!r} (revision {version['revision']}) from the Hugging Face Hub: "
-        f"{_first_line(error)}; check the name and the network, or download it and name its folder"
+        f"{first_line(error)}; check the name and the network, or download it and name its folder"
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

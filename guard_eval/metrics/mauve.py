@@ -108,6 +108,10 @@ def mauve(
 ) -> Mauve:
     """Return MAUVE of texts with features `q` [m, d] against references with features `p` [n, d].
 
+    As by the authors' defaults, features are scaled to length 1, projected onto the principal components that
+    hold 90 % of the variance of both sets together, and clustered by k-means (best of 5 runs of up to 500
+    steps).
+
     Args:
         p: Features of the references.
         q: Features of the texts.
@@ -138,24 +142,6 @@ def mauve(
         scaling=scaling,
         reason=reason,
     )
-
-
-def quantise(
-    p: NDArray[np.floating[Any]],
-    q: NDArray[np.floating[Any]],
-    *,
-    buckets: int | Literal["auto"],
-    seed: int,
-) -> Quantised:
-    """Return the buckets of references `p` [n, d] and texts `q` [m, d], which the authors' defaults define.
-
-    Features are scaled to length 1, projected onto the principal components that hold 90 % of the variance
-    of both sets together, and clustered by k-means (best of 5 runs of up to 500 steps).
-
-    Raises:
-        MissingExtraError: scikit-learn or faiss is not installed.
-    """
-    return _cluster(_project(p, q), texts=len(q), buckets=bucket_count(len(p), len(q), buckets), seed=seed)
 
 
 def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Floats:
@@ -203,44 +189,25 @@ def replicates(result: Mauve, weights: NDArray[Any]) -> Floats:
 def deviations(result: Mauve, weights: NDArray[Any]) -> Floats:
     """Return how far off the score chance may have put it, [R, seeds], in points: one draw a row.
 
-    A bootstrap sample bears the loss by chance (see `standard_error`) a second time, so its score lies where
-    the curve is steeper or flatter than at the score itself; as they are, replicates spread 2.5 times too
-    far near 100 and too little below 40. So a tenth of each step is taken, and what it brings is multiplied
-    by ten (a numerical delta method; Hong and Li 2020).
+    MAUVE of histograms from samples is biased downwards, because chance alone makes them differ. A bootstrap
+    sample bears that loss a second time, so its score lies where the curve is steeper or flatter than at the
+    score itself; as they are, replicates spread 2.5 times too far near 100 and too little below 40. So a
+    tenth of each step is taken, and what it brings is multiplied by ten (a numerical delta method; Hong and
+    Li 2020). The same weights for two strategies of the same prompts give pairs of deviations, whose
+    difference is that of the difference.
 
-    The same weights for two strategies of the same prompts give pairs of deviations, whose difference is
-    that of the difference.
+    The deviations hold the buckets fixed, but other texts would have made other buckets. How much that
+    matters is what other seeds show, so the variance between seeds is added whole, not divided by their
+    number. value ± z · √(variance of the mean deviation + variance between seeds) is an interval for the
+    score to be expected of this strategy **at this number of texts and buckets**, not for the limit of
+    infinitely many texts. Percentiles of replicates will not do: they lie below the score as the score lies
+    below the limit, so that most of their interval misses what it is for (1314 texts of the references' own
+    distribution in 131 even buckets: 96.4 is to be expected, the replicates' mean is 88.1, and none of 150
+    such intervals held 96.4).
     """
     small = replicates(result, 1 + _STEP * (np.asarray(weights, dtype=np.float64) - 1))
     off: Floats = (small - np.array(result.values)) / _STEP
     return off
-
-
-def standard_error(result: Mauve, weights: NDArray[Any]) -> float:
-    """Return √(mean over seeds of the variance of `deviations` + variance between seeds), in points.
-
-    The deviations hold the buckets fixed, but other texts would have made other buckets. How much that
-    matters is what other seeds show, so their variance is added whole, not divided by their number.
-
-    value ± z · se is an interval for the score to be expected of this strategy **at this number of texts and
-    buckets**. It is no interval for the limit of infinitely many texts: MAUVE of histograms from samples is
-    biased downwards, because chance alone makes them differ. That is also why the percentiles of bootstrap
-    replicates will not do. They lie below the score as the score lies below the limit, so that most of their
-    interval misses what it is for (1314 texts of the references' own distribution in 131 even buckets: 96.4
-    is to be expected, the replicates' mean is 88.1, and none of 150 such intervals held 96.4).
-
-    Args:
-        result: As for `replicates`, and defined.
-        weights: How often each prompt was drawn, [R, n], each row of sum n; R is at least 2.
-
-    Raises:
-        ValueError: The score is undefined, or as `replicates`.
-    """
-    if result.value is None:
-        raise ValueError(f"MAUVE is undefined: {result.reason}")
-    within = deviations(result, weights).var(axis=0, ddof=1).mean()
-    between = np.var(result.values, ddof=1) if len(result.values) > 1 else 0.0
-    return float(np.sqrt(within + between))
 
 
 def _why_undefined(p: NDArray[Any], q: NDArray[Any], buckets: int) -> str:
@@ -322,7 +289,6 @@ def hidden_features(
     tokenizer: Any,  # noqa: ANN401
     texts: Sequence[str],
     *,
-    max_tokens: int | None = None,
     batch_size: int = 16,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float32]:
@@ -334,15 +300,15 @@ def hidden_features(
     Args:
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
-        texts: Each of at least one token.
-        max_tokens: A longer text loses its end; the model's context is the limit in any case.
+        texts: Each of at least one token; what is longer than the model's context loses its end.
         batch_size: Texts per forward pass.
         on_progress: Called with the number of texts done since the last call.
 
     Raises:
         StudyError: A text has no token.
     """
-    rows = _tokens(tokenizer, texts, _limit(model, max_tokens))
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    rows = _tokens(tokenizer, texts, context)
     features = np.empty((len(rows), model.config.get_text_config().hidden_size), dtype=np.float32)
     order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
     for start in range(0, len(order), batch_size):
@@ -350,11 +316,6 @@ def hidden_features(
         features[chosen] = _last_states(model, [rows[index] for index in chosen])
         on_progress(len(chosen))
     return features
-
-
-def _limit(model: Any, max_tokens: int | None) -> int | None:  # noqa: ANN401
-    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return min((limit for limit in (context, max_tokens) if limit is not None), default=None)
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str], limit: int | None) -> list[list[int]]:  # noqa: ANN401

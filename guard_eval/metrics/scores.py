@@ -79,7 +79,7 @@ class Difference:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Metric:
     """How a metric is shown.
 
@@ -87,149 +87,112 @@ class Metric:
         name: Its name in tables for programs.
         label: Its name at the head of a column.
         title: Its name in full words, as at the head of a figure.
+        meaning: What it measures, in a sentence.
         unit: Of its values, such as `%`; empty if it has none.
         digits: Decimals that are shown.
         best: `human` where the value nearest to the references' is the best, else None.
-        meaning: What it measures, in a sentence.
     """
 
     name: str
     label: str
     title: str
-    unit: str
-    digits: int
-    best: Literal["human"] | None
     meaning: str
+    unit: str = "%"
+    digits: int = 2
+    best: Literal["human"] | None = "human"
 
 
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
+_METRICS = (
+    Metric(
+        "diversity",
+        "Div.",
+        "Diversity",
+        "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one.",
+    ),
+    Metric("mauve", "MAUVE", "MAUVE", "How near the texts' distribution is to the references'."),
+    Metric(
+        "coherence",
+        "Coh.",
+        "Coherence",
+        "Mean log-likelihood per token of the text, given its prompt.",
+        unit="nats",
+    ),
+    Metric(
+        "bertscore",
+        "BERT-Sc.",
+        "BERTScore",
+        "F1 of the similarity of tokens in context between text and reference.",
+    ),
+    Metric(
+        "perplexity",
+        "PPL",
+        "Perplexity",
+        "exp of the mean negative log-likelihood over all tokens of all texts.",
+        unit="",
+    ),
+    *(
         Metric(
-            name="diversity",
-            label="Div.",
-            title="Diversity",
-            unit="%",
-            digits=2,
-            best="human",
-            meaning="Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one.",
-        ),
+            f"rep_{n}",
+            f"rep-{n}",
+            f"Repeated {n}-grams",
+            f"Share of {n}-grams that repeat an earlier one of their text.",
+        )
+        for n in (2, 3, 4)
+    ),
+    *(
         Metric(
-            name="mauve",
-            label="MAUVE",
-            title="MAUVE",
-            unit="%",
-            digits=2,
-            best="human",
-            meaning="How near the texts' distribution is to the references'.",
-        ),
-        Metric(
-            name="coherence",
-            label="Coh.",
-            title="Coherence",
-            unit="nats",
-            digits=2,
-            best="human",
-            meaning="Mean log-likelihood per token of the text, given its prompt.",
-        ),
-        Metric(
-            name="bertscore",
-            label="BERT-Sc.",
-            title="BERTScore",
-            unit="%",
-            digits=2,
-            best="human",
-            meaning="F1 of the similarity of tokens in context between text and reference.",
-        ),
-        Metric(
-            name="perplexity",
-            label="PPL",
-            title="Perplexity",
-            unit="",
-            digits=2,
-            best="human",
-            meaning="exp of the mean negative log-likelihood over all tokens of all texts.",
-        ),
-        *(
-            Metric(
-                name=f"rep_{n}",
-                label=f"rep-{n}",
-                title=f"Repeated {n}-grams",
-                unit="%",
-                digits=2,
-                best="human",
-                meaning=f"Share of {n}-grams that repeat an earlier one of their text.",
-            )
-            for n in (2, 3, 4)
-        ),
-        *(
-            Metric(
-                name=f"distinct_{n}",
-                label=f"dist-{n}",
-                title=f"Distinct {n}-grams",
-                unit="%",
-                digits=2,
-                best="human",
-                meaning=f"Different {n}-grams of all texts together over all {n}-grams.",
-            )
-            for n in (1, 2)
-        ),
-        Metric(
-            name="self_bleu",
-            label="self-BLEU",
-            title="Self-BLEU",
-            unit="%",
-            digits=2,
-            best="human",
-            meaning="Mean BLEU of each text against all others of its strategy: how alike they are.",
-        ),
-        Metric(
-            name="words",
-            label="words",
-            title="Length in words",
-            unit="",
-            digits=1,
-            best="human",
-            meaning="Mean length in words.",
-        ),
-        Metric(
-            name="tokens",
-            label="tokens",
-            title="Length in tokens",
-            unit="",
-            digits=1,
-            best=None,
-            meaning="Mean length in tokens, the end-of-text token included.",
-        ),
-        Metric(
-            name="ended",
-            label="ended",
-            title="Texts ended by the model",
-            unit="%",
-            digits=1,
-            best=None,
-            meaning="Share of texts that the model ended itself.",
-        ),
-        Metric(
-            name="tokens_per_second",
-            label="tok/s",
-            title="Tokens per second",
-            unit="",
-            digits=0,
-            best=None,
-            meaning="All tokens over all wall time of generation.",
-        ),
-        Metric(
-            name="seconds_per_text",
-            label="s/text",
-            title="Time per text",
-            unit="s",
-            digits=3,
-            best=None,
-            meaning="Wall time of generation over texts.",
-        ),
-    )
-}
+            f"distinct_{n}",
+            f"dist-{n}",
+            f"Distinct {n}-grams",
+            f"Different {n}-grams of all texts together over all {n}-grams.",
+        )
+        for n in (1, 2)
+    ),
+    Metric(
+        "self_bleu",
+        "self-BLEU",
+        "Self-BLEU",
+        "Mean BLEU of each text against all others of its strategy: how alike they are.",
+    ),
+    Metric("words", "words", "Length in words", "Mean length in words.", unit="", digits=1),
+    Metric(
+        "tokens",
+        "tokens",
+        "Length in tokens",
+        "Mean length in tokens, the end-of-text token included.",
+        unit="",
+        digits=1,
+        best=None,
+    ),
+    Metric(
+        "ended",
+        "ended",
+        "Texts ended by the model",
+        "Share of texts that the model ended itself.",
+        digits=1,
+        best=None,
+    ),
+    Metric(
+        "tokens_per_second",
+        "tok/s",
+        "Tokens per second",
+        "All tokens over all wall time of generation.",
+        unit="",
+        digits=0,
+        best=None,
+    ),
+    Metric(
+        "seconds_per_text",
+        "s/text",
+        "Time per text",
+        "Wall time of generation over texts.",
+        unit="s",
+        digits=3,
+        best=None,
+    ),
+)
+METRICS = {metric.name: metric for metric in _METRICS}
+"""Every metric by name, in the order in which tables show them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -185,9 +185,13 @@ def escape_csv(value: Cell) -> str:
 
 def csv_text(rows: Iterable[Sequence[Cell]]) -> str:
     """Return rows as CSV (RFC 4180 quoting, LF) that a spreadsheet takes for data throughout."""
+    return csv_of_escaped([escape_csv(cell) for cell in row] for row in rows)
+
+
+def csv_of_escaped(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as CSV, their cells already escaped by `escape_csv`."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerows([escape_csv(cell) for cell in row] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 

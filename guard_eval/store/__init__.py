@@ -9,22 +9,22 @@
 (True, None)
 """
 
-from guard_eval.store.judging.journal import Snapshot
 from guard_eval.store.judging.values import (
     Answer,
-    Batch,
     BatchRequest,
     Failure,
+    JudgeBatch,
+    JudgeProgress,
     JudgeRun,
     Judgment,
     NotReserved,
+    PlannedRequest,
     Reservation,
     Settlement,
     Showing,
-    Spend,
     Style,
     Unjudged,
-    Wanted,
+    Usage,
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
@@ -35,27 +35,27 @@ from guard_eval.store.verdicts import Saved
 __all__ = [
     "Answer",
     "Balance",
-    "Batch",
     "BatchRequest",
     "CheckRow",
     "Failure",
     "HistoryRow",
+    "JudgeBatch",
+    "JudgeProgress",
     "JudgeRun",
     "Judgment",
     "NotReserved",
     "Note",
     "PairBalance",
+    "PlannedRequest",
     "RaterBalance",
     "RaterProgress",
     "Reservation",
     "Saved",
     "Settlement",
     "Showing",
-    "Snapshot",
-    "Spend",
     "Store",
     "Style",
     "TidyRow",
     "Unjudged",
-    "Wanted",
+    "Usage",
 ]

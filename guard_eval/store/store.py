@@ -9,27 +9,37 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import Connection
 
-from guard_eval.records import BlindPair, Choice, Gold, NoteKind, Pair, Plan, Rater, RaterKind
+from guard_eval.records import (
+    BlindPair,
+    Choice,
+    Gold,
+    JudgeSpending,
+    ModelSeen,
+    NoteKind,
+    Pair,
+    Plan,
+    Rater,
+    RaterKind,
+)
 from guard_eval.store import notes, pairs, presentations, raters, schema, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
 from guard_eval.store.handout.orders import Orders
 from guard_eval.store.judging import batch_rows, claims, journal, requests, runs
 from guard_eval.store.judging import verdicts as judge_verdicts
-from guard_eval.store.judging.journal import Snapshot
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
     Answer,
-    Batch,
     BatchRequest,
     Failure,
+    JudgeBatch,
+    JudgeProgress,
     JudgeRun,
     Judgment,
+    PlannedRequest,
     Settlement,
     Showing,
-    Spend,
     Unjudged,
-    Wanted,
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
@@ -366,14 +376,15 @@ class Store:
             runs.renew(connection, run, self._clock())
 
     def end(self, run: JudgeRun) -> None:
-        """Give up what the run has claimed and not rated."""
+        """Give up what the run has claimed and not rated; what it sent without an answer counts as lost."""
         with self._database.write(lock=LOCK) as connection:
             runs.end(connection, run, self._clock())
 
     def claim(self, run: JudgeRun, plan: Plan, limit: int) -> list[Showing]:
         """Return up to `limit` showings that are this run's from now on, and were not before.
 
-        No two runs hold the same one while their leases hold. First come those that ended runs left.
+        No two runs hold the same one while their leases hold. First come those that ended runs left. A rater
+        that is revoked or excluded gets none.
 
         Raises:
             StudyError: The plan makes no sense, or the database does not know the rater.
@@ -385,8 +396,8 @@ class Store:
         """Return how many unrated showings other runs hold, and whether one is known to be going."""
         return self._read(claims.elsewhere, run, self._clock())
 
-    def judge_progress(self, rater: Rater, plan: Plan) -> claims.Progress:
-        """Return how far a model is, over all runs: rated, left, and of these in a batch."""
+    def judge_progress(self, rater: Rater, plan: Plan) -> JudgeProgress:
+        """Return how far a model is, over all runs and for all that `plan` shows it."""
         return self._read(claims.progress, self._orders, rater, plan)
 
     def waiting(self, name: str, plan: Plan) -> list[Showing]:
@@ -405,18 +416,18 @@ class Store:
         settled: Sequence[Settlement] = (),
         judgments: Sequence[Judgment] = (),
         unjudged: Sequence[Unjudged] = (),
-        wanted: Sequence[Wanted] = (),
+        planned: Sequence[PlannedRequest] = (),
         limit_usd: float | None = None,
     ) -> list[Outcome]:
-        """Write all of this in one transaction, on disk when it returns; return what becomes of `wanted`.
+        """Write all of this in one transaction, on disk when it returns; return what becomes of `planned`.
 
         Args:
             run: Whose it is.
-            answers: What came, to be kept before anything looks at it.
+            answers: What came, stored before anything reads it.
             settled: What brought no answer.
             judgments: Verdicts read from answers; what repeats the current choice adds nothing.
             unjudged: Presentations that could not be judged.
-            wanted: Requests to be sent: for each one the right to, an answer that is there, or why not.
+            planned: Requests to be sent: for each one the right to, its answer if there is one, or why not.
             limit_usd: What all judges of the study may cost together, over all runs; None for no limit.
 
         Raises:
@@ -425,13 +436,13 @@ class Store:
         """
         now = self._clock()
         with self._database.write(lock=LOCK) as connection:
-            requests.answered(connection, journal.add(connection, answers), now)
-            requests.settle(connection, settled, now)
+            journal.add(connection, answers)
+            requests.settle(connection, [*answers, *settled], now)
             judge_verdicts.save(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
             journal.fail(connection, unjudged, now)
-            if not wanted:
+            if not planned:
                 return []
-            return requests.reserve(connection, run, wanted, now=now, limit_usd=limit_usd)
+            return requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
 
     def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
         """Append verdicts that were read again from the journal; return how many presentations changed.
@@ -443,16 +454,6 @@ class Store:
             return judge_verdicts.save(
                 connection, rater, judgments, now=self._clock(), study_hash=self._study_hash
             )
-
-    def journal(self, *answers: Answer) -> None:
-        """Append answers, on disk when this returns; a second one for the same key is kept too.
-
-        Raises:
-            StudyError: There is no such presentation, or a key is empty or too long.
-            ValueError: An answer is of nothing in the study, and nothing was reserved for it.
-        """
-        with self._database.write(lock=LOCK) as connection:
-            requests.answered(connection, journal.add(connection, answers), self._clock())
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
         """Return the newest complete answer by key, where there is one; complete is HTTP 200."""
@@ -472,37 +473,27 @@ class Store:
         """Return what a model was shown under these numbers, in their order."""
         return self._read(claims.shown, presentations)
 
-    def fail(self, presentation: int, kind: str, detail: str) -> None:
-        """Note that a presentation could not be judged: counted, never a verdict.
-
-        Raises:
-            StudyError: There is no such presentation.
-        """
-        with self._database.write() as connection:
-            unjudged = [Unjudged(presentation=presentation, kind=kind, detail=detail)]
-            journal.fail(connection, unjudged, self._clock())
-
     def failures(self) -> list[Failure]:
         """Return the failures whose presentation has no verdict to this day, oldest first."""
         return self._read(journal.failures)
 
-    def spend(self) -> list[Spend]:
-        """Return what each judge has taken so far, over all runs, by name."""
-        return self._read(journal.spend)
+    def spending(self) -> list[JudgeSpending]:
+        """Return what each judge that was ever asked has taken so far, over all runs, by name."""
+        return self._read(journal.spending)
 
-    def snapshots(self) -> list[Snapshot]:
+    def models_seen(self) -> list[ModelSeen]:
         """Return which models each judge's answers came from, by its name, in the order first seen."""
-        return self._read(journal.snapshots)
+        return self._read(journal.models)
 
     def add_batch(
-        self, run: JudgeRun, wanted: Sequence[Wanted], *, limit_usd: float | None = None
-    ) -> tuple[Batch, list[Outcome]]:
+        self, run: JudgeRun, planned: Sequence[PlannedRequest], *, limit_usd: float | None = None
+    ) -> tuple[JudgeBatch, list[Outcome]]:
         """Make a batch of those requests that may be sent, with their money set aside; see `record`.
 
         Until the batch is closed, nobody else claims or sends what is in it.
         """
         with self._database.write(lock=LOCK) as connection:
-            return batch_rows.add(connection, run, wanted, now=self._clock(), limit_usd=limit_usd)
+            return batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
 
     def update_batch(self, number: int, **values: str | None) -> None:
         """Note a batch's `provider_id`, `input_file`, `output_file`, `error_file` or `status`.
@@ -521,15 +512,11 @@ class Store:
         with self._database.write(lock=LOCK) as connection:
             return batch_rows.close(connection, number, billed=billed, now=self._clock())
 
-    def adopt_batches(self, run: JudgeRun) -> list[Batch]:
+    def adopt_batches(self, run: JudgeRun) -> list[JudgeBatch]:
         """Take the judge's batches that no run looks after; return this run's that are not done."""
         with self._database.write(lock=raters.pool_of(run.rater)) as connection:
             return batch_rows.adopt(connection, run, self._clock())
 
-    def batches(self, judge: str | None = None) -> list[Batch]:
-        """Return all batches, or one judge's, oldest first."""
-        return self._read(batch_rows.read, *([] if judge is None else [schema.rater.c.name == judge]))
-
     def batch_requests(self, number: int) -> list[BatchRequest]:
-        """Return what is in a batch; a request's key is its custom id."""
+        """Return what is in a batch and not settled; a request's key is its custom id."""
         return self._read(batch_rows.requests_of, number)

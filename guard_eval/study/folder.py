@@ -58,7 +58,7 @@ class Study:
         try:
             return cls(folder, Settings.model_validate(tomllib.loads(text)))
         except tomllib.TOMLDecodeError as error:
-            raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
+            raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
         except ValidationError as error:
             raise StudyError(explain(path, error)) from error
 

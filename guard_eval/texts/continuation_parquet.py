@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Continuation
@@ -33,27 +33,40 @@ def write_parquet(path: Path, batch: Sequence[Continuation]) -> None:
         StudyError: It cannot be written, or an id holds what is no UTF-8.
         MissingExtraError: pyarrow is not installed.
     """
-    _, parquet = _library()
+    _, parquet = pyarrow()
+    try:
+        table = table_of(batch)
+    except UnicodeEncodeError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.object[:60]!r} is no valid Unicode; fix the id of that prompt"
+        ) from error
+    with whole_file(path) as file:
+        parquet.write_table(table, file, compression="zstd")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written whole or not at all; after the block it outlives a crash of the machine.
+
+    Raises:
+        StudyError: It cannot be written.
+    """
     partial = path.with_name(path.name + PARTIAL)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            parquet.write_table(table_of(batch), file, compression="zstd")
+            yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-        sync_folder(path.parent)
-    except UnicodeEncodeError as error:
-        partial.unlink(missing_ok=True)
-        raise StudyError(
-            f"cannot write {path}: {error.object[:60]!r} is no valid Unicode; mend the id of that prompt"
-        ) from error
+        _sync_folder(path.parent)
     except OSError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
+        ) from error
+    finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-        raise StudyError(
-            f"cannot write {path}: {error.strerror}; mend that and run the command again"
-        ) from error
 
 
 def table_of(batch: Sequence[Continuation], *, rare: bool = False) -> Any:  # noqa: ANN401 (untyped)
@@ -63,7 +76,7 @@ def table_of(batch: Sequence[Continuation], *, rare: bool = False) -> Any:  # no
         UnicodeEncodeError: An id holds what is no UTF-8.
         MissingExtraError: pyarrow is not installed.
     """
-    arrow, _ = _library()
+    arrow, _ = pyarrow()
     rows = [row_of(one) for one in batch]
     more = [name for name in RARE if rare or any(name in row for row in rows)]
     schema = arrow.schema([(name, _type(arrow, name)) for name in (*OWN, HASH, *ALWAYS, *more)])
@@ -77,7 +90,7 @@ def read_parquet(path: Path) -> Iterator[Continuation]:
         StudyError: It cannot be read; remedy named.
         MissingExtraError: pyarrow is not installed.
     """
-    arrow, parquet = _library()
+    arrow, parquet = pyarrow()
     number = 0
     try:
         with parquet.ParquetFile(path) as file:
@@ -103,7 +116,7 @@ def next_part(folder: Path, stem: str) -> Path:
     return folder / f"{stem}.part-{last + 1:05d}.parquet"
 
 
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make the names in a folder outlive a crash of the machine, where its system knows how."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -119,7 +132,8 @@ def _type(arrow: Any, name: str) -> Any:  # noqa: ANN401 (untyped)
     return {"seconds": arrow.float64(), "chat": arrow.bool_()}.get(name, arrow.string())
 
 
-def _library() -> tuple[Any, Any]:
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its module of Parquet, or raise a `MissingExtraError`."""
     if find_spec("pyarrow") is None:
         raise MissingExtraError("metrics", "pyarrow")
     return import_module("pyarrow"), import_module("pyarrow.parquet")

@@ -32,6 +32,12 @@ def row_of(continuation: Continuation) -> dict[str, Any]:
     return {**row, HASH: text_hash(row), **{name: recipe[name] for name in ALWAYS}, **rare}
 
 
+def differing_field(one: Recipe, other: Recipe) -> str | None:
+    """Return the first field in which two recipes differ."""
+    names = (field.name for field in fields(Recipe))
+    return next((name for name in names if getattr(one, name) != getattr(other, name)), None)
+
+
 def continuation_of(row: dict[str, Any], where: str) -> Continuation:
     """Return the continuation of a row.
 
@@ -43,9 +49,7 @@ def continuation_of(row: dict[str, Any], where: str) -> Continuation:
         StudyError: A key is missing, it is no object, or its text was edited.
     """
     try:
-        rare = {
-            name: default if row.get(name) is None else row[name] for name, default in RARE.items()
-        }  # fmt: skip
+        rare = {name: default if row.get(name) is None else row[name] for name, default in RARE.items()}
         recipe = Recipe(**{name: row[name] for name in ALWAYS}, **rare)
         made = Continuation(recipe=recipe, **{name: row[name] for name in OWN})
         intact = row[HASH] == text_hash(row)

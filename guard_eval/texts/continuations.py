@@ -46,14 +46,16 @@ def trace_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # 
 
 def trace_files(folder: Path, strategy: str) -> list[Path]:
     """Return the files of traces of a strategy's texts, of all shards."""
-    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?\.trace\.jsonl")
-    found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
-    return sorted(found, key=lambda path: (len(path.name), path.name))
+    return _files(folder, strategy, r"\.trace\.jsonl")
 
 
 def continuation_files(folder: Path, strategy: str) -> list[Path]:
     """Return the files that hold continuations by a strategy: JSONL first, then by name."""
-    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?(\.jsonl|\.part-\d+\.parquet)")
+    return _files(folder, strategy, r"(\.jsonl|\.part-\d+\.parquet)")
+
+
+def _files(folder: Path, strategy: str, ends: str) -> list[Path]:
+    name = re.compile(re.escape(strategy) + r"(\.shard-\d+-of-\d+)?" + ends)
     found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
     return sorted(found, key=lambda path: (path.suffix, len(path.name), path.name))
 
@@ -171,7 +173,7 @@ def _append(path: Path, data: bytes) -> None:
                 os.fsync(file.fileno())
     except OSError as error:
         raise StudyError(
-            f"cannot write {path}: {error.strerror}; mend that and run the command again"
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
         ) from error
 
 

@@ -14,15 +14,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from importlib import import_module
-from importlib.util import find_spec
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Recipe
-from guard_eval.texts.continuation_rows import HASH, continuation_of
+from guard_eval.texts.continuation_parquet import pyarrow
+from guard_eval.texts.continuation_rows import HASH, continuation_of, differing_field
 from guard_eval.texts.generations import Generation
 
 TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")
@@ -39,7 +38,7 @@ class Record:
     Attributes:
         where: Where it stands, for messages.
         row: Its values by key or heading.
-        flaws: What had to be mended on reading it.
+        flaws: What was replaced or is missing in it.
     """
 
     where: str
@@ -63,7 +62,7 @@ def read_records(path: Path) -> list[Record]:
         raise StudyError(f"there is no generations file {path}; check its name") from None
     except OSError as error:
         raise StudyError(
-            f"cannot read {path}: {error.strerror}; mend that and run the command again"
+            f"cannot read {path}: {error.strerror}; fix that and run the command again"
         ) from error
     return read(path, data)
 
@@ -177,9 +176,7 @@ def _csv(path: Path, data: bytes) -> list[Record]:
 def _parquet(path: Path, data: bytes) -> list[Record]:
     if not data:
         return []
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError("metrics", "pyarrow")
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    arrow, parquet = pyarrow()
     columns: dict[str, list[object]] = {}
     try:
         table = parquet.read_table(arrow.BufferReader(data))
@@ -234,7 +231,7 @@ def read_generations(
 ) -> list[Generation]:
     """Return the generations of `path` in the file's order.
 
-    What had to be mended or left out stands in `Generation.flaws`: `not UTF-8`, `no text`, `prompt unknown`,
+    What was replaced or left out stands in `Generation.flaws`: `not UTF-8`, `no text`, `prompt unknown`,
     `prompt repeated` (second and later ones), `further texts of the prompt not read`, `text begins with its
     prompt`, `tokens not a number` (likewise seconds and batch), and, on the last one, `torn last line`.
 
@@ -290,13 +287,13 @@ def _refuse_mixture(path: Path, record: Record, kinds: dict[str, tuple[Recipe, s
     where = f"{path}, {record.where}"
     recipe = continuation_of(dict(record.row), where).recipe
     first, before = kinds.setdefault(recipe.strategy, (recipe, where))
-    for field in fields(Recipe):
-        one, other = getattr(first, field.name), getattr(recipe, field.name)
-        if one != other:
-            raise StudyError(
-                f"{where}: {recipe.strategy} with {field.name} {other!r}, and {one!r} in {before}; measure "
-                "texts of one recipe at a time, or their study, which knows which of them count"
-            )
+    name = differing_field(first, recipe)
+    if name:
+        raise StudyError(
+            f"{where}: {recipe.strategy} with {name} {getattr(recipe, name)!r}, and {getattr(first, name)!r} "
+            f"in {before}; measure texts of one recipe at a time, or their study, which knows which of them "
+            "count"
+        )
 
 
 def _completed(generation: Generation, known: Prompt | None, flaws: list[str]) -> Generation:
@@ -405,10 +402,10 @@ class _Reader:
             shown = repr(value)
             shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
             raise StudyError(f"{self._at}: {key!r} is {shown}; it must be a string")
-        mended = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-        if mended != value:
+        valid = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+        if valid != value:
             self.flaws.append("not UTF-8")
-        return mended
+        return valid
 
 
 def _number(value: object) -> float | None:

@@ -26,7 +26,7 @@ class Generation:
         seconds: Wall time of the batch it was made in, divided by the batch's rows.
         batch: How many rows were in that batch.
         device: Where it was made.
-        flaws: What had to be mended on reading it, such as `not UTF-8`; counted beside every score.
+        flaws: What was replaced or is missing in it, such as `not UTF-8`; counted beside every score.
     """
 
     prompt_id: str

@@ -8,16 +8,16 @@ times, and merging again finishes.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.settings import Settings
-from guard_eval.texts.continuation_parquet import PARTIAL, sync_folder, write_parquet
+from guard_eval.texts.continuation_parquet import whole_file, write_parquet
+from guard_eval.texts.continuation_rows import differing_field
 from guard_eval.texts.continuations import (
     continuation_file,
     continuation_files,
@@ -113,7 +113,7 @@ def merge_strategy(
     target = continuation_file(folder, strategy)
     if write and [*own, *guests] != [target]:
         _join_traces(folder, others, strategy)
-        _write_lines(target, map(line_of, chosen()))
+        _write(target, map(line_of, chosen()))
         _remove(path for path in own if path != target)
     else:
         for _ in chosen():
@@ -146,11 +146,8 @@ def merge_files(paths: Sequence[Path], output: Path, *, write: bool = True) -> M
     for path in paths:
         for one, where in seen.new(path):
             recipe, before = first = first or (one.recipe, where)
-            differing = [
-                f.name for f in fields(Recipe) if getattr(recipe, f.name) != getattr(one.recipe, f.name)
-            ]
-            if differing:
-                name = differing[0]
+            name = differing_field(recipe, one.recipe)
+            if name:
                 raise StudyError(
                     f"{where}: {name} is {getattr(one.recipe, name)!r}, and {getattr(recipe, name)!r} in "
                     f"{before}; merge texts of one recipe at a time, or a study: guard-eval merge STUDY"
@@ -161,7 +158,7 @@ def merge_files(paths: Sequence[Path], output: Path, *, write: bool = True) -> M
     if write and output.suffix == ".parquet":
         write_parquet(output, found)
     elif write:
-        _write_lines(output, map(line_of, found))
+        _write(output, map(line_of, found))
     return Merged(
         strategy=first[0].strategy,
         files=tuple(paths),
@@ -221,7 +218,7 @@ def _join_traces(folder: Path, others: Sequence[Path], strategy: str) -> None:
     target = trace_file(folder, strategy)
     paths = [*own, *(path for other in others for path in trace_files(other, strategy))]
     if paths not in ([], [target]):
-        _write_lines(target, _traces(paths))
+        _write(target, _traces(paths))
         _remove(path for path in own if path != target)
 
 
@@ -240,25 +237,9 @@ def _traces(paths: Iterable[Path]) -> Iterator[bytes]:
                     yield line
 
 
-def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a file whole or not at all; when this returns it outlives a crash of the machine."""
-    partial = path.with_name(path.name + PARTIAL)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            for line in lines:
-                file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise StudyError(
-            f"cannot write {path}: {error.strerror}; mend that and run the command again"
-        ) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    with whole_file(path) as file:
+        file.writelines(lines)
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -82,7 +82,7 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
                         pass
         except OSError as error:
             raise StudyError(
-                f"cannot write {path}: {error.strerror}; mend that and run the command again"
+                f"cannot write {path}: {error.strerror}; fix that and run the command again"
             ) from error
         yield
 

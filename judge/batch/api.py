@@ -10,15 +10,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import openai
-
 from guard_eval.errors import StudyError
-from judge.client import Client
-from judge.errors import is_page
-from judge.parsing import RequestError, excerpt
-from judge.retry import Retry
+from judge.failures import ErrorKind, JudgeError, Retry
+from judge.providers.client import APIError, APIStatusError, Client
+from judge.providers.envelopes import excerpt
+from judge.providers.errors import is_page
 
 ENDED = {"completed", "failed", "expired", "cancelled"}
 """The statuses after which nothing more comes."""
@@ -42,7 +41,7 @@ class NotTakenError(StudyError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class State:
+class BatchStatus:
     """A batch as the provider describes it.
 
     Attributes:
@@ -74,6 +73,8 @@ class BatchApi:
     def __init__(self, client: Client, *, retry: Retry, seed: int) -> None:
         self.url = client.url
         self._client = client
+        self._files = client.sdk.files.with_raw_response
+        self._batches = client.sdk.batches.with_raw_response
         self._retry = retry
         self._seed = seed
 
@@ -84,36 +85,22 @@ class BatchApi:
             NotTakenError: The provider refuses the file, or has no Batch API.
             StudyError: Only the user can fix it.
         """
-
-        async def call() -> Any:  # noqa: ANN401 (the SDK's response)
-            return await self._client.sdk.files.with_raw_response.create(
-                file=(name, content, "application/jsonl"), purpose="batch", timeout=_TRANSFER
-            )
-
+        file = (name, content, "application/jsonl")
+        call = partial(self._files.create, file=file, purpose="batch", timeout=_TRANSFER)
         try:
             return _id(_json(await self._until(call, "upload")))
         except Missing:
-            raise NotTakenError(
-                f"the server at {self.url} has no Batch API; run without --batch, or ask another server"
-            ) from None
+            raise self._no_batch_api() from None
 
-    async def create(self, input_file: str, path: str, *, label: str) -> State:
-        """Make a batch of an uploaded file; where its answer is lost, look whether it is there.
+    async def create(self, input_file: str, path: str, *, label: str) -> BatchStatus:
+        """Make a batch of an uploaded file; where the answer to that is lost, find out whether it is there.
 
         Raises:
             NotTakenError: The provider refuses the file, or has no Batch API.
             StudyError: Only the user can fix it.
         """
 
-        async def call() -> Any:  # noqa: ANN401 (the SDK's response)
-            return await self._client.sdk.batches.with_raw_response.create(
-                input_file_id=input_file,
-                endpoint=f"/v1{path}",  # type: ignore[arg-type]
-                completion_window="24h",
-                metadata={"guard-eval": label},
-            )
-
-        async def again() -> State | None:
+        async def find() -> BatchStatus | None:
             try:
                 return await self.find(input_file)
             except Missing:
@@ -122,52 +109,45 @@ class BatchApi:
                     "cannot be asked; run again: what it may cost stays set aside"
                 ) from None
 
+        call = partial(
+            self._batches.create,
+            input_file_id=input_file,
+            endpoint=f"/v1{path}",  # type: ignore[arg-type]
+            completion_window="24h",
+            metadata={"guard-eval": label},
+        )
         try:
-            made = await self._until(call, "create", before_again=again)
+            made = await self._until(call, "create", before_again=find)
         except Missing:
-            raise NotTakenError(
-                f"the server at {self.url} has no Batch API; run without --batch, or ask another server"
-            ) from None
-        return made if isinstance(made, State) else _state(_json(made))
+            raise self._no_batch_api() from None
+        return made if isinstance(made, BatchStatus) else _status(_json(made))
 
-    async def find(self, input_file: str) -> State | None:
+    async def find(self, input_file: str) -> BatchStatus | None:
         """Return the batch that was made of this file, if there is one.
 
         Raises:
             Missing: The server cannot list its batches.
         """
-        after: str | None = None
+        after: dict[str, Any] = {}
         for _ in range(_PAGES):
-            page = _json(await self._until(self._listing(after), "list"))
+            call: Call = partial(self._batches.list, limit=_LIST, **after)
+            page = _json(await self._until(call, "list"))
             entries = [each for each in page.get("data") or [] if isinstance(each, dict)]
             for each in entries:
                 if each.get("input_file_id") == input_file:
-                    return _state(each)
+                    return _status(each)
             if not page.get("has_more") or not entries:
                 return None
-            after = str(entries[-1].get("id"))
+            after = {"after": str(entries[-1].get("id"))}
         return None
 
-    def _listing(self, after: str | None) -> Call:
-        async def call() -> Any:  # noqa: ANN401 (the SDK's response)
-            listing = self._client.sdk.batches.with_raw_response
-            return await (
-                listing.list(limit=_LIST) if after is None else listing.list(limit=_LIST, after=after)
-            )
-
-        return call
-
-    async def look(self, name: str) -> State:
+    async def poll(self, name: str) -> BatchStatus:
         """Return how far a batch is.
 
         Raises:
             Missing: The provider does not know it.
         """
-
-        async def call() -> Any:  # noqa: ANN401 (the SDK's response)
-            return await self._client.sdk.batches.with_raw_response.retrieve(name)
-
-        return _state(_json(await self._until(call, name, patient=True)))
+        return _status(_json(await self._until(partial(self._batches.retrieve, name), name, patient=True)))
 
     async def download(self, file: str) -> bytes:
         """Return a file's content.
@@ -175,10 +155,7 @@ class BatchApi:
         Raises:
             Missing: The provider does not have it any more.
         """
-
-        async def call() -> Any:  # noqa: ANN401 (the SDK's response)
-            return await self._client.sdk.files.with_raw_response.content(file, timeout=_TRANSFER)
-
+        call = partial(self._files.content, file, timeout=_TRANSFER)
         answer = (await self._until(call, file, patient=True)).http_response
         content: bytes = answer.content
         if is_page(answer.headers.get("content-type", ""), content):
@@ -191,60 +168,54 @@ class BatchApi:
         name: str,
         *,
         patient: bool = False,
-        before_again: Callable[[], Awaitable[State | None]] | None = None,
-    ) -> Any:  # noqa: ANN401 (the SDK's response, or a State)
+        before_again: Callable[[], Awaitable[BatchStatus | None]] | None = None,
+    ) -> Any:  # noqa: ANN401 (the SDK's response, or a BatchStatus)
         """Call until there is an answer.
 
         Args:
-            call: What is asked for.
+            call: A call of the SDK.
             name: What it is called, for the waits between attempts.
             patient: Bear an outage of minutes: a batch takes hours anyway.
-            before_again: Asked before another attempt; what it returns, if anything, is the answer.
+            before_again: Called before another attempt; what it returns, if anything, is the answer.
 
         Raises:
-            Missing: There is no such thing.
+            Missing: The provider knows no such thing.
             StudyError: It never came, or only the user can fix it.
         """
         times = 0
         while True:
             try:
                 return await call()
-            except openai.APIStatusError as error:
-                if error.status_code in _NO_SUCH_THING:
+            except APIError as caught:
+                if isinstance(caught, APIStatusError) and caught.status_code in _NO_SUCH_THING:
                     raise Missing from None
-                request_error = self._client.explain(error)
-            except openai.APIError as error:
-                request_error = self._client.explain(error)
+                error = self._client.explain(caught)
             times += 1
-            self._check(request_error, times, patient=patient)
-            await asyncio.sleep(
-                max(request_error.wait or 0.0, self._retry.pause(f"{self._seed}:{name}", times))
-            )
-            if before_again is not None:
-                found = await before_again()
-                if found is not None:
-                    return found
+            self._check(error, times, patient=patient)
+            await asyncio.sleep(max(error.wait or 0.0, self._retry.pause(f"{self._seed}:{name}", times)))
+            if before_again is not None and (found := await before_again()) is not None:
+                return found
 
-    def _check(self, request_error: RequestError, times: int, *, patient: bool) -> None:
-        """See that it may be tried again.
+    def _check(self, error: JudgeError, times: int, *, patient: bool) -> None:
+        """Check that it may be tried again.
 
         Raises:
             StudyError: It may not.
         """
-        if (request_error.wait or 0.0) > self._retry.longest_asked:
-            raise StudyError(
-                f"{self.url} asks to wait {request_error.wait:.0f} seconds before the next request; run "
-                "again then: nothing that was answered is paid twice"
-            )
-        kind, detail = request_error.kind, request_error.detail
-        if kind == "timeout":  # nothing here is paid by the call
-            kind = "transport"
+        if (error.wait or 0.0) > self._retry.longest_asked:
+            raise self._retry.too_long(self.url, error.wait or 0.0)
+        kind: ErrorKind = "transport" if error.kind == "timeout" else error.kind  # no call is paid
         if kind in {"rejected", "too_long", "content_filter"}:
             raise NotTakenError(
-                f"the server at {self.url} does not take the batch: {detail}; run without --batch"
+                f"the server at {self.url} does not take the batch: {error.detail}; run without --batch"
             )
         if times >= _PATIENCE if patient else not self._retry.allows(kind, times):
-            raise StudyError(f"{detail}; run again to go on from here: batches are kept")
+            raise StudyError(f"{error.detail}; run again to go on from here: batches are kept")
+
+    def _no_batch_api(self) -> NotTakenError:
+        return NotTakenError(
+            f"the server at {self.url} has no Batch API; run without --batch, or ask another server"
+        )
 
 
 def _json(answer: Any) -> dict[str, Any]:  # noqa: ANN401 (the SDK's response)
@@ -257,7 +228,7 @@ def _json(answer: Any) -> dict[str, Any]:  # noqa: ANN401 (the SDK's response)
     return value
 
 
-def _state(batch: dict[str, Any]) -> State:
+def _status(batch: dict[str, Any]) -> BatchStatus:
     counts = batch.get("request_counts")
     counts = counts if isinstance(counts, dict) else {}
     completed, failed, total = (counts.get(name) for name in ("completed", "failed", "total"))
@@ -265,7 +236,7 @@ def _state(batch: dict[str, Any]) -> State:
     errors = batch.get("errors")
     listed = errors.get("data") if isinstance(errors, dict) else None
     listed = [each for each in listed or [] if isinstance(each, dict)]
-    return State(
+    return BatchStatus(
         id=_id(batch),
         status=str(batch.get("status")),
         output_file=_name(batch.get("output_file_id")),

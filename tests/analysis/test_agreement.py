@@ -461,15 +461,6 @@ def test_wrong_settings_and_verdicts_are_named():
         cohen([], [], categories=0)
 
 
-def test_the_kappa_paradox():
-    # Two raters, 80 % raw agreement: balanced .60, skewed −.11.
-    balanced = fleiss([[2, 0]] * 40 + [[0, 2]] * 40 + [[1, 1]] * 20)
-    skewed = fleiss([[2, 0]] * 80 + [[1, 1]] * 20)
-    assert balanced.raw == skewed.raw == pytest.approx(0.8)
-    assert balanced.value == pytest.approx(0.60)
-    assert skewed.value == pytest.approx(-0.11, abs=0.005)
-
-
 def test_the_paradox_of_kappa_is_pointed_out():
     # Eight pairs both for x, one x y, one y x: raw .8; κ = (.8 − .82)/(1 − .82) = −.11;
     # AC1: chance ½(.9·.1 + .1·.9) = .09 over three categories, (.8 − .09)/.91 = .78.

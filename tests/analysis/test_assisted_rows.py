@@ -1,9 +1,14 @@
-"""People's share assisted by a judge, from a table of verdicts: rows, and what is refused."""
+"""People's share assisted by a judge, from a table of verdicts: rows, what is refused, and the report."""
+
+import csv
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.report.build import write_report
+from analysis.report.context import Context
+from analysis.report.sections import assisted
 from analysis.results.assisted import assisted_lines, assisted_rows
 from analysis.results.shares import share_rows
 from analysis.stats.assisted import assisted_mean
@@ -192,3 +197,62 @@ def test_bad_input_is_named_with_its_remedy(frame, why):
 def test_an_unknown_judge():
     with pytest.raises(StudyError, match="no judge is named 'gtp'; name one of: gpt"):
         assisted_rows(verdicts(), judges=["gtp"])
+
+
+def test_three_lines_for_each_result():
+    rows = assisted_lines(verdicts(judges=("gpt", "llama")))
+    section = assisted.section(rows, name_methods=False, random=False)
+    table, figure = section.parts
+    assert [row[1] for row in table.rows] == [
+        "people alone",
+        "people, assisted by gpt",
+        "gpt alone",
+        "people alone",
+        "people, assisted by llama",
+        "llama alone",
+    ]
+    assert table.strong == {1, 4}
+    assert "people, assisted by gpt" in figure.description
+    assert "cannot show" in section.paragraphs[1]
+    assert len(section.exports["assisted"].rows) == 2
+    drawn = assisted.section(rows, name_methods=True, random=True)
+    assert "here they were drawn so" in drawn.paragraphs[1]
+    assert drawn.parts[0].rows[0][0] == "x against y"
+
+
+def test_what_is_refused_is_said():
+    section = assisted.section(assisted_lines(verdicts(part=one_side)), name_methods=False, random=False)
+    assert section.parts == ()
+    assert section.paragraphs[2].startswith(
+        "No assisted share for gpt on fluency: the pairs that people rated"
+    )
+
+
+def test_a_simulated_judge_is_marked():
+    section = assisted.section(assisted_lines(verdicts(kind="simulated")), name_methods=False, random=False)
+    assert section.parts[0].rows[1][1] == "people, assisted by gpt (SIMULATED)"
+    assert section.exports["assisted"].rows[0][0] is True
+
+
+def test_nothing_where_people_rated_as_much():
+    assert assisted.section(assisted_lines(verdicts(200)), name_methods=False, random=False) is None
+
+
+@pytest.mark.slow
+def test_the_report_has_the_line_and_its_answer_does_not(tmp_path):
+    frame = verdicts(rated=100, judged=300)
+    report = write_report(frame, tmp_path / "both", Context(name="a study"))
+    people = write_report(
+        frame[frame["rater_kind"] == "person"], tmp_path / "people", Context(name="a study")
+    )
+    assert report.summary[:100] == people.summary[:100]
+    assert "assisted" not in report.summary
+    for name in ("index.html", "report.md", "report.tex"):
+        text = (tmp_path / "both" / name).read_text(encoding="utf-8")
+        assert "assisted by gpt" in text
+        assert "assisted by" not in (tmp_path / "people" / name).read_text(encoding="utf-8")
+    with (tmp_path / "both" / "csv" / "assisted.csv").open(encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["judge"], row["pairs_rated"], row["pairs_judged"]) == ("gpt", "100", "300")
+    assert float(row["high"]) - float(row["low"]) < float(row["people_high"]) - float(row["people_low"])
+    assert (tmp_path / "both" / "figures" / "assisted-1.svg").exists()

@@ -6,20 +6,18 @@ import pytest
 
 from analysis.report.sections import judge_run
 from analysis.results.judge_usage import (
-    CheckedItem,
     FailureCount,
-    JudgeSpending,
     JudgeUsage,
-    ModelSeen,
     calibration_rows,
     changed,
 )
+from guard_eval.records import CheckedItem, JudgeSpending, ModelSeen
 from guard_eval.reporting.tables import to_csv
 
 
 def spent(judge="m", **more):
     values = dict.fromkeys(
-        ("requests", "answers", "lost", "waiting", "unmetered", "unpriced", "input_tokens", "cached_tokens",
+        ("requests", "answers", "lost", "open", "unmetered", "unpriced", "input_tokens", "cached_tokens",
          "output_tokens", "reasoning_tokens"), 0,
     ) | {"usd": 0.0, "held_usd": 0.0}  # fmt: skip
     return JudgeSpending(judge=judge, **(values | more))

@@ -1,15 +1,11 @@
-"""The alternative-annotator test against the published procedure, step by step, and McNemar's test."""
-
-import warnings
+"""The alternative-annotator test against the published procedure, step by step."""
 
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from analysis.stats.judge_tests import alternative_annotator, leave_one_out
-from analysis.stats.significance import mcnemar
 
 
 def step_by_step(labels, judge, epsilon, q=0.05, fewest=30):
@@ -129,17 +125,3 @@ def test_epsilon_is_checked():
     none = np.zeros(0, dtype=int)
     with pytest.raises(ValueError, match="ε lies in"):
         alternative_annotator(leave_one_out(none, none, none, none, categories=3), epsilon=1)
-
-
-@pytest.mark.parametrize(("first", "second"), [(1, 5), (7, 7), (0, 9), (30, 12)])
-def test_mcnemar_as_in_statsmodels(first, second):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = statsmodels_mcnemar([[4, first], [second, 8]], exact=True)
-    assert mcnemar(first, second).p_value == pytest.approx(expected.pvalue)
-
-
-def test_no_discordance_no_test():
-    assert mcnemar(0, 0).p_value is None
-    with pytest.raises(ValueError, match="negative"):
-        mcnemar(-1, 2)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
+from verdicts_by_hand import listed, papers_people
 
 from analysis.report.sections import judges
 from analysis.results.judge_agreement import EPSILONS, beside_rows, judge_rows
@@ -19,9 +20,7 @@ SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "judgments"
 
 def frame(rows, **columns):
     """Verdicts as (pair, rater, kind, verdict) on methods x and y."""
-    names = ["pair_id", "rater", "rater_kind", "verdict"]
-    rest = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c"} | columns
-    return validate(pd.DataFrame(rows, columns=names).assign(**rest))
+    return listed("pair_id rater rater_kind verdict", rows, **columns)
 
 
 def said(rater, kind, verdicts):
@@ -81,15 +80,6 @@ def test_against_other_programs():
     assert all(test.winning_rate is not None for test in row.alternative)
 
 
-def test_the_order_of_rows_does_not_matter():
-    rows = [
-        *said("a", "person", word("xy-")),
-        *said("b", "person", word("xyy")),
-        *said("g", "model", word("xxy")),
-    ]
-    assert judge_rows(frame(rows)) == judge_rows(frame(rows[::-1]))
-
-
 def test_a_judges_flip_is_a_tie():
     once = frame([*said("a", "person", word("x-")), *said("gpt", "model", word("xx"))], presentation="1")
     again = frame(said("gpt", "model", word("xy")), presentation="2")
@@ -138,18 +128,7 @@ def paper_table() -> pd.DataFrame:
         pytest.skip("needs guard_llm_gpt4.csv, which is not published with this project")
     model = read(path).assign(rater_kind="model")
     pairs = {name: sorted(set(group["pair_id"])) for name, group in model.groupby("dataset")}
-    rows = []
-    with (GOLDEN / "guard_human_counts_from_paper.csv").open(encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            columns = {"GUARD": "guard_wins", "tie": "ties", "ACS": "acs_wins"}
-            verdicts = [one for one, name in columns.items() for _ in range(int(line[name]))]
-            rows += [
-                {"pair_id": pairs[line["dataset"]][i % 50], "dataset": line["dataset"], "method_a": "GUARD"}
-                | {"method_b": "ACS", "rater": f"person-{i // 50}", "rater_kind": "person"}
-                | {"criterion": line["criterion"], "verdict": verdict}
-                for i, verdict in enumerate(verdicts)
-            ]
-    whole = pd.concat([pd.DataFrame(rows), model], ignore_index=True)
+    whole = pd.concat([papers_people(pairs), model], ignore_index=True)
     return orient(validate(whole), (("GUARD", "ACS", ""),))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from verdicts_by_hand import listed
 
 from analysis.report.sections import length
 from analysis.results.length import length_rows
@@ -14,9 +15,7 @@ from analysis.verdicts.tidy import orient, validate
 
 def frame(rows, **columns):
     """Verdicts as (pair, verdict, length_a, length_b) on methods x and y."""
-    names = ["pair_id", "verdict", "length_a", "length_b"]
-    rest = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"} | columns
-    return validate(pd.DataFrame(rows, columns=names).assign(**rest))
+    return listed("pair_id verdict length_a length_b", rows, **columns)
 
 
 @pytest.mark.parametrize("datasets", [1, 3])
@@ -173,11 +172,3 @@ def test_wrong_input_is_refused():
         length_adjusted([1.0], [1.0, 2.0], ["d"])
     with pytest.raises(ValueError, match="finite"):
         length_adjusted([1.0, 0.0], [1.0, np.nan], ["d", "d"])
-
-
-def test_the_section_shows_every_row():
-    section = length.section(length_rows(planted(1, items=40)), name_methods=False)
-    assert [len(part.rows) for part in section.parts] == [1, 1]
-    export = section.exports["length"]
-    assert export.columns[0] == "simulated"
-    assert len(export.rows[0]) == len(export.columns)

@@ -77,14 +77,6 @@ def test_the_other_method_has_the_rest(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_order_of_rows_does_not_matter(model):
-    frame = scores(drawn(6, items=30))
-    found, shuffled = model(frame), model(frame.sample(frac=1, random_state=1))
-    assert shuffled.share.estimate == pytest.approx(found.share.estimate)
-    assert shuffled.test.p_value == pytest.approx(found.test.p_value)
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_one_rater_of_few_ratings_hardly_moves_the_whole(model):
     """Four raters are half and half on 100 items; a fifth, who rated six, is for x in five of them."""
     rng = np.random.default_rng(2)

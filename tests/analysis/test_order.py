@@ -1,16 +1,15 @@
 """Win shares with each order weighing the same: scipy, statsmodels and a planted preference for a place."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
+from verdicts_by_hand import listed
 
 from analysis.report.sections import position
 from analysis.results.position import order_rows, position_rows
 from analysis.stats.intervals import wilson
 from analysis.stats.order import order_adjusted
-from analysis.verdicts.tidy import validate
 
 NAN = float("nan")
 
@@ -56,9 +55,7 @@ def test_what_cannot_be_told():
 
 
 def frame(rows, **columns):
-    names = ["pair_id", "rater", "verdict", "shown_first", "presentation"]
-    rest = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c"} | columns
-    return validate(pd.DataFrame(rows, columns=names).assign(**rest))
+    return listed("pair_id rater verdict shown_first presentation", rows, **columns)
 
 
 def test_by_hand():

@@ -98,13 +98,6 @@ def test_a_crowd_is_not_taken_two_by_two(monkeypatch):
     assert row.categories[0].value is not None
 
 
-def test_people_and_judges_are_never_compared():
-    frame = table(SAID)
-    kinds = frame.assign(rater_kind=frame["rater"].map({"r0": "person", "r1": "person", "r2": "model"}))
-    person, model = agreement_rows(kinds)
-    assert [len(row.pairs) for row in (person, model)] == [1, 0]
-
-
 def test_the_matrix_has_kappa_below_and_pairs_above():
     (row,) = agreement_rows(table({**SAID, "p8": "xx "}))
     shown = matrix(row, name_methods=False)

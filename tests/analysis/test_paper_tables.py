@@ -1,40 +1,16 @@
 """The paper's tables of verdicts, cell by cell: people from its counts, GPT-4 from the published verdicts."""
 
-import csv
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from verdicts_by_hand import papers_people
 
-from analysis.results.paper_tables import paper_tables
+from analysis.report.paper_tables import paper_tables
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 GPT4 = Path(__file__).parents[3] / "shared/data/judgments/guard_llm_gpt4.csv"
-
-
-def people():
-    """Return ratings that give the paper's counts; which rater of a pair said what is not published."""
-    rows = []
-    with (GOLDEN / "guard_human_counts_from_paper.csv").open(encoding="utf-8") as file:
-        for cell in csv.DictReader(file):
-            said = ["GUARD"] * int(cell["guard_wins"])
-            said += ["tie"] * int(cell["ties"]) + ["ACS"] * int(cell["acs_wins"])
-            rows += [
-                {
-                    "pair_id": f"{cell['dataset']}-{number // 4}",
-                    "dataset": cell["dataset"],
-                    "method_a": "GUARD",
-                    "method_b": "ACS",
-                    "rater": f"rater {number % 4}",
-                    "criterion": cell["criterion"],
-                    "verdict": verdict,
-                    "rater_kind": "person",
-                }
-                for number, verdict in enumerate(said)
-            ]
-    return pd.DataFrame(rows)
 
 
 def tables(*frames):
@@ -46,11 +22,11 @@ def with_gpt4():
     if not GPT4.exists():
         pytest.skip(f"GPT-4's verdicts are not here: {GPT4}")
     judged = pd.read_csv(GPT4, dtype=str)
-    return tables(people(), judged.assign(rater_kind="model"))
+    return tables(papers_people(), judged.assign(rater_kind="model"))
 
 
 def test_people_as_in_the_paper():
-    split, wins = tables(people())
+    split, wins = tables(papers_people())
     # tab:humaneval_resultglacs, whose row "All" is rounded to 58/42 and 53/47.
     assert split.rows == (
         ("book", "48.75", "51.25", "52.50", "47.50"),

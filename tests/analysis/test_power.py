@@ -249,7 +249,7 @@ def test_a_pilot_by_hand():
     rows += [(f"p{n}", "gpt", "coherence", "tie", "model") for n in range(1, 5)]
     (row,) = pilot_rows(verdicts(rows))
     assert (row.criterion, row.items, row.raters, row.ties) == ("fluency", 4, 2, 0.375)
-    assert row.agreement == pytest.approx(3 / 19)
+    assert row.kappa.value == pytest.approx(3 / 19)
     assert most_demanding((row,), agreement=0.4) is row
 
 
@@ -262,5 +262,5 @@ def test_the_most_demanding_criterion_has_few_ties_and_agreement():
     rows = [("p1", "Ada", "fluency", "tie", "person"), ("p2", "Ada", "fluency", "acs", "person")]
     rows += [("p1", "Ada", "coherence", "guard", "person"), ("p2", "Ada", "coherence", "acs", "person")]
     found = pilot_rows(verdicts(rows))
-    assert [row.reason for row in found] == ["no item was rated twice"] * 2
+    assert [row.kappa.reason for row in found] == ["no item was rated twice"] * 2
     assert most_demanding(found, agreement=0.4).criterion == "coherence"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from analysis.stats.ranking import davidson, half_win, information_intervals, why_undefined
+from analysis.stats.ranking import davidson, half_win, why_undefined
 from analysis.stats.ranking_bootstrap import bootstrap, tally
 
 pytestmark = pytest.mark.slow
@@ -42,14 +42,6 @@ def test_two_methods_in_closed_form():
     assert found.n == 16
     assert found.shares == pytest.approx((11 / 16, 5 / 16))
     assert found.log_likelihood == pytest.approx(8 * np.log(1 / 2) + 6 * np.log(3 / 8) + 2 * np.log(1 / 8))
-    # log wins/losses has variance 1/8 + 1/2, and half of it (the strengths sum to 0) a quarter of that.
-    assert np.array(found.covariance)[0, 0] == pytest.approx((1 / 8 + 1 / 2) / 4)
-    assert np.array(found.covariance)[0, 1] == pytest.approx(-(1 / 8 + 1 / 2) / 4)
-    # log ν = log 6 − (log 8 + log 2)/2: variance 1/6 + (1/8 + 1/2)/4.
-    assert np.array(found.covariance)[2, 2] == pytest.approx(1 / 6 + (1 / 8 + 1 / 2) / 4)
-    interval = information_intervals(found)[0]
-    assert interval.high - interval.estimate == pytest.approx(1.959964 * np.sqrt(0.625 / 4), rel=1e-6)
-    assert "independent" in interval.method
 
 
 def test_half_wins_shrink_as_the_label_says():
@@ -76,21 +68,6 @@ def test_agrees_with_a_general_optimiser():
     assert ours.strengths[:3] == pytest.approx(theirs.x[:3], abs=1e-6)
     assert ours.log_nu == pytest.approx(theirs.x[3], abs=1e-6)
     assert ours.log_likelihood == pytest.approx(-theirs.fun)
-    # A second derivative by differences, of the same independent likelihood.
-    step, unit = 1e-3, np.eye(4)
-    hessian = [
-        [
-            sum(
-                a * b * loss(theirs.x + step * (a * unit[i] + b * unit[j]))
-                for a, b in product((1, -1), (1, -1))
-            )
-            / (4 * step**2)
-            for j in range(4)
-        ]
-        for i in range(4)
-    ]
-    kept = [0, 1, 2, 4]
-    assert np.array(ours.covariance)[np.ix_(kept, kept)] == pytest.approx(np.linalg.inv(hessian), rel=1e-3)
 
 
 def test_bradley_terry_without_ties():
@@ -98,8 +75,6 @@ def test_bradley_terry_without_ties():
     found = davidson(*matrices([(20, 0, 40), (12, 0, 48), (20, 0, 40)], 3), NAMES[:3])
     assert found.strengths == pytest.approx((-np.log(2), 0, np.log(2)))
     assert found.log_nu is None
-    assert np.array(found.covariance).shape == (3, 3)
-    assert found.iterations < 10  # Newton does not chase a log ν of −∞
     assert "ν is 0" in found.warnings[0]
     # The first wins 1/3 and 1/5 of its comparisons.
     assert found.shares[0] == pytest.approx(float(Fraction(1, 2) * (Fraction(1, 3) + Fraction(1, 5))))
@@ -111,11 +86,9 @@ def test_known_strengths_are_recovered_from_a_million_comparisons():
     truth -= truth.mean()
     rows = [rng.multinomial(5263, row) for row in chances(truth, 0.8)]
     found = davidson(*matrices(rows, 20), [f"m{k}" for k in range(20)])
-    errors = np.sqrt(np.diag(found.covariance))
-    distance = (np.array([*found.strengths, found.log_nu]) - [*truth, np.log(0.8)]) / errors
-    assert np.abs(distance).max() < 4
-    assert 0.5 < (distance**2).mean() < 2
-    assert found.iterations < 10
+    # A method has 100 000 comparisons, so that the standard error of its strength is about .007.
+    assert found.strengths == pytest.approx(truth, abs=0.03)
+    assert found.log_nu == pytest.approx(np.log(0.8), abs=0.01)
 
 
 def test_far_apart_methods_converge_too():
@@ -149,15 +122,6 @@ def test_the_order_of_methods_does_not_matter(rows, order):
     for k in range(4):
         sign = np.array([(i == k) - (j == k) for i, j in combinations(range(4), 2)])
         assert (sign * points).sum() == pytest.approx((sign * scored).sum(), abs=1e-4)
-
-
-@pytest.mark.parametrize("factor", [0.01, 7, 100_000])
-def test_more_of_the_same_sharpens_and_moves_nothing(factor):
-    wins, ties = matrices([(8, 6, 2), (5, 5, 4), (3, 1, 6)], 3)
-    one = davidson(wins, ties, NAMES[:3])
-    more = davidson(factor * wins, factor * ties, NAMES[:3])
-    assert more.strengths == pytest.approx(one.strengths)
-    assert np.array(more.covariance) * factor == pytest.approx(np.array(one.covariance))
 
 
 def escapes(rows, size):
@@ -206,9 +170,7 @@ def test_estimates_exist_just_where_no_direction_escapes():
 def test_undefined_says_why(rows, words):
     found = davidson(*matrices(rows, 3), NAMES[:3])
     assert words in found.reason
-    assert (found.strengths, found.shares, found.covariance, found.iterations) == (None, None, None, 0)
-    assert all(interval.low is None for interval in information_intervals(found))
-    assert {name for group in found.components for name in group} == set(NAMES[:3])
+    assert (found.strengths, found.shares, found.log_nu) == (None, None, None)
 
 
 def test_an_undefeated_method_may_have_a_finite_strength():
@@ -282,19 +244,17 @@ def clustered(rng, strengths, *, items, raters, spread):
     return np.array([[rng.multinomial(raters, row) for row in chances(each, 0.7)] for each in own])
 
 
-def test_the_bootstrap_is_wider_where_verdicts_on_an_item_go_together():
-    counts = clustered(np.random.default_rng(4), np.array([0.5, 0.0, -0.5]), items=80, raters=5, spread=1.5)
-    found = bootstrap(counts, NAMES[:3], replicates=500, seed=2)
-    for by_item, by_comparison in zip(found.strengths, information_intervals(found.estimate), strict=True):
-        assert by_item.high - by_item.low > 1.3 * (by_comparison.high - by_comparison.low)
-
-
-def test_the_bootstrap_is_as_wide_where_they_do_not():
-    counts = clustered(np.random.default_rng(5), np.array([0.5, 0.0, -0.5]), items=300, raters=1, spread=0)
-    found = bootstrap(counts, NAMES[:3], replicates=2000, seed=2)
-    for by_item, by_comparison in zip(found.strengths, information_intervals(found.estimate), strict=True):
-        ratio = (by_item.high - by_item.low) / (by_comparison.high - by_comparison.low)
-        assert ratio == pytest.approx(1, abs=0.12)
+@pytest.mark.parametrize(
+    ("raters", "spread", "least", "most"), [(1, 0, 0.88, 1.12), (5, 0, 0.88, 1.12), (5, 1.5, 1.3, 3)]
+)
+def test_the_bootstrap_is_wider_where_verdicts_on_an_item_go_together(raters, spread, least, most):
+    rng = np.random.default_rng(4)
+    counts = clustered(rng, np.array([0.3, -0.3]), items=300, raters=raters, spread=spread)
+    (interval, _) = bootstrap(counts, NAMES[:2], replicates=2000, seed=2).strengths
+    won, _, lost = counts.sum(axis=(0, 1))
+    # Of independent verdicts log wins/losses has variance 1/wins + 1/losses, and the strength half its error.
+    alone = 1.959964 * np.sqrt(1 / won + 1 / lost)
+    assert least < (interval.high - interval.low) / alone < most
 
 
 def test_the_bootstrap_holds_what_it_promises():
@@ -336,12 +296,11 @@ def test_the_seed_decides_and_the_order_of_items_does_not():
     assert one.strengths != bootstrap(counts, NAMES[:3], seed=4).strengths
 
 
-@pytest.mark.parametrize("model", ["davidson", "half-win"])
-def test_ranks_shares_and_strengths_tell_one_story(model):
+def test_ranks_shares_and_strengths_agree():
     counts = clustered(
         np.random.default_rng(9), np.array([2.0, 0.1, 0.0, -2.0]), items=60, raters=3, spread=0.5
     )
-    found = bootstrap(counts, NAMES[:4], model=model, seed=3)
+    found = bootstrap(counts, NAMES[:4], seed=3)
     assert found.ranks[0].low == found.ranks[0].high == 1
     assert found.ranks[3].low == found.ranks[3].high == 4
     assert sorted(rank.estimate for rank in found.ranks) == [1, 2, 3, 4]
@@ -378,8 +337,7 @@ def test_no_interval_where_there_can_be_none(counts, words):
         ({"counts": np.ones((4, 1, 3))}, "non-negative integers"),
         ({"strata": ["a"]}, "one stratum per item"),
         ({"level": 1.0}, "level lies between"),
-        ({"replicates": 1}, "replicates are 2 or more"),
-        ({"model": "elo"}, "elo"),
+        ({"replicates": 1}, "two replicates or more"),
     ],
 )
 def test_bad_settings_are_named(changed, words):

@@ -74,16 +74,6 @@ def test_a_judge_in_both_orders_counts_once_and_a_flip_is_a_tie():
     assert "wins than ties" in row.ranking.estimate.reason
 
 
-def test_kinds_and_criteria_apart_people_first():
-    frames = [
-        verdicts(EXACT, kind=kind, criterion=criterion, raters=1)
-        for kind, criterion in (("model", "fluency"), ("person", "fluency"), ("person", "coherence"))
-    ]
-    rows = ranking_rows(pd.concat(frames, ignore_index=True), replicates=20)
-    found = [(row.rater_kind, row.criterion) for row in rows]
-    assert found == [("person", "coherence"), ("person", "fluency"), ("model", "fluency")]
-
-
 def test_groups_that_never_meet_are_ranked_apart():
     apart = {("d", "e"): (3, 3, 3), **EXACT}
     (row,) = ranking_rows(verdicts(apart), replicates=50)

@@ -55,13 +55,6 @@ def test_a_rater_alone_agrees_with_nobody():
     assert (row.agreement, row.compared) == (None, 0)
 
 
-def test_kinds_are_compared_with_their_own():
-    frame = table(SAID, rater_kind=lambda _, rater: "model" if rater == "cy" else "person")
-    ada, bob, cy = rater_rows(frame)
-    assert (cy.rater_kind, cy.agreement) == ("model", None)
-    assert (ada.agreement, bob.agreement) == (0.5, 0.5)
-
-
 def test_many_raters_are_cut_in_the_report_and_counted():
     said = {"p1": {f"r{number:02}": "x" for number in range(45)}}
     (shown,) = section(rater_rows(table(said))).parts

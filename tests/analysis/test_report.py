@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from analysis.report.build import write_report
-from analysis.report.context import Context, Example, MeasuredMetrics
+from analysis.report.context import Context, MeasuredMetrics
 from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
+from guard_eval.records import Pair
 
 pytestmark = pytest.mark.slow
 
@@ -50,9 +51,9 @@ def context(**changes):
     metrics = pd.DataFrame(
         {"dataset": ["book"], "strategy": [A], "texts": [50], "diversity": [-0.5], "note": ["=x"]}
     )
-    example = Example(
-        pair_id="book-0", dataset="book", prompt=EVIL, method_a=A, method_b=B, text_a=EVIL, text_b="שלום עולם"
-    )
+    texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
+    ids = {"id": "book-0", "prompt_id": "p", "continuation_a": "1", "continuation_b": "2", "position": 0}
+    example = Pair(dataset="book", method_a=A, method_b=B, **texts, **ids)
     settings = {
         "name": "A study & <its> name",
         "question": "Which is better?",

@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.report.columns import frame_table
 from analysis.report.files import frame_csv
-from analysis.results.agreement import agreement_rows
-from analysis.results.judge_agreement import beside_rows, judge_rows
-from analysis.results.length import length_rows
 from analysis.results.population import share_test
-from analysis.results.position import order_rows, position_rows
-from analysis.results.ranking import ranking_rows
-from analysis.results.raters import rater_rows
-from analysis.results.sensitivity import sensitivity_rows
-from analysis.results.sequential import sequential_rows
-from analysis.results.shares import share_rows
 from analysis.verdicts.encoding import combined, recoded, text_codes
 from analysis.verdicts.scores import CELL, ITEM, ScoredVerdicts, item_numbers, item_scores, rater_scores
 from analysis.verdicts.tidy import orient, validate
@@ -118,42 +109,6 @@ def test_a_scored_table_is_scored_once_and_not_again():
     assert turned.scores["method_a"].tolist() == ["y", "y"]
     assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
     assert ScoredVerdicts.of(turned).frame is turned.frame
-
-
-ANALYSES = (
-    share_rows,
-    sequential_rows,
-    agreement_rows,
-    judge_rows,
-    beside_rows,
-    length_rows,
-    position_rows,
-    order_rows,
-    rater_rows,
-    sensitivity_rows,
-    lambda verdicts: ranking_rows(verdicts, replicates=20),
-)
-
-
-def test_no_analysis_changes_the_table_it_shares_with_the_others():
-    rng = np.random.default_rng(3)
-    methods = [("x", "y"), ("x", "z"), ("y", "z")]
-    drawn = [
-        (f"{a}{b}{place}", (a, b), rater, "fluency", int(rng.integers(3)), "1")
-        for place in range(12)
-        for a, b in methods
-        for rater in ("ann", "bob", "cy", "judge")
-    ]
-    frame = table(drawn)
-    frame["rater_kind"] = np.where(frame["rater"] == "judge", "model", "person")
-    frame["length_a"], frame["length_b"] = (rng.integers(100, 900, len(frame)).astype(float) for _ in "ab")
-    frame["shown_first"] = np.where(rng.random(len(frame)) < 0.5, frame["method_a"], frame["method_b"])
-    scored = ScoredVerdicts.of(frame)
-    before = [one.copy(deep=True) for one in (scored.frame, scored.scores, scored.items)]
-    shared = [repr(analysis(scored)) for analysis in (*ANALYSES, *ANALYSES)]
-    for one, other in zip(before, (scored.frame, scored.scores, scored.items), strict=True):
-        pd.testing.assert_frame_equal(one, other)
-    assert shared == 2 * [repr(analysis(frame)) for analysis in ANALYSES]
 
 
 def test_codes_of_text():

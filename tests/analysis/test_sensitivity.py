@@ -2,12 +2,11 @@
 
 from fractions import Fraction
 
-import pandas as pd
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 from verdicts_by_hand import table
 
-from analysis.report.sections.sensitivity import section, survival_table
+from analysis.report.sections.sensitivity import survival_table
 from analysis.results import sensitivity
 from analysis.results.sensitivity import BOOTSTRAP, MODELS, THESE, UNTIED, sensitivity_rows
 from analysis.results.shares import share_rows
@@ -61,12 +60,6 @@ def test_one_rater_cannot_be_left_out():
     assert not any("left out" in way for way in by_way(table({"p1": "x", "p2": "y"})))
 
 
-def test_kinds_are_never_pooled():
-    both = pd.concat([table(SAID), table(SAID, kind="model")])
-    kinds = [row.rater_kind for row in sensitivity_rows(both)]
-    assert kinds == ["person"] * 11 + ["model"] * 11
-
-
 def test_the_rate_among_non_ties_has_both_intervals():
     row = by_way(table(SAID))[UNTIED]
     assert (row.share, row.test.n) == (5 / 9, 9)
@@ -109,15 +102,6 @@ def test_what_survives_is_counted():
     # At α = 0 nothing is below.
     (none,) = survival_table(rows, alpha=1e-30, name_methods=False).rows
     assert none[found.columns.index("Below")] == f"0 of {len(tested)}"
-
-
-def test_the_export_has_every_analysis_unrounded():
-    rows = sensitivity_rows(table(SAID))
-    export = section(rows, name_methods=False).exports["sensitivity"]
-    assert len(export.rows) == len(rows)
-    share = export.columns.index("win_share")
-    assert export.rows[0][share] == rows[0].share
-    assert export.columns[0] == "simulated"
 
 
 def test_the_bootstrap_gives_an_interval_and_no_test():

@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from verdicts_by_hand import listed
 
 from analysis.report.sections.sequential import section
 from analysis.results.sequential import BY_ROW, BY_TIME, sequential_rows
@@ -15,7 +15,7 @@ from analysis.stats.correction import holm
 from analysis.stats.power import crossings
 from analysis.stats.sequential import MOMENTS, anytime, log_e_values
 from analysis.stats.simulation import Design, simulate
-from analysis.verdicts.tidy import orient, validate
+from analysis.verdicts.tidy import orient
 
 pytestmark = pytest.mark.slow
 
@@ -190,21 +190,11 @@ def test_what_is_no_score_is_refused(numerators, denominators, more, says):
         anytime(numerators, denominators, **more)
 
 
-def verdicts(said, times=None, rater="Ada"):
-    rows = [
-        {
-            "pair_id": pair,
-            "dataset": "d",
-            "method_a": "guard",
-            "method_b": "acs",
-            "rater": who,
-            "criterion": "fluency",
-            "verdict": verdict,
-        }
-        for pair, who, verdict in said
-    ]
-    frame = pd.DataFrame(rows)
-    return orient(validate(frame if times is None else frame.assign(at=times)))
+def verdicts(said, times=None):
+    """Verdicts as (pair, rater, verdict) on guard and acs."""
+    more = {} if times is None else {"at": times}
+    names = {"method_a": "guard", "method_b": "acs", "criterion": "fluency"}
+    return orient(listed("pair_id rater verdict", said, **names, **more))
 
 
 def test_items_come_in_the_order_of_their_last_verdict():

@@ -1,9 +1,10 @@
-"""The two tests, against the paper, against scipy's definition, and against all 2ⁿ sign patterns."""
+"""The tests, against the paper, scipy, statsmodels, hand arithmetic and all 2ⁿ sign patterns."""
 
 import csv
 import itertools
 import math
 import tracemalloc
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
@@ -12,9 +13,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from analysis.stats import significance
-from analysis.stats.significance import binomial, sign_flip
+from analysis.stats.significance import (
+    binomial,
+    clustered,
+    majority_sign,
+    mcnemar,
+    sign_flip,
+    signed_rank,
+    tolerated_correlation,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -39,15 +50,11 @@ def test_binomial_by_hand():
     assert binomial(1, 4).p_value == pytest.approx(12 / 32)
 
 
-def test_binomial_without_information_is_no_test():
-    result = binomial(0, 0)
-    assert result.p_value is None
-    assert "tie" in result.warnings[0]
-
-
-def test_negative_counts_are_refused():
-    with pytest.raises(ValueError, match="negative"):
-        binomial(-1, 3)
+def test_sign_tests_without_information_or_of_negative_counts():
+    for test, why in ((binomial, "every rating is a tie"), (mcnemar, "the sides differ on no item")):
+        assert (test(0, 0).p_value, test(0, 0).warnings) == (None, (why,))
+        with pytest.raises(ValueError, match="negative"):
+            test(-1, 3)
 
 
 def enumerate_all(scores: list[Fraction]) -> float:
@@ -68,12 +75,6 @@ def test_sign_flip_is_the_share_of_all_sign_patterns(items):
     else:
         assert result.p_value == pytest.approx(enumerate_all(scores), rel=1e-12)
         assert result.n == sum(score != 0 for score in scores)
-
-
-@given(st.lists(st.integers(-4, 4), min_size=1, max_size=60))
-def test_sign_flip_does_not_mind_which_method_is_first(scores):
-    ones = [4] * len(scores)
-    assert sign_flip(scores, ones).p_value == sign_flip([-score for score in scores], ones).p_value
 
 
 def test_with_one_rating_per_item_it_is_the_binomial():
@@ -246,3 +247,72 @@ def test_scores_that_are_no_fractions_are_refused():
         sign_flip([1, 2], [1])
     with pytest.raises(ValueError, match="positive"):
         sign_flip([1], [0])
+
+
+# The paper's human study (tab:humaneval_resultglacs), four raters of 150 pairs: wins, ties, losses of GUARD.
+COHERENCE, FLUENCY = (251, 193, 156), (115, 404, 81)
+
+
+def test_the_sign_test_by_hand():
+    # Five for, one against, one balanced: 2 · (C(6, 0) + C(6, 1)) / 2⁶ = 14/64.
+    result = majority_sign([1, 0.5, 0.25, 0.75, 0.5, -1, 0])
+    assert result.p_value == pytest.approx(14 / 64)
+    assert result.n == 6
+
+
+def test_no_majority_no_test():
+    assert majority_sign([0, 0]).p_value is None
+    assert signed_rank([0.0, 0.0]).p_value is None
+    assert signed_rank([]).p_value is None
+
+
+def test_the_rank_test_by_hand():
+    # |scores| 0 0 1 2 3 have ranks 1.5 1.5 3 4 5; zeros leave: T+ = 3 + 5, T- = 4. Mean 6, variance
+    # (3² + 4² + 5²)/4 = 12.5; z = (|8 - 6| - 1/2)/√12.5.
+    result = signed_rank([0, 0, 1, -2, 3])
+    z = 1.5 / np.sqrt(12.5)
+    assert result.p_value == pytest.approx(2 * stats.norm.sf(z))
+    assert "fewer than 20" in result.warnings[0]
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=40))
+def test_naming_the_methods_the_other_way_round_changes_nothing(scores):
+    mirrored, fours = [-score for score in scores], [4] * len(scores)
+    assert sign_flip(scores, fours).p_value == sign_flip(mirrored, fours).p_value
+    assert majority_sign(scores).p_value == majority_sign(mirrored).p_value
+    one, other = signed_rank(scores).p_value, signed_rank(mirrored).p_value
+    assert one == other if one is None else one == pytest.approx(other)
+
+
+def test_the_papers_counts_if_ratings_of_a_pair_correlate_as_its_kappa():
+    # κ = .41 for the intra-item correlation: 2.9e-6 → .0013 and .018 → .10.
+    assert clustered(*COHERENCE, raters=4, correlation=0.41).p_value == pytest.approx(0.0013, abs=5e-5)
+    assert clustered(*FLUENCY, raters=4, correlation=0.41).p_value == pytest.approx(0.10, abs=5e-3)
+    assert tolerated_correlation(*FLUENCY, raters=4) == pytest.approx(0.18, abs=0.01)
+
+
+def test_without_correlation_it_is_near_the_binomial():
+    for wins, ties, losses in (COHERENCE, FLUENCY):
+        exact = binomial(wins, losses).p_value
+        assert clustered(wins, ties, losses, raters=4, correlation=0).p_value == pytest.approx(exact, rel=0.5)
+
+
+def test_the_tolerated_correlation_is_where_p_meets_alpha():
+    rho = tolerated_correlation(*FLUENCY, raters=4, alpha=0.03)
+    assert clustered(*FLUENCY, raters=4, correlation=rho).p_value == pytest.approx(0.03)
+    assert tolerated_correlation(50, 0, 50, raters=4) is None
+    assert tolerated_correlation(0, 9, 0, raters=4) is None
+    assert tolerated_correlation(100, 0, 1, raters=2) == 1.0
+
+
+@pytest.mark.parametrize("counts", [(0, 5, 0), (7, 0, 0)])
+def test_counts_without_spread_have_no_test(counts):
+    assert clustered(*counts, raters=3, correlation=0.2).p_value is None
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 5), (7, 7), (0, 9), (30, 12)])
+def test_mcnemar_as_in_statsmodels(first, second):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = statsmodels_mcnemar([[4, first], [second, 8]], exact=True)
+    assert mcnemar(first, second).p_value == pytest.approx(expected.pvalue)

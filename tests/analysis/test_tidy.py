@@ -13,7 +13,8 @@ from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows
 from analysis.results.shares import share_rows
-from analysis.verdicts.scores import rater_scores
+from analysis.verdicts import reading
+from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import orient, read, remarks, validate
 from guard_eval.errors import StudyError
 
@@ -48,11 +49,24 @@ def test_a_good_table(tmp_path):
         (GOOD + "2,d,x,x,anna,coherence,x\n", "compared with itself on line 4"),
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
         (GOOD + "1,e,x,y,carl,coherence,x\n", "pair_id '1' has more than one dataset"),
-        (GOOD + "2,d,x,y,anna\n", "not 7 cells.*line 4"),
-        (GOOD + '2,d,x,y,anna,coherence,"x\n', "line 4.*fix the CSV"),
         (HEADER + ",rater\n", "'rater' stands twice"),
+        (GOOD.replace(",", ";"), "separated by semicolons; save it with commas"),
+        (GOOD.replace(",", "\t"), "separated by tabs"),
+        (GOOD + '2,d,x,y,"anna,coherence,x\n3,d,x,y,anna,coherence,x\n', "line 4: .*left open.*fix the CSV"),
+        (GOOD + '2,d,x,y,"anna" b,coherence,x\n', "line 4: .* expected after .*; fix the CSV"),
+        (GOOD + "2,d,x,y,anna,coherence,x,9\n3\n", "not 7 cells, as in the header, on lines 4, 5; fix them"),
+        # The lines before have 58 + 25 + 26 bytes.
+        (GOOD.encode() + b"2,d,x,y,\xe4nna,coherence,x\n", r"not UTF-8 \(line 4, byte 117\)"),
+        (GOOD.encode() + b"2,d,x,y,anna,coherence,\xc3", r"not UTF-8 \(line 4, byte 132\)"),
+        (
+            GOOD + "2,d,x,y,anna,Coherence ,x\n",
+            "criterion is 'coherence', and 'Coherence ' on line 4; write it",
+        ),
+        (GOOD + "2,D,x,y,anna,coherence,x\n", "dataset is 'd', and 'D' on line 4"),
+        (GOOD + "2,d,x,Y,anna,coherence,x\n", "method_b is 'y', and 'Y' on line 4"),
+        (GOOD + "2,d,x,X,anna,coherence,x\n", "method_b is 'x', and 'X' on line 4"),
+        (GOOD + "2,d, ,y,anna,coherence,y\n", "method_a is empty on line 4"),
         (GOOD.encode("utf-16"), "not UTF-8"),
-        (GOOD.replace("anna", "änna").encode("latin-1"), "not UTF-8"),
     ],
 )
 def test_bad_tables(tmp_path, content, message):
@@ -87,27 +101,24 @@ def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path):
     assert len(read(write(tmp_path, b"\xef\xbb\xbf" + GOOD.encode()))) == 2
 
 
-def test_parquet(tmp_path):
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "verdicts.parquet"
-    read(write(tmp_path, GOOD)).to_parquet(path)
-    assert list(read(path)["rater"]) == ["anna", "ben"]
-    path.write_bytes(b"no parquet")
-    with pytest.raises(StudyError, match="as Parquet"):
-        read(path)
-
-
 def optional(tmp_path, name, value):
     return read(write(tmp_path, f"{HEADER},{name}\n1,d,x,y,anna,c,x,{value}\n"))
 
 
-def test_optional_columns(tmp_path):
+def frame_of(**columns):
+    rows = [["1", "d", "x", "y", "anna", "c", "x"], ["2", "d", "x", "y", "anna", "c", "y"]]
+    return pd.DataFrame(rows, columns=HEADER.split(",")).assign(**columns)
+
+
+def test_numbers_are_finite_or_missing(tmp_path):
     assert optional(tmp_path, "seconds", "1.5")["seconds"].iloc[0] == 1.5
     assert pd.isna(optional(tmp_path, "seconds", "")["seconds"].iloc[0])
-    with pytest.raises(StudyError, match=r"seconds is not a number \('fast'\) on line 2"):
-        optional(tmp_path, "seconds", "fast")
-    with pytest.raises(StudyError, match="rater_kind 'robot' is unknown on line 2"):
-        optional(tmp_path, "rater_kind", "robot")
+    for cell in ("fast", "inf", "nan", "1e999"):
+        with pytest.raises(StudyError, match=rf"seconds is not a number \('{cell}'\) on line 2"):
+            optional(tmp_path, "seconds", cell)
+    assert validate(frame_of(seconds=float("nan")))["seconds"].isna().all()
+    with pytest.raises(StudyError, match="seconds is not a number"):
+        validate(frame_of(seconds=float("inf")))
 
 
 def test_shown_first_may_be_a_name_or_a_letter(tmp_path):
@@ -126,6 +137,77 @@ def test_one_rater_has_one_kind(tmp_path):
 def test_showings_tell_repeated_verdicts_apart(tmp_path):
     text = f"{HEADER},presentation\n1,d,x,y,gpt,c,x,1\n1,d,x,y,gpt,c,y,2\n"
     assert len(read(write(tmp_path, text))) == 2
+
+
+def test_an_unknown_kind_of_rater(tmp_path):
+    with pytest.raises(StudyError, match="rater_kind 'robot' is unknown on line 2"):
+        optional(tmp_path, "rater_kind", "robot")
+
+
+def test_more_rows_than_a_report_takes(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "MOST_ROWS", 1)
+    with pytest.raises(StudyError, match="more than 1 rows"):
+        read(write(tmp_path, GOOD))
+
+
+def test_lines_and_cells_are_the_same_however_many_are_read_at_once(tmp_path, monkeypatch):
+    rows = [f'"{i}\n{i % 7}",d,x,y,r{i % 3},c,{("x", "tie", "y")[i % 3]},{i / 4},note {i}' for i in range(50)]
+    path = write(tmp_path, f"{HEADER},seconds,remark\n" + "\n\n".join(rows) + "\n")
+    whole = read(path)
+    monkeypatch.setattr(reading, "_BLOCK", 7)
+    pd.testing.assert_frame_equal(read(path), whole)
+    assert list(whole.index) == list(range(2, 152, 3))
+    assert list(whole["seconds"]) == [i / 4 for i in range(50)]
+    assert whole["remark"].iloc[49] == "note 49"
+    assert {str(kind) for kind in whole.drop(columns="seconds").dtypes} == {"object"}
+
+
+def test_one_kind_of_rater_may_be_given_for_a_whole_table(tmp_path):
+    assert set(read(write(tmp_path, GOOD), rater_kind="model")["rater_kind"]) == {"model"}
+    partly = f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,\n1,d,x,y,gpt,c,x,model\n"
+    path = write(tmp_path, partly)
+    assert list(read(path)["rater_kind"]) == ["person", "model"]
+    assert list(read(path, rater_kind="model")["rater_kind"]) == ["model", "model"]
+    with pytest.raises(
+        StudyError, match="itself says rater_kind 'model' on line 3, and 'simulated' was given"
+    ):
+        read(path, rater_kind="simulated")
+
+
+def test_frames_of_other_origin_become_text():
+    for ids in (
+        [1, 2],
+        [1.0, 2.0],
+        pd.Categorical([2, 1]),
+        pd.Categorical(["b", "a"], categories=["a", "b", ""]),
+    ):
+        assert list(validate(frame_of(pair_id=ids))["pair_id"]) == [str(value) for value in ids]
+    # 1, 1.0 and True are equal in Python, and three names in a table.
+    mixed = pd.concat([frame_of(pair_id=[1, "1.0"]), frame_of(pair_id=[True, None])[:1]], ignore_index=True)
+    assert list(validate(mixed)["pair_id"]) == ["1", "1.0", "True"]
+    with pytest.raises(StudyError, match="pair_id is empty on rows 1, 2"):
+        validate(frame_of(pair_id=[None, float("nan")]))
+    with pytest.raises(StudyError, match="rater 'anna' judged pair '7' on 'c' more than once"):
+        validate(frame_of(pair_id=[7, "7"]))
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "verdicts.parquet"
+    frame_of(pair_id=[1, 2], rater=pd.Categorical(["anna", "anna"]), seconds=[1, None]).to_parquet(path)
+    found = read(path, rater_kind="simulated")
+    assert list(found["pair_id"]) == ["1", "2"]
+    assert found["seconds"].isna().tolist() == [False, True]
+    assert set(found["rater_kind"]) == {"simulated"}
+    frame_of(verdict=["x", "z"]).to_parquet(path)
+    with pytest.raises(StudyError, match="'z' names no method of its pair on row 2"):
+        read(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StudyError, match="as Parquet"):
+        read(path)
+    with pytest.raises(StudyError, match=r"none\.parquet.*No such file"):
+        read(tmp_path / "none.parquet")
 
 
 def test_orient():
@@ -189,7 +271,7 @@ def test_a_comparison_in_mixed_order_is_one_comparison(tmp_path):
         sensitivity_rows,
         sequential_rows,
         rater_rows,
-        lambda frame: rater_scores(frame).to_dict("records"),
+        lambda frame: ScoredVerdicts.of(frame).scores.to_dict("records"),
     ],
 )
 def test_every_analysis_takes_a_frame_whichever_way_its_rows_stand(analysis):
@@ -247,7 +329,7 @@ def test_names_that_look_alike_are_never_two_nor_silently_one(tmp_path, column, 
 
 @pytest.mark.parametrize("column", ["rater", "criterion", "dataset", "pair_id"])
 @pytest.mark.parametrize("name", ["NaN", "None", "null", "NA", "nan", "N/A", "<NA>"])
-def test_a_programs_word_for_a_missing_value_is_told_of(tmp_path, column, name):
+def test_a_programs_word_for_a_missing_value_is_a_remark(tmp_path, column, name):
     frame = read(table(tmp_path, column, "zoe", name))
     assert list(frame[column]) == ["zoe", name]
     (remark,) = remarks(frame)
@@ -255,15 +337,15 @@ def test_a_programs_word_for_a_missing_value_is_told_of(tmp_path, column, name):
 
 
 @pytest.mark.parametrize("name", ["bo\u200bb", "bob\x00", " bob", "bo  b"])
-def test_a_name_that_hides_something_is_told_of(tmp_path, name):
+def test_a_name_that_hides_something_is_a_remark(tmp_path, name):
     (remark,) = remarks(read(table(tmp_path, "rater", "zoe", name)))
     assert remark.startswith(f"rater is {name!a} on line 3: it has ")
 
 
 def test_many_odd_names_are_counted(tmp_path):
-    said = remarks(read(table(tmp_path, "rater", *(f" {i}" for i in range(40)))))
-    assert len(said) == 11
-    assert said[-1] == "30 more names are odd in one of these ways"
+    found = remarks(read(table(tmp_path, "rater", *(f" {i}" for i in range(40)))))
+    assert len(found) == 11
+    assert found[-1] == "30 more names are odd in one of these ways"
 
 
 MODELS = (
@@ -293,6 +375,6 @@ def test_a_rater_with_a_models_name_is_not_a_person_in_silence(tmp_path):
     assert remarks(validate(said)) == ()
 
 
-def test_what_was_found_stays_with_the_table_and_is_said_once(tmp_path):
+def test_what_was_found_stays_with_the_table_and_is_given_once(tmp_path):
     frame = read(table(tmp_path, "rater", "gpt-4", "anna"))
     assert remarks(validate(frame)) == remarks(orient(frame)) == remarks(frame) != ()

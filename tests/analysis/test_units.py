@@ -1,14 +1,13 @@
 """The unit is the prompt wherever it is known: in tests, intervals and draws, and the report says so."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from verdicts_by_hand import COMPARED, drawn_verdicts
 
-from analysis.planning.pilot import pilot_rows
 from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.results.agreement import agreement_rows
@@ -23,57 +22,10 @@ from analysis.stats.intervals import item_mean
 from analysis.stats.resampling import win_share_bootstrap
 from analysis.verdicts.tidy import remarks, validate
 
-COMPARED = (("x", "y"), ("x", "z"), ("y", "z"))
-
-
-def verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=COMPARED[:1]):
-    """Return verdicts of three people and a judge on `copies` pairs of each prompt, alike in all of them."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for prompt, (a, b) in product(range(prompts), compared):
-        lean, lengths = rng.normal(0.3), rng.integers(50, 99, size=2)
-        for rater in ("ann", "bea", "cay", "gpt"):
-            said = (b, "tie", a)[int(np.clip(np.round(lean + rng.normal()), -1, 1)) + 1]
-            first = (a, b)[int(rng.integers(2))]
-            rows += [
-                {"pair_id": f"{prompt:03}-{a}{b}-{copy}", "dataset": f"d{prompt % datasets}"}
-                | {"prompt_id": f"p{prompt}", "method_a": a, "method_b": b, "rater": rater, "criterion": "c"}
-                | {"verdict": said, "rater_kind": "model" if rater == "gpt" else "person"}
-                | {"shown_first": first, "length_a": float(lengths[0]), "length_b": float(lengths[1])}
-                for copy in range(copies)
-            ]
-    return pd.DataFrame(rows)
-
-
-ANALYSES = (
-    share_rows,
-    agreement_rows,
-    judge_rows,
-    length_rows,
-    order_rows,
-    sequential_rows,
-    sensitivity_rows,
-    lambda frame: ranking_rows(frame, replicates=60),
-    pilot_rows,
-)
-
-
-@pytest.mark.parametrize("analysis", ANALYSES)
-def test_one_pair_per_prompt_gives_the_numbers_by_pair_to_the_last_digit(analysis):
-    named = validate(verdicts(prompts=36, compared=COMPARED))
-    # In one comparison a prompt has one pair; a ranking is over all of them, so there it gets one each.
-    named["prompt_id"] = named["pair_id"]
-    by_pair = analysis(named.drop(columns="prompt_id"))
-    by_prompt = analysis(named)
-    assert len(by_pair)
-    for one, other in zip(by_pair, by_prompt, strict=True):
-        known = {"unit": one.unit} if hasattr(one, "unit") else {}
-        assert repr(replace(other, **known)) == repr(one)
-
 
 def test_pairs_of_a_prompt_that_all_say_the_same_say_it_once():
     """Three copies of every pair are no further evidence: p, limits and e-values are those of one."""
-    once, thrice = (validate(verdicts(copies=copies)) for copies in (1, 3))
+    once, thrice = (validate(drawn_verdicts(copies=copies)) for copies in (1, 3))
     for one, other in zip(share_rows(once), share_rows(thrice), strict=True):
         assert other.items == 3 * one.items
         assert (other.unit, other.units) == ("prompt", one.items)
@@ -92,7 +44,7 @@ def test_pairs_of_a_prompt_that_all_say_the_same_say_it_once():
 
 
 def test_nor_do_they_for_length_order_judges_and_looks():
-    once, thrice = (validate(verdicts(copies=copies)) for copies in (1, 3))
+    once, thrice = (validate(drawn_verdicts(copies=copies)) for copies in (1, 3))
     for one, other in zip(length_rows(once), length_rows(thrice), strict=True):
         for name in ("adjusted", "slope"):
             assert getattr(other.fit, name).low == pytest.approx(getattr(one.fit, name).low)
@@ -111,7 +63,7 @@ def test_nor_do_they_for_length_order_judges_and_looks():
 
 
 def test_nor_do_they_for_other_analyses():
-    once, thrice = (validate(verdicts(copies=copies)) for copies in (1, 3))
+    once, thrice = (validate(drawn_verdicts(copies=copies)) for copies in (1, 3))
     left, right = ({row.analysis: row for row in sensitivity_rows(frame)} for frame in (once, thrice))
     for name in (
         "majority of raters, sign test",
@@ -127,7 +79,7 @@ def test_nor_do_they_for_other_analyses():
 
 
 def test_a_ranking_draws_the_pairs_of_a_prompt_together():
-    once, thrice = (validate(verdicts(copies=copies, compared=COMPARED)) for copies in (1, 3))
+    once, thrice = (validate(drawn_verdicts(copies=copies, compared=COMPARED)) for copies in (1, 3))
     for frame in (once, thrice):
         row = ranking_rows(frame, replicates=60)[0]
         assert (row.unit, row.ranking.n) == ("prompts", 40)
@@ -206,7 +158,7 @@ def test_a_bootstrap_of_uneven_prompts_against_a_loop():
 
 
 def test_one_id_in_two_datasets_is_two_prompts():
-    frame = verdicts(prompts=10, copies=2)
+    frame = drawn_verdicts(prompts=10, copies=2)
     frame["prompt_id"] = [f"{int(name[2:]) // 2}" for name in frame["prompt_id"].str.slice(-1).radd("p0")]
     (row, *_) = share_rows(validate(frame))
     # Prompts 2k and 2k + 1 share the id k and lie in d0 and d1.
@@ -214,7 +166,7 @@ def test_one_id_in_two_datasets_is_two_prompts():
 
 
 def test_a_pair_has_one_prompt_and_a_missing_one_is_told_of():
-    frame = verdicts(prompts=6, copies=2).rename(columns=str)
+    frame = drawn_verdicts(prompts=6, copies=2).rename(columns=str)
     wrong = frame.copy()
     wrong.loc[1, "prompt_id"] = "p5"
     with pytest.raises(Exception, match="pair_id '000-xy-1' has more than one prompt_id"):
@@ -226,7 +178,7 @@ def test_a_pair_has_one_prompt_and_a_missing_one_is_told_of():
         "prompt_id is empty on rows 2, 4, 6, 8: each pair there counts as a prompt of its own"
     )
     assert share_rows(checked)[0].units == 7
-    none = validate(verdicts(prompts=6).assign(prompt_id=None))
+    none = validate(drawn_verdicts(prompts=6).assign(prompt_id=None))
     assert remarks(none) == ()
     assert (share_rows(none)[0].unit, share_rows(none)[0].units) == ("pair", 6)
 
@@ -248,12 +200,12 @@ def test_where_prompts_take_two_sides_the_null_holds():
 
 @pytest.mark.slow
 def test_the_report_says_which_unit_and_how_many(tmp_path):
-    named = write_report(verdicts(copies=2), tmp_path / "named", Context(name="n"))
+    named = write_report(drawn_verdicts(copies=2), tmp_path / "named", Context(name="n"))
     assert "whose unit is the prompt (40 in all)" in named.summary
     page = (tmp_path / "named" / "report.md").read_text()
     assert "Unit of tests and intervals: the prompt, 40 in a result, all pairs of a prompt" in page
     table = pd.read_csv(tmp_path / "named" / "csv" / "win_shares.csv")
     assert set(table["unit"]) == {"prompt"}
     assert set(table["units"]) == {40, 20}
-    unnamed = write_report(verdicts().drop(columns="prompt_id"), tmp_path / "un", Context(name="n"))
+    unnamed = write_report(drawn_verdicts().drop(columns="prompt_id"), tmp_path / "un", Context(name="n"))
     assert "whose unit is the pair (prompts are not known)" in unnamed.summary

@@ -1,10 +1,15 @@
 """Studies for the tests of the command line."""
 
+import os
 import shutil
 import subprocess
+import sys
+from functools import partial
 
 import pytest
 from command_line import Ran, command, environment
+
+from guard_eval.cli import main
 
 SMALL = """
 name = "small"
@@ -32,14 +37,32 @@ model = "gpt-4o-2024-11-20"
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch, capsys):
+    """Return what runs a command in this process, which has loaded the libraries already."""
+
     def run(*arguments, **more):
-        return _run(tmp_path, *arguments, **more)
+        monkeypatch.chdir(tmp_path)
+        with monkeypatch.context() as patch:
+            for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+                patch.delenv(name)
+            for name, value in {"COLUMNS": "120", **more}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["guard-eval", *map(str, arguments)])
+            capsys.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return Ran(ended.value.code or 0, *capsys.readouterr())
 
     return run
 
 
-def _run(folder, *arguments, **more):
+@pytest.fixture
+def typed(tmp_path):
+    """Return what runs a command as its user does, in a process of its own."""
+    return partial(_typed, tmp_path)
+
+
+def _typed(folder, *arguments, **more):
     done = subprocess.run(
         command(*arguments),
         cwd=folder,
@@ -75,7 +98,7 @@ def _made_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     write_study(folder / "small")
     for step in ("generate", "pair"):
-        ran = _run(folder, step, "small")
+        ran = _typed(folder, step, "small")
         assert ran.code == 0, ran
     return folder / "small"
 

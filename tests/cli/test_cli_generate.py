@@ -183,16 +183,3 @@ def test_bad_settings(run, study, before, after, says):
     edited(study, before, after)
     only = ("--strategy", "top_k(k=5000)") if "5000" in after else ()
     assert says in run("generate", "small", *only).refused()
-
-
-def test_help_explains_what_is_new(run):
-    said = " ".join(run("generate", "--help").out.replace("│", " ").split())
-    for words in (
-        "--shard",
-        "--strategy",
-        "--trace",
-        "--dry-run",
-        "last max_prompt_tokens tokens",
-        "chat model",
-    ):
-        assert words in said

@@ -7,10 +7,9 @@ import re
 import shlex
 from pathlib import Path
 
-import typer
 from cli_reference import cli_reference, helps
 
-from guard_eval.cli import app
+from guard_eval.cli.commands import COMMANDS, load
 
 ROOT = Path(__file__).parents[2]
 FENCED = re.compile(r"^ *(`{3,})(\w*)\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
@@ -73,12 +72,13 @@ def test_the_example_table_says_that_it_is_simulated():
 
 def known() -> dict[str, set[str]]:
     """Return every command's options."""
-    group = typer.main.get_command(app)
     return {
         name: {
-            option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+            option
+            for parameter in load(name).params
+            for option in (*parameter.opts, *parameter.secondary_opts)
         }
-        for name, command in group.commands.items()
+        for name in COMMANDS
     }
 
 

@@ -20,8 +20,7 @@ from transformers import (
     T5Config,
 )
 
-from guard_eval.engines.amateur import load_amateur
-from guard_eval.engines.loading import folder_revision, load
+from guard_eval.engines.loading import folder_revision, load, load_amateur
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow

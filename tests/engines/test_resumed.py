@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from guard_eval.cli import generate, pair
+from guard_eval.cli.generate import generate
+from guard_eval.cli.pair import pair
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts.continuations import continuation_file, current_texts, read_continuations
@@ -68,9 +69,10 @@ def half(folder, asked):
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("change", ["dtype", other_weights, other_tokenizer, other_end])
+@pytest.mark.usefixtures("_speaking")
 def test_what_was_made_with_something_else_is_made_again(folder, change, finished, capsys):
     first = study(folder)
-    generate.run(first)
+    generate(first)
     if not finished:
         half(folder, first)
     before = made(folder)
@@ -81,10 +83,10 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
         changed = first
     if change == "dtype" or not finished:
         with pytest.raises(StudyError, match=r"kind|has no continuation"):
-            pair.run(changed)
-    generate.run(changed, dry_run=True)
+            pair(changed)
+    generate(changed, dry_run=True)
     assert f"would make {2 * len(set(range(4)))} continuations" in capsys.readouterr().out
-    generate.run(changed)
+    generate(changed)
     said = " ".join(capsys.readouterr().out.split())
     assert f"greedy: {len(before)} were made otherwise (" in said
     assert ("'float32', here 'bfloat16'" if change == "dtype" else "revision 'sha256:") in said
@@ -96,16 +98,17 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     texts = current_texts(changed, ["greedy", "guard"], prompts)
     assert {one.recipe for one in texts["greedy"].values()} == {new}
     assert all(len(found) == 4 for found in texts.values())
-    pair.run(changed)
-    generate.run(changed)
+    pair(changed)
+    generate(changed)
     assert made(folder) == after
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_finished_study_without_its_model_stays_finished(folder, capsys):
     first = study(folder)
-    generate.run(first)
+    generate(first)
     shutil.move(folder / "model", folder / "away")
-    generate.run(first)
+    generate(first)
     assert "not compared with model, which is not on this machine" in capsys.readouterr().out
     assert len(made(folder)) == 4
 
@@ -113,4 +116,4 @@ def test_a_finished_study_without_its_model_stays_finished(folder, capsys):
 def test_an_adapter_is_refused(folder):
     (folder / "model" / "adapter_config.json").write_text('{"base_model_name_or_path": "gpt2"}')
     with pytest.raises(StudyError, match="holds an adapter"):
-        generate.run(study(folder))
+        generate(study(folder))

@@ -1,5 +1,7 @@
 """Prompts as a chat model is given them: through its template, cut without cutting the template."""
 
+from dataclasses import replace
+
 import pytest
 
 from guard_eval.engines.loading import load
@@ -67,5 +69,17 @@ def test_a_model_without_a_template(llama_folder):
 
 def test_a_template_that_refuses(chat):
     chat.tokenizer.chat_template = "{{ raise_exception('only pictures here') }}"
-    with pytest.raises(StudyError, match=r"refuses the prompt 'p': only pictures here; set generation.chat"):
-        encode(chat, [PROMPT], 8, chat=True)
+    other = replace(PROMPT, id="q")
+    with pytest.raises(StudyError, match=r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
+        encode(chat, [PROMPT, other], 8, chat=True)
+
+
+def test_all_empty_prompts_are_named(llama_folder):
+    loaded = load(str(llama_folder), name="plain")
+    prompts = [replace(PROMPT, id=f"p{n}", text="" if n % 2 else "the cat") for n in range(50)]
+    with pytest.raises(
+        StudyError, match=r"the prompts 'p1', 'p3', .*, 'p39' and 5 more: empty, and the model"
+    ):
+        encode(loaded, prompts, 8)
+    with pytest.raises(StudyError, match="the prompt 'p1': empty"):
+        encode(loaded, prompts[:3], 8)

@@ -5,7 +5,7 @@ import types
 import pytest
 import torch
 
-from guard_eval.engines.threads import SMALL, settle_threads
+from guard_eval.engines.loading import SMALL, settle_threads
 
 
 class Model:

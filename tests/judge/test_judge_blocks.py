@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from guard_eval.records import BlindPair
 from guard_eval.study.judge_settings import Judge
-from judge.parsing import Parsed, ParseError, parse, read_block
-from judge.prompt import code, messages, neutralise, request
+from judge.failures import JudgeError
+from judge.parsing import parse, read_block
+from judge.prompt import code, messages, neutralise
+from judge.request import request
 
 ASKED = ("fluency", "story_development")
 CODE = "1f2e3d4c5b6a"
@@ -67,9 +69,7 @@ def answer(content, finish="stop"):
     ],
 )
 def test_a_block_is_read_however_it_is_written(content):
-    parsed = parse(answer(content), ASKED, code=CODE)
-    assert isinstance(parsed, Parsed)
-    assert parsed.choices == {"fluency": "A", "story_development": "tie"}
+    assert parse(answer(content), ASKED, code=CODE) == {"fluency": "A", "story_development": "tie"}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_block_is_read_however_it_is_written(content):
 )
 def test_what_is_no_such_block_is_no_verdict(content, kind):
     problem = parse(answer(content), ASKED, code=CODE)
-    assert isinstance(problem, ParseError)
+    assert isinstance(problem, JudgeError)
     assert problem.kind == kind
 
 
@@ -128,14 +128,14 @@ def test_a_block_that_was_cut_off_is_truncated():
 def test_without_a_code_no_block_is_read_and_with_one_json_still_is():
     assert parse(answer(GOOD), ASKED).kind == "unparseable"
     whole = '{"fluency": "B", "story_development": "A"}'
-    assert parse(answer(whole), ASKED, code=CODE).choices == {"fluency": "B", "story_development": "A"}
+    assert parse(answer(whole), ASKED, code=CODE) == {"fluency": "B", "story_development": "A"}
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
-    judge = Judge(model="m", criteria=list(ASKED))
-    user = request(judge, blind, 5, output="text")["messages"][1]["content"]
+    judge = Judge(model="m", criteria=list(ASKED), output="text")
+    user = request(judge, blind, 5)["messages"][1]["content"]
     mine = code(blind, 5)
     assert user.count(f"<verdict-{mine}>") == 1  # the one that is asked for
     assert read_block(user, ASKED, mine) is None  # and it says nothing
@@ -148,7 +148,7 @@ def test_a_verdict_tag_in_a_text_is_neutral():
 
 def test_the_block_that_is_asked_for_is_the_one_that_is_read():
     blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    system, user = (each["content"] for each in messages(blind, ASKED, 5, output="text"))
+    system, user = (each["content"] for each in messages(blind, ASKED, 5, lines=True))
     assert "JSON" not in system + user
     asked = user[user.index("<verdict-") :]
     assert asked.splitlines()[1:-1] == ["Fluency: …", "Story Development: …"]
@@ -159,4 +159,4 @@ def test_the_block_that_is_asked_for_is_the_one_that_is_read():
 
 @given(st.text(max_size=200))
 def test_any_text_is_taken(text):
-    assert isinstance(parse(answer(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), Parsed | ParseError)
+    assert isinstance(parse(answer(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | JudgeError)

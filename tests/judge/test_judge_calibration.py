@@ -7,7 +7,7 @@ import pytest
 
 from guard_eval.errors import StudyError
 from judge.calibration import FILLER, calibrate, left, padded, questions, results, shuffled
-from judge.retry import Retry
+from judge.failures import Retry
 from judge.run import run_judge
 
 pytestmark = pytest.mark.slow
@@ -110,7 +110,7 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(store, pairs, ask,
     assert {each.said for each in found if each.criterion == "coherence"} == {("tie",), ("tie", "tie")}
     assert ask.left() == []
     assert ask().requests == 0
-    spent = store.spend()[0]
+    spent = store.spending()[0]
     assert (spent.requests, spent.answers) == (14, 14)
 
 
@@ -131,7 +131,7 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
             return fake.completion("", refusal="no")
         if not gone or one.digest in gone:
             gone.append(one.digest)
-            return fake.error(500)
+            return fake.failure(500)
         return fake.verdict(one)
 
     server.act = act
@@ -156,11 +156,11 @@ def test_a_calibration_keeps_within_its_budget(store, pairs, ask):
     store.add_pairs(pairs)
     with pytest.raises(StudyError, match="budget"):
         ask(budget_usd=0.012)  # the first request may cost $0.0106, and costs $0.0003
-    assert store.spend()[0].usd + store.spend()[0].held_usd <= 0.012
+    assert store.spending()[0].usd + store.spending()[0].held_usd <= 0.012
 
 
 def test_a_calibration_ends_when_everything_fails(store, pairs, ask, server, fake):
     store.add_pairs(pairs)
     server.act = lambda _: fake.completion("", refusal="no")
-    with pytest.raises(StudyError, match=r"the first 1. questions all failed, last with refusal"):
+    with pytest.raises(StudyError, match="failed 10 times in a row, last with refusal"):
         ask()

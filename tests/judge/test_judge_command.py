@@ -6,13 +6,14 @@ import pytest
 import typer
 from databases import every_row, setting
 
-from guard_eval.cli.judge import Orders, command
+from guard_eval.cli.judge import OrderOption, command
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from judge.orders import judge_plan
-from judge.prompt import PROMPT_VERSION, request, wire
+from judge.prompt import PROMPT_VERSION
+from judge.rater import judge_plan
+from judge.request import request, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -101,17 +102,17 @@ def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, said, se
         assert words in out
     assert out.count("[system]") == 1
     assert out.rstrip().endswith(f"Next: guard-eval judge {folder}")
-    assert "to ask: 2 requests" in said(folder, dry_run=True, orders=Orders.one)
+    assert "to ask: 2 requests" in said(folder, dry_run=True, orders=OrderOption.one)
     assert server.asks == []
     assert key not in out
 
 
 def test_a_run_ends_with_a_ledger_and_the_next_one_costs_nothing(folder, said, server, key):
     out = said(folder, yes=True)
-    assert "4 judged, 4 requests sent (0 of them again), 0 answers from the journal, $0.0014" in out
-    # 4 answers of 100 and 10 tokens at $2.50 and $10
+    assert "4 judged, 4 requests sent (0 of them again), 0 answers from the journal, $0.0012" in out
+    # 4 answers of 60, 40 cached and 10 tokens at $2.50, $1.25 and $10
     assert "US dollars" in out
-    assert "0.0014" in out
+    assert "0.0012" in out
     again = said(folder, yes=True)
     assert "nothing is left to ask" in again
     assert len(server.asks) == 4
@@ -139,7 +140,7 @@ def test_nothing_is_sent_without_consent(folder, said, server, monkeypatch):
     assert server.asks == []
 
 
-def test_an_unknown_price_is_asked_for_or_named(folder, said, server, monkeypatch):
+def test_an_unknown_price_is_asked_for_or_named(folder, said, monkeypatch):
     text = (folder / "study.toml").read_text().replace("gpt-4o-2024-11-20", "brand-new")
     (folder / "study.toml").write_text(text + 'base_url = "https://far.example/v1"\n')
     out = said(folder, dry_run=True)
@@ -163,7 +164,7 @@ def test_an_unknown_price_is_asked_for_or_named(folder, said, server, monkeypatc
     )
 
 
-def test_a_judge_nearby_costs_nothing_and_no_budget_holds_it(folder, said, server):
+def test_a_judge_nearby_costs_nothing_and_no_budget_holds_it(folder, said):
     write_settings(folder, STUDY.replace("gpt-4o-2024-11-20", "local"))
     with pytest.raises(StudyError, match="--budget cannot be held for 'local'"):
         said(folder, yes=True, budget=1.0)
@@ -171,7 +172,7 @@ def test_a_judge_nearby_costs_nothing_and_no_budget_holds_it(folder, said, serve
     assert "4 judged" in said(folder, yes=True)
 
 
-def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, said, server):
+def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, said):
     judge = Study.open(folder).settings.judge[0]
     with opened(folder) as store:
         blind = store.waiting("m", judge_plan(judge, seed=11))[0].blind
@@ -180,14 +181,14 @@ def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, said, server):
     with pytest.raises(StudyError, match=r"the budget of \$0.01\d* is used up"):
         said(folder, yes=True, budget=budget)
     with opened(folder) as store:
-        spent = store.spend()[0]
+        spent = store.spending()[0]
     assert (spent.answers, spent.usd + spent.held_usd <= budget) == (1, True)
     said(folder, yes=True, budget=1.0)
     with opened(folder) as store:
         assert len(store.tidy()) == 2 * 2 * 2
 
 
-def test_panels_run_one_after_the_other_or_one_alone(folder, said, server):
+def test_panels_run_one_after_the_other_or_one_alone(folder, said):
     write_settings(folder, STUDY + ANOTHER)
     assert "second (local)" in said(folder, dry_run=True)
     said(folder, yes=True, only="second")
@@ -200,7 +201,7 @@ def test_panels_run_one_after_the_other_or_one_alone(folder, said, server):
         said(folder, only="third")
 
 
-def test_a_calibration_goes_into_the_report_and_not_into_the_verdicts(folder, said, server):
+def test_a_calibration_goes_into_the_report_and_not_into_the_verdicts(folder, said):
     assert "14 judged, 14 requests sent" in said(folder, yes=True, calibrate=True)
     assert "nothing is left to ask" in said(folder, yes=True, calibrate=True)
     said(folder, yes=True)
@@ -295,7 +296,7 @@ def questions(monkeypatch, *answers):
 
 
 @pytest.mark.parametrize("more", [{}, {"calibrate": True}, {"batch": True}])
-def test_a_key_that_a_study_names_leaves_after_a_question_alone(*, stranger, said, server, monkeypatch, more):
+def test_a_key_that_a_study_names_leaves_after_a_question_alone(stranger, said, server, monkeypatch, more):
     place = server.url.removesuffix("/v1")
     assert "key: that in THEIR_KEY" in said(stranger, dry_run=True, **more)
     with pytest.raises(
@@ -360,7 +361,7 @@ def test_the_users_list_answers_for_scripts_and_a_study_cannot_bring_one(strange
 
 
 def test_two_judges_at_one_server_are_one_question_and_openai_s_key_stays(
-    *, stranger, said, server, monkeypatch
+    stranger, said, server, monkeypatch
 ):
     second = STRANGER.format(url=server.url).partition("[[judge]]")[2].replace("gpt-4o-2024-11-20", "gpt-4o")
     keyless = (

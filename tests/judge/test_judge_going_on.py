@@ -9,35 +9,13 @@ from sqlalchemy import create_engine, update
 
 from guard_eval.errors import StudyError
 from guard_eval.store.judging import runs
-from judge.orders import judge_plan, rater_name
-from judge.run import Retry, run_judge
+from judge.rater import judge_plan, rater_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
-FAST = Retry(base=0.01, longest=0.02, timeout=5)
 
-
-@pytest.fixture
-def run(store, judge, environ):
-    """Run the judge over the store; settings may be changed by name."""
-
-    def go(*, on_progress=None, lease=timedelta(minutes=1), budget_usd=None, **settings):
-        return run_judge(
-            store,
-            judge.model_copy(update=settings),
-            seed=11,
-            lease=lease,
-            budget_usd=budget_usd,
-            retry=FAST,
-            environ=environ,
-            on_progress=on_progress,
-        )
-
-    return go
-
-
-def test_other_criteria_in_mid_run_are_refused_with_the_way_out(run, store, pair, server):
-    store.add_pairs([pair(number) for number in range(3)])
+def test_other_criteria_in_mid_run_are_refused_with_the_way_out(run, store, pairs, server):
+    pairs(3)
     run()
     asked = len(server.asks)
     with pytest.raises(StudyError) as caught:
@@ -53,8 +31,8 @@ def test_other_criteria_in_mid_run_are_refused_with_the_way_out(run, store, pair
     assert {row.rater for row in store.tidy()} == {"gpt-4o-2024-11-20", "again"}
 
 
-def test_samples_are_asked_in_both_orders_and_are_rows_of_their_own(run, store, pair, server):
-    store.add_pairs([pair(number) for number in range(2)])
+def test_samples_are_asked_in_both_orders_and_are_rows_of_their_own(run, store, pairs, server):
+    pairs(2)
     assert run().requests == 4
     ledger = run(samples=3)
     assert (ledger.requests, ledger.verdicts) == (8, 8)
@@ -65,14 +43,14 @@ def test_samples_are_asked_in_both_orders_and_are_rows_of_their_own(run, store, 
     assert {ask.number for ask in server.asks} == {0}  # no request was the same as another
 
 
-def test_pairs_added_later_are_judged_and_no_others(run, store, pair, server):
-    store.add_pairs([pair(number) for number in range(2)])
+def test_pairs_added_later_are_judged_and_no_others(run, pairs, server):
+    pairs(2)
     run()
-    store.add_pairs([pair(number) for number in range(3)])
+    pairs(3)
     assert (run().requests, len(server.asks)) == (2, 6)
 
 
-def test_an_empty_study_takes_nothing(run, store, server):
+def test_an_empty_study_takes_nothing(run, server):
     ledger = run()
     assert (ledger.verdicts, ledger.requests, server.asks) == (0, 0, [])
 
@@ -89,11 +67,11 @@ def held_elsewhere(store, judge, monkeypatch, lease, limit):
 
 
 def test_what_a_machine_that_fell_silent_holds_is_waited_for(
-    *, run, store, pair, judge, database, monkeypatch
+    *, run, store, pairs, judge, database, monkeypatch
 ):
     """Its lease ends when the run has begun to wait, and not by the clock: no machine need be fast."""
     monkeypatch.setattr("judge.run.LOOK", 0.05)
-    store.add_pairs([pair(number) for number in range(3)])
+    pairs(3)
     far = held_elsewhere(store, judge, monkeypatch, timedelta(hours=1), 4)
     waited = []
 
@@ -117,8 +95,8 @@ def run_out(database, far):
     engine.dispose()
 
 
-def test_what_a_run_that_goes_on_holds_is_left_to_it(*, run, store, pair, judge, monkeypatch, server):
-    store.add_pairs([pair(number) for number in range(3)])
+def test_what_a_run_that_goes_on_holds_is_left_to_it(*, run, store, pairs, judge, monkeypatch, server):
+    pairs(3)
     plan = judge_plan(judge, seed=11)
     other = store.begin(store.rater(rater_name(judge), "model"), timedelta(minutes=1))
     held = store.claim(other, plan, 4)
@@ -129,12 +107,12 @@ def test_what_a_run_that_goes_on_holds_is_left_to_it(*, run, store, pair, judge,
     assert run().verdicts == len(held)
 
 
-def test_a_run_ends_where_the_budget_does_and_goes_on_with_a_larger_one(run, store, pair, server):
-    store.add_pairs([pair(number) for number in range(5)])
+def test_a_run_ends_where_the_budget_does_and_goes_on_with_a_larger_one(run, store, pairs, server):
+    pairs(5)
     cost = (100 * 2 + 10 * 8) / 1e6
     with pytest.raises(StudyError, match=r"the budget of \$0.0115 is used up.*--budget with a larger sum"):
         run(budget_usd=0.0115)
-    (spend,) = store.spend()
+    (spend,) = store.spending()
     assert spend.usd == pytest.approx(spend.answers * cost)
     assert 0 < spend.usd < 0.0115
     assert (spend.answers, spend.held_usd) == (len(server.asks), 0)
@@ -144,8 +122,8 @@ def test_a_run_ends_where_the_budget_does_and_goes_on_with_a_larger_one(run, sto
     assert run(budget_usd=0.001, name="the same once more").reused == 10  # which costs nothing
 
 
-def test_a_judge_that_was_excluded_or_revoked_is_asked_nothing(run, store, pair, judge, server):
-    store.add_pairs([pair(0)])
+def test_a_judge_that_was_excluded_or_revoked_is_asked_nothing(run, store, pairs, judge, server):
+    pairs(1)
     store.rater(judge.model, "model")
     store.exclude(judge.model, "why", "who")
     assert run().requests == 0

@@ -88,7 +88,7 @@ def finish(store, judge, environ):
 
 
 def test_nothing_journalled_is_paid_again_after_kill_9(
-    *, start, slow, store, database, judge, environ, twenty
+    *, start, slow, store, database, judge, environ, twenty, pairs
 ):
     store.add_pairs(twenty)
     for part in (0.20, 0.50, 0.85):
@@ -101,7 +101,7 @@ def test_nothing_journalled_is_paid_again_after_kill_9(
         time.sleep(0.2)  # the server ends what it was asked
         assert not {ask.key(judge) for ask in slow.asks[before:]} & journalled
         assert sum(slow.paid.values()) - len(store.answered()) <= 3 * judge.concurrency
-        (spend,) = store.spend()
+        (spend,) = store.spending()
         assert len(slow.asks) <= spend.requests  # what was in flight is open, and stays booked
     before = len(slow.asks)
     journalled = store.answered()
@@ -111,12 +111,14 @@ def test_nothing_journalled_is_paid_again_after_kill_9(
     assert len({row.presentation for row in store.tidy()}) == 40
     assert sum(count - 1 for count in slow.paid.values()) <= 3 * judge.concurrency
     assert finish(store, judge, environ).requests == 0
-    (spend,) = store.spend()
+    (spend,) = store.spending()
     assert (spend.answers, spend.open) == (40, 0)
     assert (spend.held_usd > 0) == (spend.lost > 0)
 
 
-def test_ctrl_c_receives_and_saves_what_is_under_way(*, start, slow, store, database, judge, environ, twenty):
+def test_ctrl_c_receives_and_saves_what_is_under_way(
+    *, start, slow, store, database, judge, environ, twenty, pairs
+):
     store.add_pairs(twenty)
     process = start(database)
     wait_for(lambda: len(slow.asks) >= 10)
@@ -129,12 +131,12 @@ def test_ctrl_c_receives_and_saves_what_is_under_way(*, start, slow, store, data
     assert "answers are under way and are waited for" in out
     assert "run the same command again to go on" in out
     assert out.splitlines()[-1] == f"interrupted {asked} {asked}"
-    assert store.spend()[0].held_usd == 0
+    assert store.spending()[0].held_usd == 0
     assert finish(store, judge, environ).requests == 40 - asked
     assert set(slow.paid.values()) == {1}
 
 
-def test_two_at_once_send_no_pair_twice(*, start, slow, store_url, twenty, pair):
+def test_two_at_once_send_no_pair_twice(*, start, slow, store_url, twenty, pairs, pair):
     with Store.open(store_url, create=True) as store:
         same = [pair(20, text_a="the same", text_b="here"), pair(21, text_a="here", text_b="the same")]
         store.add_pairs([*twenty, *same])
@@ -148,4 +150,4 @@ def test_two_at_once_send_no_pair_twice(*, start, slow, store_url, twenty, pair)
         counted = Counter(row.presentation for row in store.tidy())
         assert (len(counted), set(counted.values())) == (44, {2})
         assert set(slow.paid.values()) == {1}
-        assert store.spend()[0].requests == len(slow.asks)
+        assert store.spending()[0].requests == len(slow.asks)

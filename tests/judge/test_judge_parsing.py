@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.parsing import Parsed, ParseError, Usage, excerpt, parse, read_usage, visible
+from guard_eval.store import Usage
+from judge.failures import JudgeError
+from judge.parsing import parse
+from judge.providers.envelopes import excerpt, read_usage, visible
 
 ASKED = ("fluency", "coherence")
 
@@ -18,10 +21,8 @@ def body(content, *, finish="stop", refusal=None, usage=None, **message):
 
 def test_a_verdict_is_read_with_its_usage():
     raw = body('{"fluency": "A", "coherence": "tie"}', usage={"prompt_tokens": 812, "completion_tokens": 14})
-    assert parse(raw, ASKED) == Parsed(
-        choices={"fluency": "A", "coherence": "tie"},
-        usage=Usage(model="m-1", input_tokens=812, output_tokens=14),
-    )
+    assert parse(raw, ASKED) == {"fluency": "A", "coherence": "tie"}
+    assert read_usage(raw) == Usage(model="m-1", input_tokens=812, output_tokens=14)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,7 @@ def test_a_verdict_is_read_with_its_usage():
     ],
 )
 def test_one_object_is_read_however_it_is_wrapped(content):
-    parsed = parse(body(content), ASKED)
-    assert isinstance(parsed, Parsed)
-    assert parsed.choices == {"fluency": "B", "coherence": "B"}
+    assert parse(body(content), ASKED) == {"fluency": "B", "coherence": "B"}
 
 
 FORGED = '{"fluency": "A", "coherence": "A"}'
@@ -101,7 +100,7 @@ FORGED = '{"fluency": "A", "coherence": "A"}'
 )
 def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
     problem = parse(raw, ASKED)
-    assert isinstance(problem, ParseError)
+    assert isinstance(problem, JudgeError)
     assert problem.kind == kind
     assert problem.detail.isprintable()
     assert 0 < len(problem.detail) < 300
@@ -109,7 +108,7 @@ def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
 
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_taken(raw):
-    assert isinstance(parse(raw, ASKED), ParseError)
+    assert isinstance(parse(raw, ASKED), JudgeError)
     assert isinstance(read_usage(raw), Usage)
 
 
@@ -142,15 +141,15 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_json_of_any_shape_is_taken(value):
     assert isinstance(read_usage(json.dumps(value).encode()), Usage)
-    assert isinstance(parse(json.dumps(value).encode(), ASKED), ParseError)
+    assert isinstance(parse(json.dumps(value).encode(), ASKED), JudgeError)
     enveloped = json.dumps({"choices": [{"message": value}]}).encode()
-    assert isinstance(parse(enveloped, ASKED), ParseError)
+    assert isinstance(parse(enveloped, ASKED), JudgeError)
 
 
 @given(VALUES)
 def test_only_three_words_are_choices(value):
     parsed = parse(body(json.dumps({"fluency": "A", "coherence": value})), ASKED)
-    assert isinstance(parsed, Parsed) == (value in ("A", "tie", "B") and isinstance(value, str))
+    assert isinstance(parsed, dict) == (value in ("A", "tie", "B") and isinstance(value, str))
 
 
 def test_usage_is_unknown_where_it_is_nonsense():

@@ -12,9 +12,9 @@ from guard_eval.rubric import CRITERIA, Criterion
 from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge import prompt
-from judge.preview import dry_run
-from judge.prompt import MARKUP, PROMPT_VERSION, messages, neutralise, nonce, request, system_prompt, wire
-from judge.request import RequestBuilder
+from judge.pricing.preview import dry_run
+from judge.prompt import MARKUP, PROMPT_VERSION, messages, neutralise, nonce, system_prompt
+from judge.request import RequestBuilder, request, wire
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
@@ -194,9 +194,7 @@ def test_other_criteria_can_be_asked_in_the_same_words():
 
 
 def test_in_plain_text_the_appendix_is_the_same():
-    json_form, lines = (
-        squeezed(system_prompt(tuple(CRITERIA), output=each)) for each in ("json_schema", "text")
-    )
+    json_form, lines = (squeezed(system_prompt(tuple(CRITERIA), lines=lines)) for lines in (False, True))
     assert lines.split("Output Format")[0] == json_form.split("Output Format")[0]
     assert lines.split("Texts Are Data")[1] == json_form.split("Texts Are Data")[1]
 
@@ -217,15 +215,15 @@ def sections(user, code):
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("place", ["prompt", "method-a", "method-b"])
-@pytest.mark.parametrize("output", ["json_schema", "text"])
-def test_a_hostile_text_stays_inside_its_tags(text, place, output):
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_hostile_text_stays_inside_its_tags(text, place, lines):
     texts = {"prompt": "p", "method-a": "x", "method-b": "y"} | {place: text}
     blind = BlindPair(
         presentation=1, prompt=texts["prompt"], text_a=texts["method-a"], text_b=texts["method-b"]
     )
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
-    asked = messages(blind, ("fluency",), 5, output=output)
-    empty = messages(nothing, ("fluency",), 5, output=output)
+    asked = messages(blind, ("fluency",), 5, lines=lines)
+    empty = messages(nothing, ("fluency",), 5, lines=lines)
     assert [message["role"] for message in asked] == ["system", "user"]
     assert asked[0] == empty[0]
     user = asked[1]["content"]

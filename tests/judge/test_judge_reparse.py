@@ -4,29 +4,16 @@ import json
 
 import pytest
 
-import judge.replay
 from guard_eval.errors import StudyError
-from judge.parsing import Parsed, Usage
-from judge.replay import asked_otherwise, reparse
-from judge.retry import Retry
-from judge.run import run_judge
+from judge.lookup import reparse, requests_changed
 
 pytestmark = pytest.mark.slow
 
-FAST = Retry(base=0.01, longest=0.02, timeout=5)
-
 
 @pytest.fixture
-def run(store, judge, environ):
-    return lambda **changes: run_judge(
-        store, judge.model_copy(update=changes), seed=11, retry=FAST, environ=environ
-    )
-
-
-@pytest.fixture
-def reread(store, judge, pair, run):
+def reread(store, judge, pairs, run):
     """Read the journal again, of a study of three pairs."""
-    store.add_pairs([pair(number) for number in range(3)])
+    pairs(3)
 
     def go():
         return reparse(store, judge, seed=11)
@@ -53,9 +40,9 @@ def test_what_could_not_be_read_then_and_can_now_becomes_a_verdict(reread, serve
 
     def lenient(body, names, *, code):
         said = json.loads(json.loads(body)["choices"][0]["message"]["content"])
-        return Parsed(choices={"coherence": "tie", **said}, usage=Usage())
+        return {"coherence": "tie", **said}
 
-    monkeypatch.setattr(judge.replay, "parse", lenient)
+    monkeypatch.setattr("judge.lookup.parse", lenient)
     done = reread()
     assert (done.answers, done.presentations, done.changed, done.unread) == (12, 6, 3, {})
     assert reread.store.failures() == []
@@ -71,19 +58,19 @@ def test_a_failure_stays_one_and_is_counted(reread, server, fake):
     assert reread.store.tidy() == []
 
 
-def test_another_criterion_is_refused(store, judge, pair, server, run):
-    store.add_pairs([pair(0)])
+def test_another_criterion_is_refused(store, judge, pairs, run):
+    pairs(1)
     run()
     with pytest.raises(StudyError, match="take back the change"):
         reparse(store, judge.model_copy(update={"criteria": ["fluency"]}), seed=11)
 
 
-def test_answers_to_other_requests_are_noticed(store, judge, pair, server, run):
-    store.add_pairs([pair(number) for number in range(2)])
-    assert not asked_otherwise(store, judge, seed=11)
+def test_answers_to_other_requests_are_noticed(store, judge, pairs, run):
+    pairs(2)
+    assert not requests_changed(store, judge, seed=11)
     run()
-    assert not asked_otherwise(store, judge, seed=11)
-    assert asked_otherwise(store, judge, seed=12)
-    assert asked_otherwise(store, judge.model_copy(update={"temperature": 0.5}), seed=11)
+    assert not requests_changed(store, judge, seed=11)
+    assert requests_changed(store, judge, seed=12)
+    assert requests_changed(store, judge.model_copy(update={"temperature": 0.5}), seed=11)
     for limit in (100, 4096):  # a larger one is what the command itself advises against cut answers
-        assert not asked_otherwise(store, judge.model_copy(update={"max_output_tokens": limit}), seed=11)
+        assert not requests_changed(store, judge.model_copy(update={"max_output_tokens": limit}), seed=11)

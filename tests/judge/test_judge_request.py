@@ -1,18 +1,20 @@
-"""What is made of a server's refusals, and of answers that are not of the form asked."""
+"""Requests: what they hold in each shape, what identifies them, and how a server's refusals change them."""
 
+import hashlib
 import json
 
 import pytest
 
 from guard_eval.errors import StudyError
+from guard_eval.rubric import CRITERIA
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
 from judge.backend import ShapeChanged
-from judge.errors import ServerError
-from judge.parsing import Parsed, ParseError
-from judge.prompt import Shape, first_shape, request, request_key
-from judge.request import MISSES, RequestBuilder
-from judge.retry import SAMPLES
+from judge.failures import SAMPLES, JudgeError
+from judge.prompt import PROMPT_VERSION, messages
+from judge.providers.errors import ServerError
+from judge.providers.shapes import Shape, first_shape, schema
+from judge.request import MISSES, RequestBuilder, asks_the_same, request, request_key
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def refuse(builder, said, *, status=400, param=None):
     try:
         builder.refused(
             builder.shape.name,
-            ServerError(status=status, param=param, said=said, detail=f"HTTP {status}: {said}"),
+            ServerError(status=status, param=param, message=said, detail=f"HTTP {status}: {said}"),
         )
     except ShapeChanged:
         return builder.shape
@@ -96,7 +98,7 @@ def test_many_that_met_the_same_fall_back_once(builder):
     shape = one.shape.name
     for _ in range(5):
         with pytest.raises(ShapeChanged):
-            one.refused(shape, ServerError(status=400, param=None, said=MAX, detail="HTTP 400"))
+            one.refused(shape, ServerError(status=400, param=None, message=MAX, detail="HTTP 400"))
     assert one.shape == Shape(limit="max_completion_tokens")
     assert len(one.notices) == 1
 
@@ -130,69 +132,203 @@ def completion(content):
     return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
 
 
+PROSE = completion("A is better")
+
+
 @pytest.fixture
-def showing(blind):
-    return lambda text="one text": Showing(blind=blind(text), sample=0)
+def read(blind):
+    """Read a response to a request in the present shape, or in the shape given."""
+
+    def go(builder, body, text="one text", **shape):
+        return builder.parse(
+            Showing(blind=blind(text), sample=0), body, **({"shape": builder.shape.name} | shape)
+        )
+
+    return go
 
 
-def read(builder, question, body):
-    return builder.parse(body, code=question.code, shape=question.shape)
-
-
-def test_a_server_that_ignores_the_form_is_asked_in_plain_text(builder, showing):
+def test_a_server_that_ignores_the_form_is_asked_in_plain_text(builder, read):
     one = builder()
-    question = one.build(showing())
     for count in range(MISSES):
         assert one.shape.output == "json_schema", count
-        assert isinstance(read(one, question, completion("A is better")), ParseError)
+        assert isinstance(read(one, PROSE), JudgeError)
     assert one.shape.output == "text"
     assert "does not hold to it" in one.notices[0]
-    assert isinstance(read(one, one.build(showing()), completion("what?")), ParseError)
+    assert isinstance(read(one, PROSE), JudgeError)
     assert len(one.notices) == 1
 
 
 @pytest.mark.parametrize("first", ['{"fluency": "A"}', None])
-def test_one_answer_of_the_form_proves_the_server_and_a_fixed_form_stays(builder, showing, first):
+def test_one_answer_of_the_form_proves_the_server_and_a_fixed_form_stays(builder, read, first):
     one = builder() if first else builder(output="json_schema")
-    question = one.build(showing())
     if first:
-        assert isinstance(read(one, question, completion(first)), Parsed)
+        assert read(one, completion(first)) == {"fluency": "A"}
     for _ in range(3 * MISSES):
-        read(one, question, completion("A is better"))
+        read(one, PROSE)
     assert one.shape.output == "json_schema"
 
 
-def test_a_response_to_another_shape_teaches_nothing(builder, showing):
+def test_a_response_to_another_shape_teaches_nothing(builder, read):
     one = builder()
-    question = one.build(showing())
     for _ in range(3 * MISSES):
-        one.parse(completion("A is better"), code=question.code, shape=None)
-        other = "chat/json_schema/max_completion_tokens"
-        one.parse(completion("A is better"), code=question.code, shape=other)
+        read(one, PROSE, shape=None)
+        read(one, PROSE, shape="chat/json_schema/max_completion_tokens")
     assert one.shape.output == "json_schema"
 
 
-def test_a_block_is_read_by_its_own_comparison_s_code_alone(builder, showing):
+def test_a_block_is_read_by_its_own_comparison_s_code_alone(builder, read, blind):
     one = builder(output="text")
-    mine, other = (one.build(showing(text)) for text in ("one", "two"))
-    lines = json.loads(mine.body)["messages"][1]["content"].rpartition("<verdict-")[2]
+    sent = json.loads(one.build(Showing(blind=blind("one"), sample=0)).body)
+    lines = sent["messages"][1]["content"].rpartition("<verdict-")[2]
     answer = completion("<verdict-" + lines.replace("…", "Both methods are similar"))
-    assert read(one, mine, answer).choices == {"fluency": "tie"}
-    assert isinstance(read(one, other, answer), ParseError)
+    assert read(one, answer, "one") == {"fluency": "tie"}
+    assert isinstance(read(one, answer, "two"), JudgeError)
 
 
-def test_a_question_keeps_its_key_in_every_shape(builder, blind):
+def test_a_request_keeps_its_key_in_every_shape(builder, blind):
     judge = Judge(model="m", criteria=["fluency"])
     one = builder()
     for sample, again in ((0, 0), (0, 2), (1, 0), (1, 1)):
         each = Showing(blind=blind(), sample=sample)
-        question = one.build(each, again=again)
+        built = one.build(each, again=again)
         asked = SAMPLES * sample + again
-        assert question.key == request_key(judge, blind(), 3, sample=asked) == one.key(each, again=again)
-        assert json.loads(question.body) == request(judge, blind(), 3, sample=asked)
+        assert built.key == request_key(judge, blind(), 3, sample=asked) == one.key(each, again=again)
+        assert json.loads(built.body) == request(judge, blind(), 3, sample=asked)
     before = one.build(showing := Showing(blind=blind(), sample=0))
     refuse(one, "json_schema unknown")
     after = one.build(showing)
     assert after.key == before.key
     assert after.body != before.body
     assert (before.shape, after.shape) == ("chat/json_schema/max_tokens", "chat/json_object/max_tokens")
+
+
+def test_the_schema_is_strict_json_schema():
+    field = {
+        "type": "string",
+        "enum": ["A", "tie", "B"],
+        "description": "A: Method A is better; tie: Both methods are similar; B: Method B is better",
+    }
+    assert schema(["fluency", "coherence"]) == {
+        "type": "object",
+        "properties": {"fluency": field, "coherence": field},
+        "required": ["fluency", "coherence"],
+        "additionalProperties": False,
+    }
+
+
+def test_the_request_is_a_whole_body(blind):
+    judge = Judge(model="gpt-4o-2024-11-20", criteria=["fluency"], max_output_tokens=99)
+    body = request(judge, blind(), 7)
+    assert body == {
+        "model": "gpt-4o-2024-11-20",
+        "messages": messages(blind(), ("fluency",), 7),
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "strict": True, "schema": schema(["fluency"])},
+        },
+        # SHA-256("7:0") begins with these four bytes; a signed 32-bit seed is half of them
+        "seed": int(hashlib.sha256(b"7:0").hexdigest()[:8], 16) // 2,
+        "temperature": 0,
+        "max_tokens": 99,
+    }
+    loose, bare = (judge.model_copy(update={"output": each}) for each in ("json_object", "text"))
+    assert request(loose, blind(), 7)["response_format"] == {"type": "json_object"}
+    assert "response_format" not in request(bare, blind(), 7)
+
+
+@pytest.mark.parametrize("model", ["o3", "o4-mini-2025-04-16", "gpt-5-mini", "openai/o3"])
+def test_reasoning_models_get_what_they_take(blind, model):
+    body = request(Judge(model=model), blind(), 7)
+    assert body["max_completion_tokens"] == 8192  # reasoning counts
+    assert not {"temperature", "max_tokens"} & set(body)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-2025-04-14", "olmo-2", "mistralai/o-model", "llama3.1"])
+def test_other_models_are_asked_at_temperature_zero(blind, model):
+    assert request(Judge(model=model), blind(), 7)["temperature"] == 0
+
+
+def test_the_key_is_the_hash_of_what_the_study_decides(blind):
+    url = "http://gpu:8000/v1"
+    judge = Judge(model="m", criteria=["coherence", "fluency"], max_output_tokens=99, base_url=f"{url}/")
+    whole = ["study", PROMPT_VERSION, ["m", ["fluency", "coherence"], 0.0, None, "auto", url], 7]
+    whole += [["a prompt", "one text", "another text"], 2]
+    first = hashlib.sha256(json.dumps(whole, separators=(",", ":")).encode()).hexdigest()[:52]
+    last = hashlib.sha256(b"99").hexdigest()[:12]
+    assert request_key(judge, blind(), 7, sample=2) == first + last
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"style": "responses"},
+        {"style": "batch"},
+        {"criteria": [*CRITERIA][::-1]},
+        {"api_key_env": "KEY"},
+        {"timeout": 1.0},
+        {"concurrency": 1},
+        {"name": "another"},
+        {"usd_per_million_input_tokens": 1.0},
+        {"temperature": 0.0},
+    ],
+)
+def test_what_is_no_part_of_the_request_does_not_change_its_key(blind, settings):
+    one = request_key(Judge(model="m"), blind(presentation=1), 7)
+    assert request_key(Judge(model="m", **settings), blind(presentation=2), 7) == one
+
+
+def test_keys_differ_where_the_study_decides_otherwise(blind):
+    judge = Judge(model="m")
+    found = [
+        request_key(judge, blind(), 7),
+        request_key(judge, blind(), 8),
+        request_key(judge, blind(), 7, sample=1),
+        request_key(judge, blind(), 7, purpose="calibration"),
+        request_key(judge, blind(prompt="!"), 7),
+        request_key(judge, blind("another text", "one text"), 7),
+        request_key(Judge(model="n"), blind(), 7),
+        request_key(Judge(model="m", criteria=["fluency"]), blind(), 7),
+        request_key(Judge(model="m", max_output_tokens=100), blind(), 7),
+        request_key(Judge(model="m", temperature=0.5), blind(), 7),
+        request_key(Judge(model="m", samples=2), blind(), 7),
+        request_key(Judge(model="m", reasoning_effort="low"), blind(), 7),
+        request_key(Judge(model="m", output="text"), blind(), 7),
+        # another server may serve the same model in another precision
+        request_key(Judge(model="m", base_url="http://127.0.0.1:1/v1"), blind(), 7),
+        request_key(Judge(model="m", base_url="http://127.0.0.1:2/v1"), blind(), 7),
+    ]
+    assert len(set(found)) == len(found)
+    assert {len(each) for each in found} == {64}
+
+
+def test_a_changed_token_limit_asks_the_same(blind):
+    judge, longer = Judge(model="m"), Judge(model="m", max_output_tokens=100)
+    assert asks_the_same(request_key(judge, blind(), 7), request_key(longer, blind(), 7))
+    assert not asks_the_same(request_key(judge, blind(), 7), request_key(judge, blind(), 8))
+
+
+def test_the_responses_dialect_is_a_whole_body(blind):
+    judge = Judge(model="o9", criteria=["fluency"], style="responses", reasoning_effort="low")
+    body = request(judge, blind(), 7)
+    assert set(body) == {"model", "input", "text", "max_output_tokens", "reasoning", "store"}
+    assert body["reasoning"] == {"effort": "low"}
+    assert body["store"] is False  # the server need not keep the texts
+    form = body["text"]["format"]
+    assert (form["type"], form["name"], form["strict"]) == ("json_schema", "verdict", True)
+    assert body["max_output_tokens"] == judge.max_output_tokens
+    loose, bare = (judge.model_copy(update={"output": each}) for each in ("json_object", "text"))
+    assert request(loose, blind(), 7)["text"] == {"format": {"type": "json_object"}}
+    assert "text" not in request(bare, blind(), 7)
+
+
+def test_several_samples_are_not_asked_at_temperature_zero(blind):
+    assert "temperature" not in request(Judge(model="m", samples=2), blind(), 7)
+    assert request(Judge(model="m", samples=2, temperature=0.7), blind(), 7)["temperature"] == 0.7
+    assert request(Judge(model="m", reasoning_effort="high"), blind(), 7)["reasoning_effort"] == "high"
+
+
+def test_without_a_system_message_the_user_says_it_all(blind):
+    judge = Judge(model="m")
+    (only,) = request(judge, blind(), 7, shape=Shape(without=("system",)))["messages"]
+    system, user = request(judge, blind(), 7)["messages"]
+    assert only == {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}

@@ -127,7 +127,7 @@ def test_what_is_under_way_is_received_and_kept(*, start, held, server, opened, 
     assert "the same command goes on from here" in out
     assert sum(server.paid.values()) == len(opened.answered()) == 16
     assert len({row.presentation for row in opened.tidy()}) == 16
-    (spend,) = opened.spend()
+    (spend,) = opened.spending()
     assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (16, 0, 0, 0)
     again = start()
     assert again.communicate(timeout=60)[1] == ""
@@ -159,7 +159,7 @@ def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(st
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert "Traceback" not in err
-    (spend,) = opened.spend()
+    (spend,) = opened.spending()
     # Those that had money set aside and waited for their turn count too: nobody was left to release them.
     assert (spend.requests, spend.answers) == (spend.lost, 0)
     assert spend.lost >= 16

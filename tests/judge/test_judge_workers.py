@@ -107,7 +107,7 @@ def late(server, fake):
 
     def act(ask):
         refuse = ask.number == 0 and int(ask.digest, 16) % 10 == 0
-        made = fake.error(500) if refuse else fake.verdict(ask)
+        made = fake.failure(500) if refuse else fake.verdict(ask)
         made.delay = 0.05
         return made
 
@@ -133,7 +133,7 @@ def rows(url, statement):
         engine.dispose()
 
 
-def test_killed_machines_judge_every_pair_once(*, machines, study, late, postgres_url, judge):
+def test_killed_machines_judge_every_pair_once(machines, study, late, postgres_url, judge):
     store = study(postgres_url)
     crew = machines(postgres_url, "one", "two", "three", "four")
     journalled, asked = [], []
@@ -160,7 +160,7 @@ def test_killed_machines_judge_every_pair_once(*, machines, study, late, postgre
         assert not {ask.key(judge) for ask in late.asks[number:]} & before
     in_flight = 3 * judge.concurrency
     assert sum(times - 1 for times in late.paid.values()) <= in_flight
-    (spend,) = store.spend()
+    (spend,) = store.spending()
     assert (spend.answers, spend.open) == (PRESENTATIONS, 0)
     # set aside, and sent or about to be
     assert spend.lost <= 3 * (judge.concurrency + judge.concurrency // AHEAD)
@@ -168,7 +168,7 @@ def test_killed_machines_judge_every_pair_once(*, machines, study, late, postgre
     assert datetime.now(UTC) - lost_at > LEASE * 2 / 3
 
 
-def test_a_budget_is_one_for_all_machines(*, machines, study, late, postgres_url):
+def test_a_budget_is_one_for_all_machines(machines, study, late, postgres_url):
     # all of them cost $0.0168; but a next one is not sent where less than $0.0103 is left
     allowed, store = 0.024, study(postgres_url)
     crew = machines(postgres_url, "one", "two", "three", budget=allowed)
@@ -180,6 +180,6 @@ def test_a_budget_is_one_for_all_machines(*, machines, study, late, postgres_url
     assert {each.partition(" used up")[0] for each in said} <= {"", "the budget of $0.024 is"}
     assert any(said)
     assert 0 < late.paid.total() * _COST <= allowed
-    (spend,) = store.spend()
+    (spend,) = store.spending()
     assert late.paid.total() * _COST <= spend.usd + spend.held_usd <= allowed
     assert 0 < spend.answers < PRESENTATIONS

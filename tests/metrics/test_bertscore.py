@@ -61,14 +61,6 @@ TEXTS = ["the cat sat on the mat", "a dog ran", "it said the old red house and t
 REFERENCES = ["a cat sat on the old mat", "the dog ran to the house", "and it sat", "the cat sat on the mat"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def word_level(limit=None):
     return marked_words_of(WORDS[len(MARKS) :], **({} if limit is None else {"model_max_length": limit}))
 

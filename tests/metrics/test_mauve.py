@@ -3,8 +3,8 @@
 import itertools
 import math
 import sys
-import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,9 +19,7 @@ from guard_eval.metrics.mauve import (
     bucket_count,
     deviations,
     mauve,
-    quantise,
     replicates,
-    standard_error,
 )
 
 pytestmark = pytest.mark.slow
@@ -64,12 +62,12 @@ def shares(labels, buckets):
 def test_the_histograms_and_scores_of_mauve_text(shape, buckets, seed):
     p, q = features(7, *shape)
     theirs = oracle()(p_features=p, q_features=q, num_buckets=buckets, seed=seed)
-    ours = quantise(p, q, buckets=buckets, seed=seed)
+    result = mauve(p, q, buckets=buckets, seeds=(seed,))
+    [ours] = result.quantised
     assert ours.buckets == theirs.num_buckets
     np.testing.assert_array_equal(shares(ours.p, ours.buckets), theirs.p_hist)
     np.testing.assert_array_equal(shares(ours.q, ours.buckets), theirs.q_hist)
     assert area(theirs.p_hist, theirs.q_hist) == pytest.approx(100 * theirs.mauve, abs=1e-9)
-    result = mauve(p, q, buckets=buckets, seeds=(seed,))
     assert result.value == pytest.approx(100 * theirs.mauve, abs=1e-9)
 
 
@@ -136,14 +134,6 @@ def test_area_is_symmetric_and_at_most_100(pairs):
     assert area(np.stack([p, q, p]), np.stack([q, q, p])) == pytest.approx([value, 100, 100], abs=1e-9)
 
 
-def test_many_replicates_are_fast():
-    rng = np.random.default_rng(1)
-    p, q = rng.dirichlet(np.ones(131), size=(2, 2000))
-    start = time.process_time()
-    area(p, q)
-    assert time.process_time() - start < 2
-
-
 def test_the_number_of_buckets():
     """Python rounds halves to even, and so does the authors' package."""
     assert [bucket_count(n, 2000, "auto") for n in (3, 25, 35, 1314)] == [2, 2, 4, 131]
@@ -165,8 +155,6 @@ def test_too_few_texts(n, m, buckets, reason):
     assert (result.values, result.seed_sd, result.quantised) == ((), None, ())
     assert reason in result.reason
     assert replicates(result, np.ones((3, n))).shape == (3, 0)
-    with pytest.raises(ValueError, match="MAUVE is undefined"):
-        standard_error(result, np.ones((3, n)))
 
 
 def test_as_many_texts_as_are_needed():
@@ -246,26 +234,16 @@ def test_replicates_by_hand():
     np.testing.assert_allclose(drawn, np.stack([expected, expected], axis=1), rtol=0, atol=1e-9)
 
 
-def test_the_standard_error_by_hand():
+def test_deviations_by_hand():
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     one, other = (Quantised(p=a, q=b, buckets=2, seed=0) for a, b in ((p, q), (p, p)))
-    values = (float(area([0.5, 0.5], [0.25, 0.75])), 100.0)
-    result = Mauve(
-        value=sum(values) / 2,
-        values=values,
-        seed_sd=None,
-        n=4,
-        buckets=2,
-        quantised=(one, other),
-        scaling=5.0,
-    )
+    value = float(area([0.5, 0.5], [0.25, 0.75]))
+    result = replace(labelled(p, q, 2), values=(value, 100.0), quantised=(one, other))
     weights = np.array([[1, 1, 1, 1], [0, 2, 1, 1]])
     # A tenth of the way to the second draw, the weights are (.9, 1.1, 1, 1): histograms (½, ½) and (.225,
     # .775). The second quantisation's agree in any draw.
-    step = 10 * (float(area([0.5, 0.5], [0.225, 0.775])) - values[0])
+    step = 10 * (float(area([0.5, 0.5], [0.225, 0.775])) - value)
     np.testing.assert_allclose(deviations(result, weights), [[0, 0], [step, 0]], rtol=0, atol=1e-9)
-    within, between = (step**2 / 2 + 0) / 2, (values[0] - values[1]) ** 2 / 2
-    assert standard_error(result, weights) == pytest.approx(math.sqrt(within + between), abs=1e-9)
 
 
 def test_weights_of_another_number_of_prompts():
@@ -288,7 +266,7 @@ def test_coverage_where_the_truth_is_known(tilt):
     for _ in range(studies):
         result = labelled(rng.choice(buckets, n, p=p), rng.choice(buckets, n, p=q), buckets)
         weights = rng.multinomial(n, np.ones(n) / n, size=100)
-        errors.append(standard_error(result, weights))
+        errors.append(deviations(result, weights).std(ddof=1))
         held += abs(result.value - truth) <= 1.96 * errors[-1]
         low, high = np.quantile(replicates(result, weights), [0.025, 0.975])
         percentiles += low <= truth <= high

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from guard_eval.cli.console import speaking
 from guard_eval.cli.measuring.output import show, write
-from guard_eval.cli.measuring.results import measure
+from guard_eval.cli.measuring.results import measure_generations
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import group, human
@@ -46,7 +47,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 
 
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
-    return measure(
+    return measure_generations(
         texts,
         MetricSettings(compute=compute, **{"replicates": 200, "permutations": 199, **settings}),
         seed=3,
@@ -143,7 +144,8 @@ def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path, capsys):
     why = f"no p: it cannot be below {least:.3g} here, whatever the outcome, and so not reach 0.05"
     assert one.note == why
     write(results, tmp_path, [])
-    show(results)
+    with speaking():
+        show(results)
     assert why in capsys.readouterr().out
     for name in ("metrics.html", "metrics.md", "metrics.tex", "metrics.json", "differences.csv"):
         assert why in (tmp_path / name).read_text(encoding="utf-8")

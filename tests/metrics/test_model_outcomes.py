@@ -9,7 +9,7 @@ import torch
 from small_tokenizers import MARKS, marked_words_of
 from transformers import BertConfig, BertModel
 
-from guard_eval.cli.measuring.results import measure
+from guard_eval.cli.measuring.results import measure_generations
 from guard_eval.demo import PROMPTS
 from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import load, load_encoder
@@ -29,14 +29,6 @@ pytestmark = pytest.mark.slow
 LOCATION = locate_model(BUNDLED, PROMPTS.parent)
 LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-8").splitlines()]
 QUICK = {"replicates": 100, "permutations": 99}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +87,7 @@ def texts_of(strategy, count, words, seed):
 
 
 def run(texts, models, cache=None, **settings):
-    return measure(
+    return measure_generations(
         texts, MetricSettings(**{**QUICK, **settings}), seed=1, models=models, cache=cache or ScoreCache()
     )
 
@@ -169,7 +161,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
 
     cache = ScoreCache(path)
     with pytest.raises(StoppedError):
-        measure(
+        measure_generations(
             texts,
             MetricSettings(compute=["coherence"], **QUICK),
             seed=1,
@@ -180,7 +172,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
     cache.close()
     told = []
     cache = ScoreCache(path)
-    measure(
+    measure_generations(
         texts,
         MetricSettings(compute=["coherence"], **QUICK),
         seed=1,

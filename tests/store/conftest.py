@@ -1,6 +1,7 @@
 """A store whose clock the test moves."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -40,6 +41,12 @@ def store(store_url: str, clock: Clock) -> Iterator[Store]:
 def plan() -> Plan:
     """Two showings per pair, half an hour each."""
     return Plan(seed=7, slots=2, lease=timedelta(minutes=30))
+
+
+@pytest.fixture
+def one(plan: Plan) -> Plan:
+    """One showing per pair."""
+    return replace(plan, slots=1)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from rating import people
 from sqlalchemy import event, text
 
 from guard_eval.records import Plan
@@ -117,7 +118,7 @@ def test_many_leases_that_ended_together_are_all_found(store, make_pairs, plan, 
     """More than are looked up at once, of the same moment; and some that the next rater has seen."""
     count = 3 * slots.WINDOW
     store.add_pairs(make_pairs(count))
-    ann, ben, eve = (store.invite(name)[0] for name in ("Ann", "Ben", "Eve"))
+    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
     two = replace(plan, slots=2)
     for _ in range(slots.WINDOW + 3):
         rate(store, ben, two)

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 
 import pytest
+from rating import people
 
 from guard_eval.errors import StudyError
 from guard_eval.store import PairBalance
@@ -58,7 +59,7 @@ def test_the_report_counts_sides_by_hand(store, make_pairs, plan, claim):
 def test_raters_who_come_and_go_see_both_sides_nearly_as_often(store, make_pairs, plan):
     """Without regard to raters the greatest difference in this order of arrivals was 9."""
     store.add_pairs(make_pairs(30))
-    raters = [store.invite(f"person {number}")[0] for number in range(6)]
+    raters = people(store, *(f"person {number}" for number in range(6)))
     four = replace(plan, slots=4)
     rate_in_turns(store, raters, four, pairs=50)
     assert max(map(off, store.balance().raters)) <= 5
@@ -73,7 +74,7 @@ def test_raters_who_come_and_go_see_both_sides_nearly_as_often(store, make_pairs
 
 def test_a_roster_is_even_within_one_in_any_order(store, make_pairs, plan):
     store.add_pairs(make_pairs(15))
-    raters = [store.invite(f"person {number}")[0] for number in range(5)]
+    raters = people(store, *(f"person {number}" for number in range(5)))
     stranger, _ = store.invite("stranger")
     three = replace(plan, slots=3)
     assert store.assign([rater.name for rater in raters], three) == 45
@@ -89,7 +90,7 @@ def test_a_roster_is_even_within_one_in_any_order(store, make_pairs, plan):
 
 def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
     store.add_pairs(make_pairs(6))
-    ann, ben, eve = (store.invite(name)[0] for name in ("Ann", "Ben", "Eve"))
+    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
     store.assign(["Ann", "Ben"], plan)
     rate_in_turns(store, [ann], plan, pairs=2)
     assert store.progress(eve, plan) == (0, 0)
@@ -105,7 +106,7 @@ def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
 def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_pairs, plan, slots):
     """Both raters of a couple are out, others take their slots, and all are taken in again."""
     store.add_pairs(make_pairs(12))
-    raters = [store.invite(f"person {number}")[0] for number in range(2 * slots)]
+    raters = people(store, *(f"person {number}" for number in range(2 * slots)))
     many = replace(plan, slots=slots)
     rate_in_turns(store, raters[:slots], many)
     before = {(row.pair_id, row.shown_first) for row in store.tidy()}
@@ -120,11 +121,12 @@ def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_p
     assert {(row.pair_id, row.shown_first) for row in store.tidy()} == before
 
 
-def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(store, make_pairs, plan, claim):
+def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(
+    store, make_pairs, one, plan, claim
+):
     store.add_pairs(make_pairs(2))
     store.invite("Ann")
     ben, _ = store.invite("Ben")
-    one = replace(plan, slots=1)
     assert store.assign(["Ann"], one) == 2
     assert store.hand_out(ben, one) == []
     store.add_pairs(make_pairs(3))

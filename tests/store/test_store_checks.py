@@ -3,40 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from rating import make_gold, people, rate_all
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Gold, Pair, content_id
-
-
-def make_gold(count):
-    """Gold pairs of which the first text is right on fluency and the second on coherence."""
-    entries = []
-    for number in range(count):
-        ids = (content_id("gold", number, "a"), content_id("gold", number, "b"))
-        pair = Pair(
-            id=Pair.make_id("human", "shuffled", *ids),
-            dataset="gold",
-            prompt_id=f"gold-{number}",
-            prompt=f"A gold prompt {number}",
-            method_a="human",
-            method_b="shuffled",
-            continuation_a=ids[0],
-            continuation_b=ids[1],
-            text_a=f"right {number}",
-            text_b=f"{number} wrong",
-            position=number,
-        )
-        entries.append(Gold(pair=pair, expected={"fluency": "a", "coherence": "b"}))
-    return entries
-
-
-def rate(store, rater, plan, choose=lambda _: "A"):
-    """Rate until nothing is left; return what was shown."""
-    shown = []
-    while given := store.hand_out(rater, plan):
-        shown += given
-        store.save(given[0].presentation, {"fluency": choose(given[0])}, rater=rater)
-    return shown
 
 
 def is_gold(blind):
@@ -52,9 +21,9 @@ def test_gold_pairs_are_no_part_of_the_study(store, make_pairs, plan, claim):
     assert store.pairs() == pairs
     assert store.add_pairs(pairs) == 0
     ann, _ = store.invite("Ann")
-    assert len(rate(store, ann, plan)) == 3  # the plan asks for no gold
+    assert len(rate_all(store, ann, plan)) == 3  # the plan asks for no gold
     gold = replace(plan, gold_every=1)
-    assert sum(map(is_gold, rate(store, ann, gold))) == 3
+    assert sum(map(is_gold, rate_all(store, ann, gold))) == 3
     judge = store.rater("judge", "model")
     assert not any(map(is_gold, claim(store, judge, gold, 99)))
     assert len(store.tidy()) == 3
@@ -69,7 +38,7 @@ def test_one_gold_pair_comes_in_every_block_at_its_own_place_for_each_rater(stor
     for name in ("Ann", "Ben", "Eve"):
         rater, _ = store.invite(name)
         assert store.progress(rater, four) == (0, 15)
-        shown = rate(store, rater, four)
+        shown = rate_all(store, rater, four)
         assert len(shown) == 15
         before = [sum(not is_gold(blind) for blind in shown[:at]) for at, b in enumerate(shown) if is_gold(b)]
         assert [1 <= count - 4 * block <= 4 for block, count in enumerate(before)] == [True] * 3
@@ -80,11 +49,10 @@ def test_one_gold_pair_comes_in_every_block_at_its_own_place_for_each_rater(stor
 def test_gold_is_judged_by_the_method_not_the_side(store, make_pairs, plan):
     store.add_pairs(make_pairs(4))
     store.add_gold(make_gold(4))
-    ann, _ = store.invite("Ann")
-    ben, _ = store.invite("Ben")
+    ann, ben = people(store, "Ann", "Ben")
     one = replace(plan, gold_every=1)
-    rate(store, ann, one, lambda blind: "A" if blind.text_a.startswith("right") else "B")
-    shown = rate(store, ben, one)  # always A
+    rate_all(store, ann, one, lambda blind: "A" if blind.text_a.startswith("right") else "B")
+    shown = rate_all(store, ben, one)  # always A
     right = [blind.text_a.startswith("right") for blind in shown if is_gold(blind)]
     assert set(right) == {True, False}  # or the seed makes the test useless
     checks = store.checks()
@@ -98,7 +66,7 @@ def test_a_tie_fails_gold_and_a_change_of_mind_counts(store, make_pairs, plan):
     store.add_pairs(make_pairs(1))
     store.add_gold(make_gold(1))
     ann, _ = store.invite("Ann")
-    (gold,) = filter(is_gold, rate(store, ann, replace(plan, gold_every=1)))
+    (gold,) = filter(is_gold, rate_all(store, ann, replace(plan, gold_every=1)))
     right = "A" if gold.text_a.startswith("right") else "B"
     wrong = "AB".replace(right, "")
     answers = {"fluency": "tie", "coherence": wrong, "relevance": "A"}  # of the last nothing is expected
@@ -115,13 +83,13 @@ def test_a_quota_limits_the_studys_pairs(store, make_pairs, plan, quota, expecte
     assert store.progress(ann, some) == (0, expected)
     assert len(store.hand_out(ann, some, limit=99)) == expected
     assert store.progress(ann, some) == (0, expected)
-    assert len(rate(store, ann, some)) == expected
+    assert len(rate_all(store, ann, some)) == expected
     assert store.progress(ann, some) == (expected, 0)
 
 
 def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
     store.add_pairs(make_pairs(2))
-    ann, ben = (store.invite(name)[0] for name in ("Ann", "Ben"))
+    ann, ben = people(store, "Ann", "Ben")
     one = replace(plan, slots=1, quota=1)
     lost = store.hand_out(ann, one)[0].presentation
     clock.advance(hours=1)
@@ -138,7 +106,7 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     for name in ("Ann", "Ben"):
         rater, _ = store.invite(name)
         assert store.progress(rater, twice) == (0, 10)
-        shown = rate(store, rater, twice)
+        shown = rate_all(store, rater, twice)
         assert len(shown) == 10
         texts = [frozenset((blind.text_a, blind.text_b)) for blind in shown]
         again = [at for at, pair in enumerate(texts) if pair in texts[:at]]
@@ -153,9 +121,9 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
 def test_a_repeat_compares_methods(store, make_pairs, plan):
     store.add_pairs(make_pairs(8))
     two = replace(plan, repeats=2)
-    ann, ben = (store.invite(name)[0] for name in ("Ann", "Ben"))
-    rate(store, ann, two, lambda blind: "A" if blind.text_a.startswith("text") else "B")
-    rate(store, ben, two)  # always A: the other method the second time
+    ann, ben = people(store, "Ann", "Ben")
+    rate_all(store, ann, two, lambda blind: "A" if blind.text_a.startswith("text") else "B")
+    rate_all(store, ben, two)  # always A: the other method the second time
     found = {row.rater: [] for row in store.checks()}
     for row in store.checks():
         found[row.rater].append((row.check, row.expected, row.given, row.passed))
@@ -168,11 +136,11 @@ def test_what_is_left_of_the_repeats_comes_at_the_end(store, make_pairs, plan):
     """Of 10 pairs Ann gets 4, as Ben took the others: the repeats planned for after the fifth come then."""
     store.add_pairs(make_pairs(10))
     one = replace(plan, slots=1)
-    ben, ann = (store.invite(name)[0] for name in ("Ben", "Ann"))
-    assert len(rate(store, ben, replace(one, quota=6))) == 6
+    ben, ann = people(store, "Ben", "Ann")
+    assert len(rate_all(store, ben, replace(one, quota=6))) == 6
     five = replace(one, repeats=5)
     assert store.progress(ann, five) == (0, 6)  # two, as half of what was rated can come again
-    assert len(rate(store, ann, five)) == 6
+    assert len(rate_all(store, ann, five)) == 6
     assert store.progress(ann, five) == (6, 0)
 
 
@@ -228,17 +196,14 @@ def test_bad_gold_is_refused(store, make_pairs):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"slots": 0}, "0 slots"),
         ({"quota": 0}, "0 pairs per rater"),
         ({"gold_every": 0}, "0 pairs to one gold"),
         ({"repeats": -1}, "-1 repeats"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(tmp_path, plan, change, message):
-    from guard_eval.store import Store
-
-    with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        ann, _ = store.invite("Ann")
+def test_a_plan_that_makes_no_sense_is_refused(store, plan, change, message):
+    ann, _ = store.invite("Ann")
+    for request in (store.hand_out, store.progress):
         with pytest.raises(StudyError, match=message):
-            store.hand_out(ann, replace(plan, **change))
-        with pytest.raises(StudyError, match=message):
-            store.progress(ann, replace(plan, **change))
+            request(ann, replace(plan, **change))

@@ -2,22 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
+from rating import people
 
 
-@pytest.fixture
-def one(store, make_pairs, plan):
-    """One pair with one slot, half an hour's lease."""
+def test_a_clock_set_back_does_not_lengthen_a_lease(store, make_pairs, one, clock):
     store.add_pairs(make_pairs(1))
-    return replace(plan, slots=1)
-
-
-def invite(store, *names):
-    return [store.invite(name)[0] for name in names]
-
-
-def test_a_clock_set_back_does_not_lengthen_a_lease(store, one, clock):
-    ann, ben = invite(store, "Ann", "Ben")
+    ann, ben = people(store, "Ann", "Ben")
     store.hand_out(ann, one)
     clock.advance(days=-1)
     assert store.hand_out(ben, one) == []  # Ann may still be at it: she has half an hour from now
@@ -27,8 +17,9 @@ def test_a_clock_set_back_does_not_lengthen_a_lease(store, one, clock):
     assert len(store.hand_out(ben, one)) == 1
 
 
-def test_a_lease_that_was_longer_when_given_is_cut_to_the_present_one(store, one, clock):
-    ann, ben = invite(store, "Ann", "Ben")
+def test_a_lease_that_was_longer_when_given_is_cut_to_the_present_one(store, make_pairs, one, clock):
+    store.add_pairs(make_pairs(1))
+    ann, ben = people(store, "Ann", "Ben")
     store.hand_out(ann, replace(one, lease=one.lease * 1000))
     assert store.hand_out(ben, one) == []
     clock.advance(minutes=30)
@@ -37,7 +28,7 @@ def test_a_lease_that_was_longer_when_given_is_cut_to_the_present_one(store, one
 
 def test_a_rater_at_work_while_the_clock_goes_back_saves_and_goes_on(store, make_pairs, plan, clock):
     store.add_pairs(make_pairs(3))
-    (ann,) = invite(store, "Ann")
+    (ann,) = people(store, "Ann")
     seen = []
     for _ in range(3):
         blind = store.hand_out(ann, plan)[0]
@@ -52,8 +43,9 @@ def test_a_rater_at_work_while_the_clock_goes_back_saves_and_goes_on(store, make
     assert [row.position for row in store.tidy()] == ["B"] * 3
 
 
-def test_a_clock_set_forward_loses_no_rating(store, one, clock):
-    ann, ben = invite(store, "Ann", "Ben")
+def test_a_clock_set_forward_loses_no_rating(store, make_pairs, one, clock):
+    store.add_pairs(make_pairs(1))
+    ann, ben = people(store, "Ann", "Ben")
     held = store.hand_out(ann, one)[0].presentation
     clock.advance(days=400)
     taken = store.hand_out(ben, one)[0].presentation
@@ -63,8 +55,9 @@ def test_a_clock_set_forward_loses_no_rating(store, one, clock):
     assert [row.rater for row in store.tidy(include_surplus=True)] == ["Ann", "Ben"]
 
 
-def test_a_rated_slot_is_never_free_whatever_the_time(store, one, clock):
-    ann, ben = invite(store, "Ann", "Ben")
+def test_a_rated_slot_is_never_free_whatever_the_time(store, make_pairs, one, clock):
+    store.add_pairs(make_pairs(1))
+    ann, ben = people(store, "Ann", "Ben")
     store.save(store.hand_out(ann, one)[0].presentation, {"fluency": "A"}, rater=ann)
     for hours in (-10_000, 20_000):
         clock.advance(hours=hours)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from rating import people, rate_all
 
 from guard_eval.store import Store
 from guard_eval.store.handout import slots
@@ -19,7 +20,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from guard_eval.records import Plan
-from guard_eval.store import (Store)
+from guard_eval.store import Store
 
 url, seed, slots, names = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 
@@ -48,14 +49,6 @@ def at_once(functions):
         return list(threads.map(run, functions))
 
 
-def rate_all(store, rater, plan):
-    count = 0
-    while given := store.hand_out(rater, plan):
-        store.save(given[0].presentation, {"fluency": "A"}, rater=rater)
-        count += 1
-    return count
-
-
 def assert_exactly(rows, pairs, slots):
     """Every pair has `slots` counted ratings, one per slot, by as many raters."""
     raters, taken = defaultdict(list), defaultdict(list)
@@ -70,10 +63,10 @@ def assert_exactly(rows, pairs, slots):
 def test_threads_fill_every_slot_once(store, make_pairs, plan):
     pairs = make_pairs(15)
     store.add_pairs(pairs)
-    raters = [store.invite(f"person {number}")[0] for number in range(8)]
+    raters = people(store, *(f"person {number}" for number in range(8)))
     three = replace(plan, slots=3)
-    counts = at_once([lambda rater=rater: rate_all(store, rater, three) for rater in raters])
-    assert sum(counts) == 15 * 3
+    shown = at_once([lambda rater=rater: rate_all(store, rater, three) for rater in raters])
+    assert sum(map(len, shown)) == 15 * 3
     assert_exactly(store.tidy(), pairs, 3)
 
 
@@ -99,37 +92,29 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
     assert_exactly(rows, pairs, 3)
 
 
-def test_the_last_slot_goes_to_one(store, make_pairs, plan):
+@pytest.mark.parametrize("abandoned", [False, True], ids=["last", "abandoned"])
+def test_a_slot_goes_to_one(store, make_pairs, one, clock, abandoned):
     store.add_pairs(make_pairs(1))
-    raters = [store.invite(f"person {number}")[0] for number in range(16)]
-    one = replace(plan, slots=1)
+    raters = people(store, *(f"person {number}" for number in range(16)))
+    if abandoned:
+        store.hand_out(raters.pop(), one)
+        clock.advance(hours=1)
     given = at_once([lambda rater=rater: store.hand_out(rater, one) for rater in raters])
-    assert Counter(map(len, given)) == {1: 1, 0: 15}
+    assert Counter(map(len, given)) == {1: 1, 0: len(raters) - 1}
 
 
-def test_an_abandoned_slot_goes_to_one(store, make_pairs, plan, clock):
-    store.add_pairs(make_pairs(1))
-    raters = [store.invite(f"person {number}")[0] for number in range(16)]
-    one = replace(plan, slots=1)
-    store.hand_out(raters[0], one)
-    clock.advance(hours=1)
-    given = at_once([lambda rater=rater: store.hand_out(rater, one) for rater in raters[1:]])
-    assert Counter(map(len, given)) == {1: 1, 0: 14}
-
-
-def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, plan, clock):
+def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, one, clock):
     """Each pair's first rater comes late, at the moment another asks: one of the two is counted, not both."""
     pairs = make_pairs(25)
     store.add_pairs(pairs)
-    late, new = (store.invite(name)[0] for name in ("late", "new"))
-    one = replace(plan, slots=1)
+    late, new = people(store, "late", "new")
     held = store.hand_out(late, one, limit=25)
     clock.advance(hours=1)
 
     def save_late():
         return [store.save(blind.presentation, {"fluency": "A"}, rater=late).surplus for blind in held]
 
-    surplus, taken = at_once([save_late, lambda: rate_all(store, new, one)])
+    surplus, taken = at_once([save_late, lambda: len(rate_all(store, new, one))])
     assert sum(surplus) == taken
     assert_exactly(store.tidy(), pairs, 1)
     assert len(store.tidy(include_surplus=True)) == 25 + taken
@@ -157,7 +142,7 @@ def test_the_same_verdict_from_many_threads_is_one(store, make_pairs, plan):
 
 def test_twenty_threads_save_thirty_times_each(store, make_pairs, plan):
     store.add_pairs(make_pairs(30))
-    raters = [store.invite(f"person {number}")[0] for number in range(20)]
+    raters = people(store, *(f"person {number}" for number in range(20)))
     twenty = replace(plan, slots=20)
 
     def save_thirty(rater):
@@ -177,7 +162,8 @@ def test_many_stores_of_one_file_take_turns(store_url, make_pairs, plan):
 
     def rate(number):
         with Store.open(store_url) as mine:
-            return rate_all(mine, mine.rater(f"simulated {number}", "simulated"), replace(plan, slots=8))
+            rater = mine.rater(f"simulated {number}", "simulated")
+            return len(rate_all(mine, rater, replace(plan, slots=8)))
 
     assert at_once([lambda number=number: rate(number) for number in range(8)]) == [5] * 8
 
@@ -190,36 +176,15 @@ def test_a_database_made_by_many_at_once_is_made_once(store_url):
     assert at_once([make] * 8) == [[]] * 8
 
 
-def test_answers_for_one_key_at_once_are_all_kept(store, make_pairs, plan, clock, claim):
-    from sqlalchemy import func, select
-
-    from guard_eval.store import Answer
-    from guard_eval.store.judging import schema
-
-    store.add_pairs(make_pairs(1))
-    judge = store.rater("judge", "model")
-    number = claim(store, judge, plan)[0].presentation
-    common = {"key": "k", "presentation": number, "status": 200, "request_id": None, "model": None}
-    answers = [
-        Answer(**common, body=bytes([index]), input_tokens=1, output_tokens=1, seconds=1.0, at=clock())
-        for index in range(10)
-    ]
-    at_once([lambda answer=answer: store.journal(answer) for answer in answers])
-    with store._database.read() as connection:
-        statement = select(func.count(), func.max(schema.answer.c.attempt)).select_from(schema.answer)
-        assert tuple(connection.execute(statement).one()) == (10, 9)
-
-
 @pytest.mark.postgres
 def test_a_verdict_between_finding_and_taking_sends_the_other_rater_on(
-    postgres_url, make_pairs, plan, clock, monkeypatch
+    postgres_url, make_pairs, one, clock, monkeypatch
 ):
     """On PostgreSQL a verdict can come when a hand-out has just found the slot free; it goes on."""
-    one = replace(plan, slots=1)
     find = slots.free_slots
     with Store.open(postgres_url, create=True, clock=clock) as store:
         store.add_pairs(make_pairs(2))
-        late, new = (store.invite(name)[0] for name in ("late", "new"))
+        late, new = people(store, "late", "new")
         held = {blind.prompt: blind for blind in store.hand_out(late, one, limit=2)}
         clock.advance(hours=1)
         chosen = []

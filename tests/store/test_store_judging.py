@@ -6,15 +6,14 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
+from judged import LEASE, USAGE, answer, planned
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Answer, Judgment, Reservation, Settlement, Spend, Store, Unjudged, Wanted
+from guard_eval.records import JudgeSpending
+from guard_eval.store import Judgment, Reservation, Settlement, Store, Unjudged
 from guard_eval.store.judging import runs
-
-LEASE = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -44,30 +43,6 @@ def numbers(showings):
     return [showing.blind.presentation for showing in showings]
 
 
-def wanted(key, presentation=None, usd=0.25, style="chat"):
-    return Wanted(key=key, presentation=presentation, usd=usd, style=style)
-
-
-def answer(right, presentation=None, usd=0.1, **changes):
-    base = Answer(
-        key=right.key,
-        attempt=right.attempt,
-        presentation=presentation,
-        status=200,
-        body=b"{}",
-        request_id=None,
-        model="m-1",
-        input_tokens=100,
-        output_tokens=10,
-        seconds=1.0,
-        at=datetime(2026, 5, 6, tzinfo=UTC),
-        cached_tokens=40,
-        reasoning_tokens=4,
-        usd=usd,
-    )
-    return replace(base, **changes)
-
-
 def test_a_run_claims_each_showing_once_and_another_takes_the_rest(store, judge, run, plan):
     first = store.claim(run, plan, 4)
     other = store.begin(judge, LEASE)
@@ -80,7 +55,7 @@ def test_a_run_claims_each_showing_once_and_another_takes_the_rest(store, judge,
 
 def test_what_a_run_gave_up_is_claimed_again(store, judge, run, plan):
     given = store.claim(run, plan, 2)
-    (right,) = store.record(run, wanted=[wanted("k", given[0].blind.presentation)])
+    (right,) = store.record(run, planned=[planned("k", given[0].blind.presentation)])
     store.record(run, answers=[answer(right, given[0].blind.presentation)])
     store.end(run)
     again = store.claim(store.begin(judge, LEASE), plan, 2)
@@ -99,7 +74,7 @@ def test_claims_hold_for_a_lease_and_longer_while_they_are_renewed(*, store, jud
     assert store.claim(other, plan, 6) == []
     clock.advance(seconds=11)
     assert numbers(store.claim(other, plan, 6)) == numbers(held)
-    (outcome,) = store.record(far, wanted=[wanted("k", held[0].blind.presentation)])
+    (outcome,) = store.record(far, planned=[planned("k", held[0].blind.presentation)])
     assert outcome == "not_claimed"  # it came back too late, and must not send what another run does
 
 
@@ -107,7 +82,7 @@ CLAIMER = """
 import sys
 from datetime import timedelta
 from guard_eval.records import Plan
-from guard_eval.store import (Store)
+from guard_eval.store import Store
 store = Store.open(sys.argv[1])
 run = store.begin(store.rater("judge", "model"), timedelta(hours=1))
 print(len(store.claim(run, Plan(seed=7, slots=2, lease=timedelta(hours=1)), 4)), flush=True)
@@ -142,30 +117,36 @@ def test_a_request_is_sent_by_one_and_answered_for_all(*, store, judge, run, pla
     number = store.claim(run, plan, 1)[0].blind.presentation
     other = store.begin(judge, LEASE)
     theirs = store.claim(other, plan, 1)[0].blind.presentation
-    (right,) = store.record(run, wanted=[wanted("same", number)])
+    (right,) = store.record(run, planned=[planned("same", number)])
     assert right == Reservation(key="same", attempt=0, usd=0.25)
-    assert store.record(other, wanted=[wanted("same", theirs)]) == ["elsewhere"]
-    assert store.record(run, wanted=[wanted("x", theirs)]) == ["not_claimed"]
+    assert store.record(other, planned=[planned("same", theirs)]) == ["elsewhere"]
+    assert store.record(run, planned=[planned("x", theirs)]) == ["not_claimed"]
     came = answer(right, number)
     store.record(run, answers=[came])
-    assert store.record(other, wanted=[wanted("same", theirs)]) == [came]
+    assert store.record(other, planned=[planned("same", theirs)]) == [came]
     assert list(store.answers_of("judge")) == [came, replace(came, presentation=theirs)]
-    assert (store.spend()[0].requests, store.spend()[0].usd) == (1, 0.1)
+    assert (store.spending()[0].requests, store.spending()[0].usd) == (1, 0.1)
 
 
 def test_what_was_lost_keeps_its_money_and_what_was_not_billed_frees_it(store, judge, run):
-    rights = store.record(run, wanted=[wanted(key) for key in "abc"], limit_usd=1.0)
-    assert store.record(run, wanted=[wanted("d", usd=0.26)], limit_usd=1.0) == ["budget"]
+    rights = store.record(run, planned=[planned(key) for key in "abc"], limit_usd=1.0)
+    assert store.record(run, planned=[planned("d", usd=0.26)], limit_usd=1.0) == ["budget"]
     lost, free, unknown = rights
     settled = [
         Settlement(key=lost.key, attempt=0, state="lost"),
         Settlement(key=free.key, attempt=0, state="released"),
     ]
-    (again,) = store.record(run, settled=settled, wanted=[wanted("a", usd=0.5)], limit_usd=1.0)
+    (again,) = store.record(run, settled=settled, planned=[planned("a", usd=0.5)], limit_usd=1.0)
     assert again == Reservation(key="a", attempt=1, usd=0.5)
-    store.record(run, answers=[answer(again, usd=0.125), answer(unknown, usd=None, output_tokens=None)])
-    assert store.spend() == [
-        Spend(
+    store.record(
+        run,
+        answers=[
+            answer(again, usd=0.125),
+            answer(unknown, usd=None, usage=replace(USAGE, output_tokens=None)),
+        ],
+    )
+    assert store.spending() == [
+        JudgeSpending(
             judge="judge",
             requests=3,
             answers=2,
@@ -181,37 +162,37 @@ def test_what_was_lost_keeps_its_money_and_what_was_not_billed_frees_it(store, j
             unpriced=0,
         )
     ]
-    assert store.record(run, wanted=[wanted("e", usd=0.375)], limit_usd=1.0) == [
+    assert store.record(run, planned=[planned("e", usd=0.375)], limit_usd=1.0) == [
         Reservation(key="e", attempt=0, usd=0.375)
     ]
-    assert store.record(run, wanted=[wanted("f", usd=1e-9)], limit_usd=1.0) == ["budget"]
+    assert store.record(run, planned=[planned("f", usd=1e-9)], limit_usd=1.0) == ["budget"]
 
 
 def test_a_budget_is_used_to_the_last_cent(store, run):
-    rights = store.record(run, wanted=[wanted(f"{n}", usd=0.1) for n in range(11)], limit_usd=1.0)
+    rights = store.record(run, planned=[planned(f"{n}", usd=0.1) for n in range(11)], limit_usd=1.0)
     assert [isinstance(right, Reservation) for right in rights] == [True] * 10 + [False]
 
 
 def test_a_budget_needs_a_price(store, run):
     with pytest.raises(ValueError, match="unknown cost"):
-        store.record(run, wanted=[wanted("k", usd=None)], limit_usd=1.0)
-    store.record(run, wanted=[wanted("k", usd=None)])
-    assert store.spend()[0].unpriced == 1
+        store.record(run, planned=[planned("k", usd=None)], limit_usd=1.0)
+    store.record(run, planned=[planned("k", usd=None)])
+    assert store.spending()[0].unpriced == 1
 
 
 def test_what_a_dead_run_had_under_way_counts_as_lost(store, judge, run):
-    store.record(run, wanted=[wanted("k")])
-    assert (store.spend()[0].open, store.spend()[0].lost) == (1, 0)
+    store.record(run, planned=[planned("k")])
+    assert (store.spending()[0].open, store.spending()[0].lost) == (1, 0)
     store.end(run)
-    assert (store.spend()[0].open, store.spend()[0].lost) == (0, 1)
-    assert store.spend()[0].held_usd == 0.25
+    assert (store.spending()[0].open, store.spending()[0].lost) == (0, 1)
+    assert store.spending()[0].held_usd == 0.25
 
 
 def test_many_at_once_never_reserve_more_than_the_budget(store, judge):
     def take(number):
         run = store.begin(judge, LEASE)
-        asked = [wanted(f"{number}-{n}", usd=0.01 * (1 + n % 3)) for n in range(20)]
-        return [store.record(run, wanted=[each], limit_usd=0.5)[0] for each in asked]
+        asked = [planned(f"{number}-{n}", usd=0.01 * (1 + n % 3)) for n in range(20)]
+        return [store.record(run, planned=[each], limit_usd=0.5)[0] for each in asked]
 
     with ThreadPoolExecutor(6) as threads:
         taken = [each for part in threads.map(take, range(6)) for each in part]
@@ -222,7 +203,7 @@ def test_many_at_once_never_reserve_more_than_the_budget(store, judge):
 
 def test_all_of_a_group_is_written_or_nothing(store, judge, run, plan):
     numbers_ = numbers(store.claim(run, plan, 2))
-    (right,) = store.record(run, wanted=[wanted("k", numbers_[0])])
+    (right,) = store.record(run, planned=[planned("k", numbers_[0])])
     with pytest.raises(StudyError, match="not handed to"):
         store.record(
             run,

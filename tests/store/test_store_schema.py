@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from judged import answer, fail, planned
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold
-from guard_eval.store import Answer, Store, upgrade
+from guard_eval.store import Store, upgrade
 from guard_eval.store.schema import VERSION_TABLE
 
 pytestmark = pytest.mark.slow
@@ -39,16 +40,11 @@ def filled(store, make_pairs, plan, clock, claim):
     judge = store.rater("judge", "model")
     number = claim(store, judge, plan)[0].presentation
     store.save(number, {"fluency": "A"}, rater=judge)
-    store.fail(number, "refusal", "")
-    entry = {
-        "key": "k",
-        "presentation": number,
-        "status": 200,
-        "body": b"",
-        "request_id": None,
-        "model": None,
-    }
-    store.journal(Answer(**entry, input_tokens=1, output_tokens=1, seconds=1.0, at=clock()))
+    fail(store, judge, number)
+    run = store.begin(judge, plan.lease)
+    (right,) = store.record(run, planned=[planned("k")])
+    store.record(run, answers=[answer(right, at=clock())])
+    store.end(run)
     return store
 
 

@@ -9,10 +9,12 @@ from math import sqrt
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy import update
 
 from guard_eval.records import Pair, Plan, content_id
 from guard_eval.store import Store
 from guard_eval.store.handout.history import Sides
+from guard_eval.store.schema import presentation
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +50,7 @@ DESIGNS = {
     "roster": Design(ONE, 30, 3, 2, roster=True),
     "roster of a star": Design(STAR, 16, 2, 2, roster=True),
 }
-SEEDS = range(1, 11)
+SEEDS = range(1, 7)
 
 
 def pairs_of(design):
@@ -72,6 +74,15 @@ def pairs_of(design):
                 )
             )
     return made
+
+
+RATE = update(presentation).values(rated_at=presentation.c.handed_out)
+
+
+def rate(store, number):
+    """Rate without a verdict: this is about sides alone, and saving takes as long as handing out."""
+    with store._database.write() as connection:
+        connection.execute(RATE.where(presentation.c.id == number))
 
 
 def hand_out_all(design, seed, url):
@@ -101,7 +112,7 @@ def hand_out_all(design, seed, url):
                     here.remove(rater)
                     break
                 blind = given[0]
-                store.save(blind.presentation, {"fluency": "A"}, rater=rater)
+                rate(store, blind.presentation)
                 pair = known[blind.prompt, frozenset((blind.text_a, blind.text_b))]
                 # a repeat is the other side by definition: it counts once
                 seen[rater.name].setdefault(pair.id, (pair, 1 if blind.text_a == pair.text_a else -1))

@@ -1,9 +1,10 @@
 """A look ahead: what a judge would be shown, without handing it out."""
 
 from dataclasses import replace
-from datetime import timedelta
 
-LEASE = timedelta(minutes=1)
+from judged import LEASE
+
+from guard_eval.store import JudgeProgress
 
 
 def test_it_is_what_will_be_claimed_and_leaves_no_trace(store, make_pairs, plan):
@@ -60,4 +61,6 @@ def test_one_order_is_drawn_by_the_seed_and_either_method_stands_first_equally_o
         drawn.add(frozenset(first))
     assert len(drawn) == 8
     store.rater("judge", "model")
-    assert store.judge_progress(store.rater("judge", "model"), replace(plan, one_order=True)) == (0, 20, 0)
+    assert store.judge_progress(
+        store.rater("judge", "model"), replace(plan, one_order=True)
+    ) == JudgeProgress(rated=0, left=20, in_batch=0)

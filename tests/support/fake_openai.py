@@ -1,6 +1,6 @@
 """A server on 127.0.0.1 that speaks OpenAI's interfaces: both dialects, models, files and batches.
 
-It answers a request with what `act` says, and fails at a step for as long as `faults` has something for it.
+It answers a request with what `act` returns, and fails at a step as long as `faults` has something for it.
 """
 
 import hashlib
@@ -10,18 +10,73 @@ import re
 import socket
 import struct
 import threading
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler
 
 from local_server import LocalServer
 
+from guard_eval.records import BlindPair
+from guard_eval.rubric import CHOICE_LABELS
+from judge.request import request_key
+
+KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
+
+
+class Ask(dict):
+    """The body of one request for an answer, as the server saw it, and how often it had come before."""
+
+    number = 0
+
+    def __init__(self, body, headers=None):
+        super().__init__(body)
+        self.headers = headers or {}
+
+    @cached_property
+    def digest(self):
+        return hashlib.sha256(json.dumps(self, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def words(self):
+        return "\n".join(each["content"] for each in self.get("messages") or self["input"])
+
+    @property
+    def form(self):
+        """How the form is asked for: json_schema, json_object or text."""
+        return self.get("response_format", {"type": "text"})["type"]
+
+    @property
+    def criteria(self):
+        listed = re.search(r"exactly these fields: (.*?)\. Each", self.words)
+        return json.loads(f"[{listed[1]}]") if listed else []
+
+    @property
+    def block(self):
+        """The verdict block asked for in plain text, one line per criterion; None where JSON is."""
+        found = re.search(r"<verdict-\w+>\n.*\n</verdict-\w+>\Z", self.words, re.DOTALL)
+        return found and found[0]
+
+    @property
+    def texts(self):
+        return self._between("method-a"), self._between("method-b")
+
+    def key(self, judge, *, seed=11):
+        """Return the journal's name for this request, where it is for a first sample."""
+        text_a, text_b = self.texts
+        blind = BlindPair(presentation=0, prompt=self._between("prompt"), text_a=text_a, text_b=text_b)
+        return request_key(judge, blind, seed)
+
+    def _between(self, tag):
+        return re.search(rf"<{tag}-(\w+)>\n(.*)\n</{tag}-\1>", self.words, re.DOTALL)[2]
+
 
 @dataclass(frozen=True)
 class Seen:
-    """One request: its step, such as `chat` or `create`, and what it held."""
+    """One HTTP request: its step, such as `chat` or `create`, and what it held."""
 
     step: str
     path: str
@@ -31,34 +86,34 @@ class Seen:
 
 @dataclass
 class Out:
-    """What is sent back; `drop` resets the connection instead, after whatever was done."""
+    """What is sent back, after a while; `drop` resets the connection instead, after whatever was done."""
 
     body: object = None
     status: int = 200
     headers: dict = field(default_factory=dict)
     drop: bool = False
+    delay: float = 0.0
+    paid: bool = False
 
 
-def failure(status, message="no", *, code=None, param=None, **more):
-    return Out({"error": {"message": message, "type": None, "param": param, "code": code}}, status, **more)
+def failure(status, message="no", *, code=None, param=None, kind=None, **more):
+    return Out({"error": {"message": message, "type": kind, "param": param, "code": code}}, status, **more)
 
 
-def usage(dialect, tokens=(100, 10)):
-    first, second = ("prompt", "completion") if dialect == "chat" else ("input", "output")
-    return {
+def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
+    """Return a whole answer with this text, in the dialect of the request."""
+    chat = "messages" in ask
+    first, second = ("prompt", "completion") if chat else ("input", "output")
+    usage = {
         f"{first}_tokens": tokens[0],
         f"{second}_tokens": tokens[1],
         f"{first}_tokens_details": {"cached_tokens": 40},
         f"{second}_tokens_details": {"reasoning_tokens": 4},
     }
-
-
-def said(request, text):
-    """Return an answer that says `text`, in the dialect of the request."""
-    if "messages" in request:
-        message = {"role": "assistant", "content": text, "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        envelope = {"object": "chat.completion", "choices": [choice], "usage": usage("chat")}
+    if chat:
+        message = {"role": "assistant", "content": text, "refusal": refusal}
+        choice = {"index": 0, "message": message, "finish_reason": finish}
+        envelope = {"object": "chat.completion", "choices": [choice]}
     else:
         part = {"type": "output_text", "text": text, "annotations": []}
         output = [
@@ -71,45 +126,42 @@ def said(request, text):
             "error": None,
             "incomplete_details": None,
             "output": output,
-            "usage": usage("responses"),
         }
-    return {"id": "x-1", "model": "snapshot-1", "system_fingerprint": "fp_1", **envelope}
+    whole = {"id": "x-1", "model": "snapshot-1", "system_fingerprint": "fp_1", **envelope, "usage": usage}
+    return Out(whole, paid=True, **more)
 
 
-def asked(request):
-    """Return the criteria that a request names, and the lines of its verdict block, if it wants one."""
-    texts = [each["content"] for each in request.get("messages") or request["input"]]
-    whole = "\n".join(texts)
-    block = re.search(r"<verdict-\w+>\n.*\n</verdict-\w+>", whole, re.DOTALL)
-    named = re.search(r"exactly these fields: (.*?)\. Each", whole)
-    return json.loads(f"[{named[1]}]") if named else [], block and block[0]
+def completion(text, **more):
+    """Return a whole answer in the chat dialect."""
+    return answer({"messages": []}, text, **more)
 
 
-def verdict(request, choice="A"):
+def verdict(ask, choice="A", **more):
     """Answer as a judge that always prefers one side, in the form asked for."""
-    names, block = asked(request)
-    if block is not None:
-        return said(
-            request, block.replace("…", {"A": "Method A is better", "B": "Method B is better"}[choice])
-        )
-    return said(request, json.dumps(dict.fromkeys(names, choice)))
+    if ask.block is not None:
+        return answer(ask, ask.block.replace("…", CHOICE_LABELS[choice]), **more)
+    return answer(ask, json.dumps(dict.fromkeys(ask.criteria, choice)), **more)
 
 
 class FakeOpenAI(LocalServer):
-    """The server; `url` is its address and `seen` all that it was asked."""
+    """The server; `url` is its address, `seen` all that came, `asks` the requests for an answer among it."""
 
     def __init__(self):
         self.act = verdict
         self.faults = defaultdict(list)
         self.models = [{"id": "gpt-4o-2024-11-20", "object": "model", "created": 1, "owned_by": "system"}]
         self.seen = []
-        self.paid = Counter()
+        self.asks = []
+        self.paid = Counter()  # whole answers by the digest of their request
+        self.unseen = Counter()  # those of them that were lost on their way
+        self.most_at_once = 0
         self.files = {}
         self.batches = {}
-        self.lag = 0  # how often a batch is looked at before it ends
+        self.lag = 0  # how often a batch is polled before it ends
         self.ends = "completed"
         self.shuffle = False
         self.on = {}  # called when a step is done, before the answer goes out
+        self._now = 0
         self._names = itertools.count(1)
         self._lock = threading.RLock()
         self.serve(self._handler())
@@ -123,17 +175,21 @@ class FakeOpenAI(LocalServer):
         with self._lock:
             self.seen.append(Seen(step, path, body, headers))
             fault = self.faults[step].pop(0) if self.faults[step] else None
-            if fault is not None and not fault.drop:
-                return fault
-            out = call(body, headers)
-            if step in self.on:
-                self.on[step]()
+        if fault is not None and not fault.drop:
+            return fault
+        if step in ("chat", "responses"):
+            out = self._complete(Ask(body, headers))
+        else:
+            with self._lock:
+                out = call(body, headers)
+        if step in self.on:
+            self.on[step]()
         return fault or out
 
     def _route(self, method, path):
         table = [
-            ("POST", r"/chat/completions", "chat", lambda: self._complete),
-            ("POST", r"/responses", "responses", lambda: self._complete),
+            ("POST", r"/chat/completions", "chat", lambda: None),
+            ("POST", r"/responses", "responses", lambda: None),
             ("GET", r"/models", "models", lambda: lambda *_: Out({"object": "list", "data": self.models})),
             ("POST", r"/files", "upload", lambda: self._upload),
             ("GET", r"/files/(\w+)/content", "download", lambda name: lambda *_: self._content(name)),
@@ -147,15 +203,19 @@ class FakeOpenAI(LocalServer):
                 return step, make(*match.groups())
         return "unknown", lambda *_: failure(404, f"no {path}")
 
-    def _complete(self, body, _):
-        out = self.act(body)
-        if isinstance(out, Out):
-            return out
-        self._pay(body)
-        return Out(out)
-
-    def _pay(self, body):
-        self.paid[hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()] += 1
+    def _complete(self, ask):
+        with self._lock:
+            ask.number = sum(each.digest == ask.digest for each in self.asks)
+            self.asks.append(ask)
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        out = self.act(ask)
+        time.sleep(out.delay)
+        with self._lock:
+            self._now -= 1
+            if out.paid:
+                (self.unseen if out.drop else self.paid)[ask.digest] += 1
+        return out
 
     def _upload(self, raw, headers):
         message = BytesParser(policy=HTTP).parsebytes(
@@ -171,10 +231,8 @@ class FakeOpenAI(LocalServer):
         return Out(self.files[name]) if name in self.files else failure(404, "no such file")
 
     def _create(self, body, _):
-        assert (body["endpoint"], body["completion_window"]) in {
-            ("/v1/chat/completions", "24h"),
-            ("/v1/responses", "24h"),
-        }
+        assert body["endpoint"] in {"/v1/chat/completions", "/v1/responses"}
+        assert body["completion_window"] == "24h"
         name = f"batch_{next(self._names)}"
         self.batches[name] = {
             "id": name,
@@ -184,7 +242,7 @@ class FakeOpenAI(LocalServer):
             "status": "validating",
             "created_at": 1000,
             "metadata": body.get("metadata"),
-            "looks": 0,
+            "polls": 0,
         }
         return Out(self.batches[name])
 
@@ -195,8 +253,8 @@ class FakeOpenAI(LocalServer):
         if name not in self.batches:
             return failure(404, "no such batch")
         batch = self.batches[name]
-        batch["looks"] += 1
-        if batch["looks"] > self.lag and "completed_at" not in batch:
+        batch["polls"] += 1
+        if batch["polls"] > self.lag and "completed_at" not in batch:
             self._run(batch)
         return Out(batch)
 
@@ -204,18 +262,16 @@ class FakeOpenAI(LocalServer):
         answers, errors = [], []
         lines = self.files[batch["input_file_id"]].splitlines()
         for number, line in enumerate(map(json.loads, lines)):
-            out = self.act(line["body"])
+            ask = Ask(line["body"])
+            out = self.act(ask)
             frame = {"id": f"batch_req_{number}", "custom_id": line["custom_id"]}
             if out is None:  # its turn never came
                 expired = {"code": "batch_expired", "message": "too late"}
                 errors.append({**frame, "response": None, "error": expired})
-            elif isinstance(out, Out):
-                response = {"status_code": out.status, "request_id": "req-1", "body": out.body}
-                errors.append({**frame, "response": response, "error": None})
-            else:
-                self._pay(line["body"])
-                response = {"status_code": 200, "request_id": "req-1", "body": out}
-                answers.append({**frame, "response": response, "error": None})
+                continue
+            response = {"status_code": out.status, "request_id": "req-1", "body": out.body}
+            (answers if out.paid else errors).append({**frame, "response": response, "error": None})
+            self.paid[ask.digest] += out.paid
         for found, key in ((answers, "output_file_id"), (errors, "error_file_id")):
             if found:
                 name = f"file_{next(self._names)}"
@@ -225,6 +281,7 @@ class FakeOpenAI(LocalServer):
         batch["status"] = self.ends
         batch["completed_at"] = 1060
         batch["request_counts"] = {"total": len(lines), "completed": len(answers), "failed": len(errors)}
+        self.paid += Counter()  # without those of 0
 
     def _handler(self):
         outer = self
@@ -246,7 +303,8 @@ class FakeOpenAI(LocalServer):
                     return
                 body = out.body if isinstance(out.body, bytes) else json.dumps(out.body).encode()
                 self.send_response(out.status)
-                for name, value in {"Content-Type": "application/json", **out.headers}.items():
+                usual = {"Content-Type": "application/json", "x-request-id": "req-1"}
+                for name, value in {**usual, **out.headers}.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

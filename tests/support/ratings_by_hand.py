@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from guard_eval.cli.overview.values import StudySnapshot
+from guard_eval.cli.overview.ratings import StudySnapshot
 from guard_eval.records import Pair
 from guard_eval.store import HistoryRow, Note, RaterProgress
 

@@ -53,13 +53,13 @@ def texts_of(study: Study) -> list[tuple]:
     )
 
 
-def scores_of(study: Study, chosen) -> tuple:
+def scores_of(study: Study, options) -> tuple:
     """Measure a study, and return its scores; no figures are drawn."""
     from guard_eval.cli.measuring import job
 
     found = []
     with patch.object(job, "write", lambda results, *_: found.append(results.scores)):
-        job.measure_study(study, chosen)
+        job.measure(study, options)
     return found[0]
 
 

@@ -1,5 +1,10 @@
-"""Small tables of verdicts, written as a letter each."""
+"""Small tables of verdicts: written as a letter each, drawn at random, or with the paper's counts."""
 
+import csv
+from itertools import product
+from pathlib import Path
+
+import numpy as np
 import pandas as pd
 
 from analysis.verdicts.tidy import orient, validate
@@ -29,3 +34,53 @@ def table(said, *, kind="person", a="x", b="y", criterion="coherence", dataset="
                 row["shown_first"] = {"x": a, "y": b}[first[pair][number]]
             rows.append(row)
     return orient(validate(pd.DataFrame(rows)))
+
+
+def listed(names, rows, **rest):
+    """Return a validated table of `rows` with the columns `names`; the others hold one value each."""
+    own = names.split()
+    others = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"} | rest
+    others = {name: value for name, value in others.items() if name not in own}
+    return validate(pd.DataFrame(rows, columns=own).assign(**others))
+
+
+COMPARED = (("x", "y"), ("x", "z"), ("y", "z"))
+
+
+def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"),)):
+    """Return verdicts of three people and a judge on `copies` pairs of each prompt, alike in all of them."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for prompt, (a, b) in product(range(prompts), compared):
+        lean, lengths = rng.normal(0.3), rng.integers(50, 99, size=2)
+        for rater in ("ann", "bea", "cay", "gpt"):
+            said = (b, "tie", a)[int(np.clip(np.round(lean + rng.normal()), -1, 1)) + 1]
+            first = (a, b)[int(rng.integers(2))]
+            rows += [
+                {"pair_id": f"{prompt:03}-{a}{b}-{copy}", "dataset": f"d{prompt % datasets}"}
+                | {"prompt_id": f"p{prompt}", "method_a": a, "method_b": b, "rater": rater, "criterion": "c"}
+                | {"verdict": said, "rater_kind": "model" if rater == "gpt" else "person"}
+                | {"shown_first": first, "length_a": float(lengths[0]), "length_b": float(lengths[1])}
+                for copy in range(copies)
+            ]
+    return pd.DataFrame(rows)
+
+
+def papers_people(pair_ids=None):
+    """Return ratings of people that give the paper's counts; who said what of a pair is not published.
+
+    `pair_ids` names the 50 pairs of each dataset, where they must be those of other verdicts.
+    """
+    rows = []
+    counts = Path(__file__).parents[1] / "golden" / "guard_human_counts_from_paper.csv"
+    with counts.open(encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            name, columns = line["dataset"], {"GUARD": "guard_wins", "tie": "ties", "ACS": "acs_wins"}
+            given = [verdict for verdict, count in columns.items() for _ in range(int(line[count]))]
+            rows += [
+                {"pair_id": pair_ids[name][i % 50] if pair_ids else f"{name}-{i % 50}", "dataset": name}
+                | {"method_a": "GUARD", "method_b": "ACS", "rater": f"person-{i // 50}"}
+                | {"rater_kind": "person", "criterion": line["criterion"], "verdict": verdict}
+                for i, verdict in enumerate(given)
+            ]
+    return pd.DataFrame(rows)

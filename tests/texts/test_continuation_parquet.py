@@ -83,14 +83,14 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(continuation_parquet.os, "fsync", full)
-    with pytest.raises(StudyError, match="No space left on device; mend that"):
+    with pytest.raises(StudyError, match="No space left on device; fix that"):
         write_parquet(part_file(tmp_path, "guard"), [text(0)])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_id_that_is_no_unicode(tmp_path):
     odd = made.continuation("x", Prompt(id="p\ud800", dataset="d", text="Once"), RECIPE)
-    with pytest.raises(StudyError, match="no valid Unicode; mend the id"):
+    with pytest.raises(StudyError, match="no valid Unicode; fix the id"):
         write_parquet(part_file(tmp_path, "guard"), [odd])
     assert list(tmp_path.iterdir()) == []
 

@@ -156,7 +156,7 @@ def test_lines_that_found_room_before_the_disk_was_full_stay(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (line * 7 // 2, before[1]))
     try:
-        with pytest.raises(StudyError, match=r"cannot write .*: File too large; mend that"):
+        with pytest.raises(StudyError, match=r"cannot write .*: File too large; fix that"):
             append_continuations(path, batch[1:])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

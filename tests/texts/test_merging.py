@@ -15,7 +15,6 @@ from made import SETTINGS
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Trace
-from guard_eval.texts import merging
 from guard_eval.texts.continuation_parquet import write_parquet
 from guard_eval.texts.continuations import (
     append_continuations,
@@ -183,7 +182,6 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import test_merging
-from guard_eval.texts import merging
 calls = 0
 def stepping(function):
     def step(*arguments, **options):
@@ -248,7 +246,7 @@ def test_a_full_disk_leaves_the_parts(parts, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(merging.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StudyError, match=r"cannot write .*guard\.jsonl: No space left on device"):
         merge(parts)
     assert names(parts) == there

@@ -8,16 +8,13 @@ from datetime import UTC, datetime
 from analysis.report.section import Section
 from analysis.results.judge_usage import (
     CalibrationRow,
-    CheckedItem,
-    CheckName,
     FailureCount,
-    JudgeSpending,
     JudgeUsage,
-    ModelSeen,
     calibration_rows,
     changed,
 )
 from analysis.stats.intervals import wilson
+from guard_eval.records import CheckedItem, CheckName, JudgeSpending, ModelSeen
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import and_list, limits, percent, plural, title
@@ -28,7 +25,7 @@ SPENT_COLUMNS: Columns[JudgeSpending] = {
     "requests": lambda row: row.requests,
     "answers": lambda row: row.answers,
     "lost": lambda row: row.lost,
-    "under_way": lambda row: row.waiting,
+    "under_way": lambda row: row.open,
     "prompt_tokens": lambda row: row.input_tokens,
     "cached_tokens": lambda row: row.cached_tokens,
     "completion_tokens": lambda row: row.output_tokens,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sqlalchemy import URL
+from sqlalchemy.engine import make_url
 
 from guard_eval.cli.console import say
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL
+from guard_eval.errors import StudyError
+from guard_eval.store.files import make_private, open_to_read
 
 
 def backup(database: str, file: Path) -> None:
@@ -17,11 +23,6 @@ def backup(database: str, file: Path) -> None:
     Raises:
         StudyError: The file exists or cannot be written, or the database cannot be read.
     """
-    from sqlalchemy.engine import make_url
-
-    from guard_eval.errors import StudyError
-    from guard_eval.store.files import make_private
-
     if file.exists():
         raise StudyError(f"{file} exists, and a backup overwrites nothing; name another file")
     url = make_url(database)
@@ -49,13 +50,6 @@ def backup(database: str, file: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy an SQLite database in one step of its online backup: readers and writers go on meanwhile."""
-    import os
-    import sqlite3
-    from contextlib import closing
-
-    from guard_eval.errors import StudyError
-    from guard_eval.store.files import open_to_read
-
     if not source.is_file():
         raise StudyError(f"there is no database {source}; guard-eval pair makes it")
     try:
@@ -78,12 +72,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _dump(url: URL, target: Path) -> None:
-    import os
-    import shutil
-    import subprocess
-
-    from guard_eval.errors import StudyError
-
     program = shutil.which("pg_dump")
     if program is None:
         raise StudyError("the copy of a PostgreSQL database is made by pg_dump, which is missing; install it")

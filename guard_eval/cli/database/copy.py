@@ -6,12 +6,15 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from guard_eval.cli.console import progress, say, say_next
-
-if TYPE_CHECKING:
-    from guard_eval.study.folder import Study
+from guard_eval.cli.database.checksum import say_digest
+from guard_eval.database_url import holds_password
+from guard_eval.errors import StudyError
+from guard_eval.reporting.writing import write_whole
+from guard_eval.store import copying
+from guard_eval.store.connection import Database, parse_url
+from guard_eval.study.folder import Study
 
 _FIRST_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _NAMED = re.compile(r"^[ \t]*database[ \t]*=.*\n?", re.MULTILINE)
@@ -30,10 +33,6 @@ def copy(study: Study, to: str, *, switch: bool, dry_run: bool) -> None:
     Raises:
         StudyError: As `guard_eval.store.copying.copy`; `to` is none; or study.toml cannot be edited.
     """
-    from guard_eval.cli.db import say_digest
-    from guard_eval.store import copying
-    from guard_eval.store.connection import Database
-
     target = target_of(to)
     # the study's own file is named by no line
     named = None if target == f"sqlite:///{(study.folder / 'study.db').resolve()}" else target
@@ -75,10 +74,6 @@ def target_of(text: str) -> str:
     Raises:
         StudyError: It is none, or holds a password, which is not repeated.
     """
-    from guard_eval.database_url import holds_password
-    from guard_eval.errors import StudyError
-    from guard_eval.store.connection import parse_url
-
     if "://" not in text:
         if ("@" in text and ":" in text) or "password=" in text.lower():
             raise StudyError(
@@ -102,8 +97,6 @@ def rename(path: Path, database: str | None) -> bytes:
     Raises:
         StudyError: The file is written in a way that cannot be edited surely.
     """
-    from guard_eval.errors import StudyError
-
     text = path.read_bytes().decode()
     first = _FIRST_TABLE.search(text)
     end = first.start() if first else len(text)
@@ -128,9 +121,6 @@ def rename(path: Path, database: str | None) -> bytes:
 
 
 def _write(path: Path, data: bytes, line: str) -> None:
-    from guard_eval.errors import StudyError
-    from guard_eval.reporting.writing import write_whole
-
     file = path.resolve()
     try:
         mode = file.stat().st_mode

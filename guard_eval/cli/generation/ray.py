@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from guard_eval.cli.console import progress, say
+from guard_eval.cli.generation.work import chosen, forecast, made_with, say_otherwise, work_of
+from guard_eval.engines.ray.cluster import connected, library, pool_of
+from guard_eval.engines.ray.results import ShrunkError
+from guard_eval.engines.ray.writers import Job, order_of, write
 from guard_eval.errors import StudyError
-
-if TYPE_CHECKING:
-    from guard_eval.records import Continuation, Prompt
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.shards import Shard
+from guard_eval.records import Continuation, Prompt
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuation_parquet import PARTIAL, write_parquet
+from guard_eval.texts.continuations import MadeAlready, part_file, wanted
+from guard_eval.texts.prompts import iter_prompts
+from guard_eval.texts.shards import Shard, reserve
 
 PART_TEXTS = 10_000
 """Texts of a Parquet file at most."""
@@ -32,23 +37,17 @@ def run(
     address: str | None,
     workers: int | None,
 ) -> None:
-    """Make what is missing by workers of Ray; a file is whole or not there.
+    """Make what is missing by workers of Ray; a file is whole, or missing.
 
     Raises:
         StudyError: Ray or the cluster is not there, or the workers could not do it; what they made is kept.
     """
-    from guard_eval.cli.generation.work import chosen, forecast, made_with, work_of
-    from guard_eval.engines.ray.cluster import library
-    from guard_eval.engines.ray.results import ShrunkError
-    from guard_eval.texts.prompts import iter_prompts
-    from guard_eval.texts.shards import reserve
-
     if study.settings.model.device_map is not None:
         raise StudyError(
             "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
             "use --engine vllm, or --shard i/n with --engine local"
         )
-    # Read twice rather than kept: there may be millions, and they are in Ray's store while texts are made.
+    # Read twice, because there may be millions, and they are in Ray's store while texts are made.
     prompts = partial(iter_prompts, study.prompts_path, limit=study.settings.prompts.limit)
     strategies = chosen(study, only)
     if dry_run:
@@ -72,7 +71,7 @@ def run(
                 workers = None
             else:
                 return
-        missing.tell()
+        missing.show()
 
 
 class _Missing:
@@ -87,7 +86,6 @@ class _Missing:
         made_by: Mapping[str, str | None],
     ) -> None:
         """Find out; arguments as of `generate_work.work_of`, the prompts as what reads them."""
-        from guard_eval.texts.continuations import MadeAlready, wanted
 
         def mine() -> Iterator[Prompt]:
             return (prompt for prompt in prompts() if shard.holds(prompt.id))
@@ -107,10 +105,8 @@ class _Missing:
         self._otherwise = [one.otherwise(p for p in mine() if p not in one) for one in made]
         self._part = "" if shard.count == 1 else f" of shard {shard}"
 
-    def tell(self) -> None:
+    def show(self) -> None:
         """Say what there is, and what of it does not count."""
-        from guard_eval.cli.generation.work import say_otherwise
-
         for strategy, lacking, otherwise in zip(self.strategies, self.counts(), self._otherwise, strict=True):
             say(f"{strategy}: {self._asked - lacking} of {self._asked} continuations{self._part} are there")
             say_otherwise(strategy, otherwise)
@@ -137,16 +133,12 @@ def _make(
     address: str | None,
     workers: int | None,
 ) -> None:
-    from guard_eval.cli.generation.work import made_with
-    from guard_eval.engines.ray.cluster import connected, pool_of
-    from guard_eval.engines.ray.writers import Job, order_of, write
-
     say("starting Ray on this machine" if address is None else f"joining the Ray cluster at {address}")
     with connected(address) as ray:
         pool = pool_of(ray, device=study.settings.model.device, workers=workers)
         made_by = made_with(study, missing.strategies, device="cuda" if pool.gpu else "cpu")
         missing = _Missing(study, missing.strategies, prompts, shard, made_by)
-        missing.tell()
+        missing.show()
         for one in missing.recipes[:1]:  # what is not known here is as it was
             made_by = {
                 **made_by,
@@ -156,7 +148,7 @@ def _make(
         job = Job.of(study, lacking, pool, made_by)
         order = order_of(ray, job, missing.pending(prompts()))
         say(f"{missing.total} texts by {study.settings.model.name}: {pool}")
-        # The models load first; the time left is told from all batches, not from the last half minute.
+        # The models load first; the time left follows from all batches, not from the last half minute.
         with progress("texts", window=86400) as bar, _Parts(study.continuations, shard) as parts:
             tasks = {
                 name: bar.add_task(name, total=n, note="")
@@ -183,8 +175,6 @@ class _Parts:
         self._since = time.monotonic()
 
     def __enter__(self) -> Self:
-        from guard_eval.texts.continuation_parquet import PARTIAL
-
         for path in self._folder.glob(f"*{PARTIAL}"):  # of a process that was killed; its texts are missing
             path.unlink(missing_ok=True)
         return self
@@ -203,12 +193,9 @@ class _Parts:
             self._write()
 
     def _write(self) -> None:
-        from guard_eval.texts.continuation_parquet import write_parquet
-        from guard_eval.texts.continuations import part_file
-
         for strategy, batch in self._waiting.items():
             if batch:
-                # By prompt, so that a file does not tell which worker was faster.
+                # By prompt, so that a file does not depend on which worker was faster.
                 batch.sort(key=lambda one: one.prompt_id)
                 write_parquet(part_file(self._folder, strategy, self._shard), batch)
         self._waiting.clear()

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from guard_eval.cli.console import console, progress, say
+import torch
+
+from guard_eval.cli.console import console, say
+from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, work_of, write_texts
+from guard_eval.engines.checks import check_context, check_vocabulary
+from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local.generation import recipe
+from guard_eval.engines.local.texts import EncodedPrompt, encode
+from guard_eval.engines.vllm.generation import ENGINE, Served, describe, generate, start
+from guard_eval.engines.vllm.request import unsupported
 from guard_eval.errors import MissingExtraError, StudyError
-
-if TYPE_CHECKING:
-    from guard_eval.cli.generation.local import Bars
-    from guard_eval.cli.generation.work import Work
-    from guard_eval.engines.loading import LoadedModel
-    from guard_eval.engines.local.texts import EncodedPrompt
-    from guard_eval.engines.vllm.generation import Served
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.shards import Shard
+from guard_eval.records import Continuation
+from guard_eval.strategies import parse
+from guard_eval.study.folder import Study
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.shards import Shard, reserve
 
 _ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",  # its start fills a screen
@@ -36,11 +39,6 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str]) -> No
     Raises:
         StudyError: It cannot do one of which texts are missing, or a setting has no meaning for it.
     """
-    from guard_eval.cli.generation.work import chosen, forecast, made_with, work_of
-    from guard_eval.engines.vllm.generation import ENGINE
-    from guard_eval.texts.prompts import read_prompts
-    from guard_eval.texts.shards import reserve
-
     strategies = chosen(study, only)
     prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
     made_by = made_with(study, strategies)
@@ -65,9 +63,6 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str]) -> No
 
 def _refuse(study: Study, work: Sequence[Work]) -> None:
     """Refuse what vLLM cannot do, before anything is loaded."""
-    from guard_eval.engines.vllm.request import unsupported
-    from guard_eval.strategies import parse
-
     missing = [one.strategy for one in work if one.missing]
     refused = {name: why for name in missing if (why := unsupported(parse(name)))}
     if refused:
@@ -96,8 +91,6 @@ def _described(study: Study) -> LoadedModel:
         raise MissingExtraError("vllm", "vllm")
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    from guard_eval.engines.vllm.generation import describe
-
     model = study.settings.model
     described = describe(
         study.locate_model(model.name), name=model.name, revision=model.revision, dtype=model.dtype
@@ -111,33 +104,19 @@ def _described(study: Study) -> LoadedModel:
 
 
 def _make(study: Study, described: LoadedModel, work: Sequence[Work], shard: Shard) -> None:
-    from guard_eval.cli.generation.local import Bars
-
     with console().status("loading the model"):
         served, encoded = _start(study, described, work)
     described = served.described
     say(f"{described.name} ({described.revision}), {described.dtype} on {described.device}")
     say(f"{described.versions}: up to {served.at_once} texts at once")
-    total = sum(len(one.missing) for one in work)
-    with closing(served), progress("", window=86400) as bar:
-        whole = bar.add_task("all", total=total, note="")
-        for one in work:
-            if one.missing:
-                _make_one(study, one, served, encoded, shard, Bars(bar, whole, one))
-    say(f"continuations: {study.continuations}{Path('/')}")
+    with closing(served):
+        write_texts(study, work, shard, partial(_batches, study, served, encoded))
 
 
 def _start(
     study: Study, described: LoadedModel, work: Sequence[Work]
 ) -> tuple[Served, dict[str, EncodedPrompt]]:
-    """Return vLLM with the model, and the prompts' tokens by their ids; what does not fit is said first."""
-    import torch
-
-    from guard_eval.engines.checks import check_context, check_vocabulary
-    from guard_eval.engines.local.texts import encode
-    from guard_eval.engines.vllm.generation import start
-    from guard_eval.strategies import parse
-
+    """Return vLLM with the model, and the prompts' tokens by their ids; refuse first what does not fit."""
     model, generation = study.settings.model, study.settings.generation
     prompts = {prompt.id: prompt for one in work for prompt in one.missing}
     rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
@@ -156,13 +135,9 @@ def _start(
     return served, {row.prompt.id: row for row in rows}
 
 
-def _make_one(
-    study: Study, work: Work, served: Served, encoded: dict[str, EncodedPrompt], shard: Shard, bars: Bars
-) -> None:
-    from guard_eval.engines.vllm.generation import generate, recipe
-    from guard_eval.strategies import parse
-    from guard_eval.texts.continuations import append_continuations, continuation_file
-
+def _batches(
+    study: Study, served: Served, encoded: dict[str, EncodedPrompt], work: Work
+) -> Iterator[list[Continuation]]:
     settings, strategy = study.settings, parse(work.strategy)
     made_by = recipe(
         served.described,
@@ -171,8 +146,6 @@ def _make_one(
         max_new_tokens=settings.generation.max_new_tokens,
         max_prompt_tokens=settings.generation.max_prompt_tokens,
         chat=settings.generation.chat,
+        engine=ENGINE,
     )
-    path = continuation_file(study.continuations, work.strategy, shard)
-    for batch in generate(served, [encoded[prompt.id] for prompt in work.missing], strategy, made_by):
-        append_continuations(path, batch)
-        bars.advance(batch)
+    return generate(served, [encoded[prompt.id] for prompt in work.missing], strategy, made_by)

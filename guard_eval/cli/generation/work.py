@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from guard_eval.cli.console import say
+from guard_eval.cli.console import progress, say
+from guard_eval.engines.loading import expected_dtype
 from guard_eval.errors import StudyError
+from guard_eval.records import Continuation, Prompt
+from guard_eval.strategies import parse, signature
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import MadeAlready, append_continuations, continuation_file, wanted
+from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.shards import Shard
 
-if TYPE_CHECKING:
-    from guard_eval.records import Prompt
-    from guard_eval.study.folder import Study
-    from guard_eval.texts.shards import Shard
+_WIDEST = 28
+"""Characters of a strategy's name for which 80 columns have room beside its progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,23 +28,16 @@ class Work:
     Attributes:
         strategy: Its signature.
         missing: The prompts of this shard that it has not continued.
-        asked: How many prompts the shard has.
-        there: How many texts there are by the strategy, of all shards.
+        made: How many texts exist by the strategy, of all shards.
         seconds: How long those took, together.
         devices: Where they were made.
     """
 
     strategy: str
     missing: list[Prompt]
-    asked: int
-    there: int
+    made: int
     seconds: float
     devices: frozenset[str]
-
-    @property
-    def seconds_per_text(self) -> float | None:
-        """Return how long a text took so far; None where there is none."""
-        return self.seconds / self.there if self.there else None
 
 
 def chosen(study: Study, only: Sequence[str]) -> list[str]:
@@ -47,21 +46,19 @@ def chosen(study: Study, only: Sequence[str]) -> list[str]:
     Raises:
         StudyError: What is asked for is none of the study's.
     """
-    from guard_eval.strategies import parse, signature
-
     named = study.settings.generation.strategies
-    wanted = [signature(parse(name)) for name in only]
-    for name in wanted:
+    wanted_here = [signature(parse(name)) for name in only]
+    for name in wanted_here:
         if name not in named:
             raise StudyError(
                 f"--strategy {name} is not in generation.strategies of {study.folder / 'study.toml'}; "
                 f"add it there, or choose from: {', '.join(named)}"
             )
-    return [name for name in named if name in wanted] if wanted else named
+    return [name for name in named if name in wanted_here] if wanted_here else named
 
 
 def made_with(study: Study, strategies: Sequence[str], *, device: str | None = None) -> dict[str, str | None]:
-    """Return what a text would be made with here, as far as it can be told without loading the models.
+    """Return what a text would be made with here, as far as it is known without loading the models.
 
     Args:
         study: The study.
@@ -72,9 +69,6 @@ def made_with(study: Study, strategies: Sequence[str], *, device: str | None = N
         Of a recipe's `revision`, `dtype` and `amateur_revision` each what it would be; None where that is
         not known yet.
     """
-    from guard_eval.engines.loading import expected_dtype
-    from guard_eval.texts.model_files import known_revision
-
     model = study.settings.model
     location = study.locate_model(model.name)
     revision = known_revision(location, model.revision)
@@ -95,7 +89,7 @@ def work_of(
     *,
     engine: str | None = None,
 ) -> list[Work]:
-    """Return what each strategy has to do; what is made is read text by text, and none is kept.
+    """Return what each strategy has to do; existing texts are read one by one.
 
     Args:
         study: The study.
@@ -105,8 +99,6 @@ def work_of(
         made_by: `made_with`.
         engine: The `Recipe.engine` that would make what is missing.
     """
-    from guard_eval.texts.continuations import MadeAlready, wanted
-
     mine = [prompt for prompt in prompts if shard.holds(prompt.id)]
     part = "" if shard.count == 1 else f" of shard {shard}"
     found = []
@@ -118,16 +110,10 @@ def work_of(
         say_otherwise(strategy, made.otherwise(missing))
         if made_by["revision"] is None and len(made):
             say(f"  not compared with {study.settings.model.name}, which is not on this machine")
-        found.append(
-            Work(
-                strategy=strategy,
-                missing=missing,
-                asked=len(mine),
-                there=len(made),
-                seconds=made.seconds,
-                devices=made.devices,
-            )
+        work = Work(
+            strategy=strategy, missing=missing, made=len(made), seconds=made.seconds, devices=made.devices
         )
+        found.append(work)
     return found
 
 
@@ -143,15 +129,42 @@ def forecast(study: Study, work: Sequence[Work]) -> None:
     total = sum(len(one.missing) for one in work)
     most = total * settings.generation.max_new_tokens
     say(f"would make {total} continuations of at most {most:,} tokens with {settings.model.name}")
-    known = [one for one in work if one.missing and one.there]
+    known = [one for one in work if one.missing and one.made]
     if not known:
         return
-    seconds = sum(len(one.missing) * (one.seconds_per_text or 0) for one in known)
+    seconds = sum(len(one.missing) * one.seconds / one.made for one in known)
     devices = ", ".join(sorted({device for one in known for device in one.devices}))
     say(f"estimated time: {_duration(seconds)}, at the speed of what is there ({devices})")
-    unknown = [one.strategy for one in work if one.missing and not one.there]
+    unknown = [one.strategy for one in work if one.missing and not one.made]
     if unknown:
         say(f"not in it, because nothing of them is there yet: {', '.join(unknown)}")
+
+
+def write_texts(
+    study: Study,
+    work: Sequence[Work],
+    shard: Shard,
+    batches: Callable[[Work], Iterable[Sequence[Continuation]]],
+) -> None:
+    """Write what is missing batch by batch, each on disk before the next begins, and show how far it is."""
+    total = sum(len(one.missing) for one in work)
+    # Batches may take minutes each; the time left follows from all of them, not from the last half minute.
+    with progress("", window=86400) as bar:
+        whole = bar.add_task("all", total=total, note="")
+        for one in work:
+            if not one.missing:
+                continue
+            name = one.strategy if len(one.strategy) <= _WIDEST else f"{one.strategy[: _WIDEST - 1]}…"
+            task = bar.add_task(name, total=len(one.missing), note="")
+            began, tokens = time.monotonic(), 0
+            path = continuation_file(study.continuations, one.strategy, shard)
+            for batch in batches(one):
+                append_continuations(path, batch)
+                tokens += sum(text.new_tokens for text in batch)
+                rate = tokens / max(time.monotonic() - began, 1e-9)
+                bar.update(task, advance=len(batch), note=f"{rate:,.0f} tokens/s")
+                bar.update(whole, advance=len(batch))
+    say(f"continuations: {study.continuations}{Path('/')}")
 
 
 def _duration(seconds: float) -> str:

@@ -10,15 +10,12 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from guard_eval.cli.console import say
 from guard_eval.errors import StudyError
-
-if TYPE_CHECKING:
-    from judge.endpoint import Access
+from judge.providers.endpoint import OWN_KEY, Access, origin
 
 
 def path() -> Path:
@@ -37,8 +34,6 @@ def trusted() -> set[tuple[str, str]]:
     Raises:
         StudyError: The list cannot be read.
     """
-    from judge.endpoint import origin
-
     try:
         tables = tomllib.loads(path().read_text(encoding="utf-8")).get("trusted", [])
         return {(origin(each["server"]), str(each["key"])) for each in tables}
@@ -57,8 +52,6 @@ def may_leave(all_access: Iterable[Access]) -> bool:
     Raises:
         StudyError: Nobody is here to be asked.
     """
-    from judge.endpoint import OWN_KEY, origin
-
     wanted = {
         (origin(each.url), each.variable): None
         for each in all_access

@@ -5,32 +5,39 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from guard_eval.cli.console import progress, say
 from guard_eval.cli.measuring.output import show, write
+from guard_eval.cli.measuring.results import measure_generations
 from guard_eval.errors import StudyError
+from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.scores import Results
 from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.settings import MetricSettings, explain
+from guard_eval.texts.continuations import current_texts, trace_files
+from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.prompts import read_prompts
 
 _NEEDS = {"coherence": "coherence_model", "perplexity": "coherence_model", "mauve": "mauve_model"}
 _NEEDS |= {"bertscore": "bertscore_model"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """What the command line says over and above the settings.
+class MeasureOptions:
+    """How to measure, over and above the settings.
 
     Attributes:
-        settings: Of the table [metrics], by key.
+        settings: In place of those of the table [metrics], by key.
         device: Where scoring models run.
         dtype: Their arithmetic.
-        spread: Let workers of Ray read the texts.
+        engine: Where models read: this process, or workers of Ray.
         address: Of a Ray cluster that is running; one is started here if None.
         workers: How many of them; all there is room for if None.
     """
@@ -38,9 +45,55 @@ class Chosen:
     settings: Mapping[str, Any] = field(default_factory=dict)
     device: str | None = None
     dtype: str | None = None
-    spread: bool = False
+    engine: Literal["local", "ray"] = "local"
     address: str | None = None
     workers: int | None = None
+
+
+@dataclass(frozen=True)
+class ScoringModels:
+    """Scoring models as the user names them, loaded when needed.
+
+    Attributes:
+        locate: What to load for a name.
+        device: Where they run.
+        dtype: Their arithmetic, or `auto`.
+        revisions: What is wanted of the Hub, by name; `main` of others.
+        lazy: The class of what is returned, `LazyModel` if None.
+    """
+
+    locate: Callable[[str], str]
+    device: str
+    dtype: str
+    revisions: Mapping[str, str] = field(default_factory=dict)
+    lazy: Callable[..., Any] | None = None
+
+    def causal(self, name: str) -> Any:  # noqa: ANN401 (LazyModel: torch is not imported to say so)
+        """Return a language model."""
+        return self._made("load", name)
+
+    def encoder(self, name: str) -> Any:  # noqa: ANN401
+        """Return an encoder."""
+        return self._made("load_encoder", name)
+
+    def _made(self, load: Literal["load", "load_encoder"], name: str) -> Any:  # noqa: ANN401
+        # Metrics of texts alone need no model library.
+        import torch  # noqa: PLC0415
+
+        from guard_eval.engines import lazy, loading  # noqa: PLC0415
+
+        dtype = self.dtype
+        if dtype == "auto":
+            on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
+            dtype = "float32" if on_cpu else "bfloat16"
+        return (self.lazy or lazy.LazyModel)(
+            load=getattr(loading, load),
+            location=self.locate(name),
+            name=name,
+            dtype=dtype,
+            device=self.device,
+            wanted=self.revisions.get(name, "main"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,77 +121,21 @@ class _Job:
     remarks: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class ScoringModels:
-    """Scoring models as the user names them, loaded when needed.
+def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: bool = False) -> Results | None:
+    """Measure the continuations of a study as far as they are made, and write every table and figure.
 
-    Attributes:
-        locate: What to load for a name.
-        device: Where they run.
-        dtype: Their arithmetic, or `auto`.
-        revisions: What is wanted of the Hub, by name; `main` of others.
-        lazy: The class of what is returned, `LazyModel` if None.
-    """
+    Args:
+        study: The study.
+        options: In place of the study's settings.
+        dry_run: Only say what would be measured.
 
-    locate: Callable[[str], str]
-    device: str
-    dtype: str
-    revisions: Mapping[str, str]
-    lazy: Callable[..., Any] | None = None
-
-    def causal(self, name: str) -> Any:  # noqa: ANN401 (LazyModel: torch is not imported to say so)
-        """Return a language model."""
-        from guard_eval.engines.loading import load
-
-        return self._made(load, name)
-
-    def encoder(self, name: str) -> Any:  # noqa: ANN401
-        """Return an encoder."""
-        from guard_eval.engines.loading import load_encoder
-
-        return self._made(load_encoder, name)
-
-    def _made(self, load: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
-        from guard_eval.engines.lazy import LazyModel
-
-        return (self.lazy or LazyModel)(load=load, **self._options(name))
-
-    def _options(self, name: str) -> dict[str, Any]:
-        return {
-            "location": self.locate(name),
-            "name": name,
-            "dtype": self._arithmetic(),
-            "device": self.device,
-            "wanted": self.revisions.get(name, "main"),
-        }
-
-    def _arithmetic(self) -> str:
-        """Return float32 on a CPU and bfloat16 on a GPU, unless something else is asked for."""
-        if self.dtype != "auto":
-            return self.dtype
-        import torch
-
-        on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
-        return "float32" if on_cpu else "bfloat16"
-
-
-def refuse_options_of_files(options: Mapping[str, object]) -> None:
-    """Refuse what study.toml says for a study."""
-    for name, value in options.items():
-        if value is not None:
-            raise StudyError(f"--{name} is for files; a study has its own: edit its study.toml")
-
-
-def measure_study(study: Study, chosen: Chosen, *, dry_run: bool = False) -> None:
-    """Measure the continuations of a study as far as they are made.
+    Returns:
+        The scores with their intervals, and differences from the baseline; None after a dry run.
 
     Raises:
         StudyError: There are none, or a metric could not be measured; the others are written all the same.
     """
-    from guard_eval.texts.continuations import continuation_files, current_texts
-    from guard_eval.texts.prompts import read_prompts
-
-    settings = study.settings
+    options, settings = options or MeasureOptions(), study.settings
     prompts = {one.id: one for one in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
     found = [
         generation_of(continuation, prompts[continuation.prompt_id])
@@ -147,32 +144,27 @@ def measure_study(study: Study, chosen: Chosen, *, dry_run: bool = False) -> Non
     ]
     if not found:
         raise StudyError(f"{study.folder} has no continuations yet; run: guard-eval generate {study.folder}")
-    wanted = _merged(settings.metrics, chosen.settings)
-    models = ScoringModels(
-        locate=study.locate_model,
-        device=chosen.device or settings.model.device,
-        dtype=chosen.dtype or "auto",
-        revisions={settings.model.name: settings.model.revision},
-    )
-    traces = [
-        path.with_suffix(".trace.jsonl")
-        for strategy in settings.generation.strategies
-        for path in continuation_files(study.continuations, strategy)
-    ]
-    _run(
-        _Job(
-            generations=found,
-            settings=wanted,
-            seed=settings.seed,
-            baseline=wanted.baseline,
-            models=models,
-            output=study.metrics,
-            traces=[path for path in traces if path.exists()],
-            remarks=_own_scorer(study, wanted),
+    wanted = _merged(settings.metrics, options.settings)
+    job = _Job(
+        generations=found,
+        settings=wanted,
+        seed=settings.seed,
+        baseline=wanted.baseline,
+        models=ScoringModels(
+            locate=study.locate_model,
+            device=options.device or settings.model.device,
+            dtype=options.dtype or "auto",
+            revisions={settings.model.name: settings.model.revision},
         ),
-        chosen,
-        dry_run=dry_run,
+        output=study.metrics,
+        traces=[
+            path
+            for strategy in settings.generation.strategies
+            for path in trace_files(study.continuations, strategy)
+        ],
+        remarks=_own_scorer(study, wanted),
     )
+    return _run(job, options, dry_run=dry_run)
 
 
 def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
@@ -187,44 +179,50 @@ def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
 
 def measure_files(
     paths: Sequence[Path],
-    chosen: Chosen,
+    options: MeasureOptions | None = None,
     *,
-    settings_file: Path | None,
-    prompts_file: Path | None,
-    output: Path | None,
-    seed: int,
+    settings: Path | None = None,
+    prompts: Path | None = None,
+    output: Path | None = None,
+    seed: int = 1,
     dry_run: bool = False,
-) -> None:
+) -> Results | None:
     """Measure files of generations.
+
+    Args:
+        paths: The files.
+        options: In place of the settings.
+        settings: A TOML file with a table [metrics].
+        prompts: For texts without prompts: where they are, by id.
+        output: Folder for tables and figures; None to write nothing.
+        seed: Of everything random.
+        dry_run: Only say what would be measured.
+
+    Returns:
+        The scores; None after a dry run.
 
     Raises:
         StudyError: A file cannot be read, or a metric could not be measured; the others are written.
     """
-    from guard_eval.texts.generation_files import read_generations
-    from guard_eval.texts.prompts import read_prompts
-
-    prompts = {one.id: one for one in read_prompts(prompts_file)} if prompts_file else None
-    generations = [one for path in paths for one in read_generations(path, prompts=prompts)]
-    asked = dict(chosen.settings)
+    options = options or MeasureOptions()
+    known = {one.id: one for one in read_prompts(prompts)} if prompts else None
+    generations = [one for path in paths for one in read_generations(path, prompts=known)]
+    asked = dict(options.settings)
     baseline = asked.pop("baseline", None)  # in a file a strategy may have any name
-    wanted = _merged(_settings(settings_file), asked)
-    _run(
-        _Job(
-            generations=generations,
-            settings=wanted,
-            seed=seed,
-            baseline=baseline or wanted.baseline,
-            models=ScoringModels(
-                locate=lambda name: locate_model(name, Path()),
-                device=chosen.device or "auto",
-                dtype=chosen.dtype or "auto",
-                revisions={},
-            ),
-            output=output,
+    wanted = _merged(_settings(settings), asked)
+    job = _Job(
+        generations=generations,
+        settings=wanted,
+        seed=seed,
+        baseline=baseline or wanted.baseline,
+        models=ScoringModels(
+            locate=partial(locate_model, folder=Path()),
+            device=options.device or "auto",
+            dtype=options.dtype or "auto",
         ),
-        chosen,
-        dry_run=dry_run,
+        output=output,
     )
+    return _run(job, options, dry_run=dry_run)
 
 
 def _settings(path: Path | None) -> MetricSettings:
@@ -248,21 +246,16 @@ def _merged(settings: MetricSettings, asked: Mapping[str, Any]) -> MetricSetting
         raise StudyError(explain(Path("the command line"), error)) from error
 
 
-def _run(job: _Job, chosen: Chosen, *, dry_run: bool) -> None:
+def _run(job: _Job, options: MeasureOptions, *, dry_run: bool) -> Results | None:
     _announce(job)
     if dry_run:
-        return
-    from guard_eval.cli.measuring.results import measure
-    from guard_eval.metrics.cache import ScoreCache
-
+        return None
     with ExitStack() as stack:
         cache = stack.enter_context(closing(ScoreCache(job.output / "scores.sqlite" if job.output else None)))
         models = job.models
-        if chosen.spread and any(name in _NEEDS for name in job.settings.compute):
-            from guard_eval.cli.measuring.ray import spread
-
-            models = stack.enter_context(spread(models, address=chosen.address, workers=chosen.workers))
-        measured = measure(
+        if options.engine == "ray" and any(name in _NEEDS for name in job.settings.compute):
+            models = stack.enter_context(_spread(models, options))
+        measured = measure_generations(
             job.generations,
             job.settings,
             seed=job.seed,
@@ -277,6 +270,30 @@ def _run(job: _Job, chosen: Chosen, *, dry_run: bool) -> None:
         write(measured.results, job.output, job.traces)
     if measured.failures:
         raise StudyError("\n".join(measured.failures))
+    return measured.results
+
+
+@contextmanager
+def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringModels]:
+    """Give the same models as every worker of Ray has them, for as long as the cluster is connected.
+
+    Raises:
+        StudyError: Ray or the cluster is not there, or has no room.
+    """
+    from guard_eval.engines.ray.cluster import connected, library, pool_of  # noqa: PLC0415 (an extra)
+    from guard_eval.engines.ray.readers import RemoteModel  # noqa: PLC0415
+
+    library()
+    address = options.address
+    say("starting Ray on this machine" if address is None else f"joining the Ray cluster at {address}")
+    with connected(address) as ray:
+        pool = pool_of(ray, device=models.device, workers=options.workers)
+        say(f"read by {pool}; diversity, intervals, MAUVE's clusters and tests are computed here")
+        dtype = models.dtype
+        if dtype == "auto":  # what this machine has does not matter
+            dtype = "bfloat16" if pool.gpu else "float32"
+        lazy = partial(RemoteModel, ray=ray, pool=pool)
+        yield replace(models, device="cuda" if pool.gpu else "cpu", dtype=dtype, lazy=lazy)
 
 
 def _announce(job: _Job) -> None:
@@ -299,9 +316,9 @@ def _bars() -> Iterator[Callable[[str, int, int], None]]:
     with progress("steps") as bar:
         tasks: dict[str, Any] = {}
 
-        def told(stage: str, done: int, total: int) -> None:
+        def advance(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total, note="")
             bar.advance(tasks[stage], done)
 
-        yield told
+        yield advance

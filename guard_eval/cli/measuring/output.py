@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from guard_eval.cli.console import say, say_table
+from guard_eval.metrics.export import write_results
+from guard_eval.metrics.rounding import closest_to_human
+from guard_eval.metrics.score_figures import intervals, plane
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
+from guard_eval.metrics.trace_figures import behaviour
+from guard_eval.reporting.drawing import Drawing
+from guard_eval.reporting.words import NO_P, p_value
+from guard_eval.texts.continuations import read_traces
 from guard_eval.texts.generations import HUMAN
-
-if TYPE_CHECKING:
-    from guard_eval.reporting.drawing import Drawing
 
 SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
 """Metrics on the terminal; tables in files have all."""
@@ -22,8 +25,6 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 
 def show(results: Results) -> None:
     """Print a table for each dataset, then definitions, differences and warnings."""
-    from guard_eval.metrics.rounding import closest_to_human
-
     closest = closest_to_human(results)
     by_place = {(one.metric, one.dataset, one.strategy): one for one in results.scores}
     metrics = [name for name in SHOWN if any(one.metric == name for one in results.scores)]
@@ -66,8 +67,6 @@ def _cell(score: Score | None, *, star: bool) -> str:
 
 
 def _show_differences(differences: Sequence[Difference]) -> None:
-    from guard_eval.reporting.words import NO_P, p_value
-
     shown = [one for one in differences if one.metric in COMPARED and one.value is not None]
     for dataset in dict.fromkeys(one.dataset for one in shown):
         say(f"\n{dataset}: differences from {shown[0].baseline}, {shown[0].level:.0%} intervals over prompts")
@@ -99,8 +98,8 @@ def _show_definitions(results: Results, metrics: Sequence[str]) -> None:
         say(f"{METRICS[name].label}: {_joined(signatures)}")
     for one in results.scores:
         if one.counts and one.metric == metrics[0]:
-            said = ", ".join(f"{count} {what}" for what, count in one.counts.items())
-            say(f"{one.dataset}, {one.strategy}: {said}")
+            counts = ", ".join(f"{count} {what}" for what, count in one.counts.items())
+            say(f"{one.dataset}, {one.strategy}: {counts}")
         if (
             one.metric in metrics
             and one.value is None
@@ -128,18 +127,12 @@ def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:
     Raises:
         StudyError: Something cannot be written.
     """
-    from guard_eval.metrics.export import write_results
-
     write_results(results, folder, dict(draw(results, traces)))
     say(f"\nmetrics: {folder / 'metrics.html'}, also as .csv .md .tex .json; figures: {folder / 'figures'}/")
 
 
 def draw(results: Results, traces: Sequence[Path]) -> Iterator[tuple[str, Drawing]]:
     """Yield the figures by file name: metric against metric, intervals, and what was traced."""
-    from guard_eval.metrics.score_figures import intervals, plane
-    from guard_eval.metrics.trace_figures import behaviour
-    from guard_eval.texts.continuations import read_traces
-
     for place, dataset in enumerate(dict.fromkeys(one.dataset for one in results.scores), start=1):
         name = f"{place}-diversity-coherence"
         if drawing := plane(results, dataset=dataset, name=name):

@@ -22,7 +22,7 @@ class Measured:
     failures: tuple[str, ...]
 
 
-def measure(
+def measure_generations(
     generations: Iterable[Generation],
     settings: MetricSettings,
     *,

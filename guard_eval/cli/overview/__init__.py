@@ -3,18 +3,3 @@
 It shows nothing of which method is ahead: whoever looks at that while verdicts come in, and stops when they
 like what they see, finds differences that are not there.
 """
-
-from guard_eval.cli.overview.overview import read, view
-from guard_eval.cli.overview.values import CriterionLine, Decision, Overview, PairLine, RaterLine, Remark, Run
-
-__all__ = [
-    "CriterionLine",
-    "Decision",
-    "Overview",
-    "PairLine",
-    "RaterLine",
-    "Remark",
-    "Run",
-    "read",
-    "view",
-]

@@ -1,4 +1,4 @@
-"""From the store to what its owner sees: all of it at once, and the study's totals and pairs."""
+"""What the owner of a running study sees: its totals, criteria, pairs, remarks and decisions."""
 
 from __future__ import annotations
 
@@ -6,27 +6,130 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from guard_eval.cli.overview.criteria import criterion_lines
-from guard_eval.cli.overview.raters import rater_lines
-from guard_eval.cli.overview.ratings import PairRating, ratings
-from guard_eval.cli.overview.values import Decision, Overview, PairLine, Remark, StudySnapshot
-from guard_eval.records import RaterKind
-from guard_eval.store import Store
+import numpy as np
+
+from analysis.stats.agreement import Coefficient, fleiss, gwet
+from analysis.stats.counts import from_counts
+from analysis.stats.intervals import Interval, wilson
+from guard_eval.cli.overview.raters import RaterLine, rater_lines
+from guard_eval.cli.overview.ratings import PairRating, StudySnapshot, ratings
+from guard_eval.records import TIE, Pair, RaterKind
 
 
-def read(store: Store) -> StudySnapshot:
-    """Read a study's state: while raters rate, each part is as new as the moment it was read."""
-    # what the others refer to is read last, so that it is there
-    history, checks, notes, study_hash = store.history(), store.checks(), store.notes(), store.study_hash()
-    return StudySnapshot(
-        history=history,
-        checks=checks,
-        notes=notes,
-        raters=store.raters(),
-        pairs=[pair for pair in store.pairs() if pair.for_people],
-        study_hash=study_hash,
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CriterionLine:
+    """How far raters agree on a criterion of a comparison, and whether they lean to one side.
+
+    Attributes:
+        method_a: The comparison's first method.
+        method_b: Its second.
+        criterion: The criterion.
+        verdicts: How many count.
+        ties: The share of ties among them.
+        agreement: Raw agreement and Fleiss' κ, as in the report.
+        ac1: Gwet's AC1, which is high where nearly all verdicts are the same and κ is low for that reason.
+        first: The share of A among verdicts that are no ties, with Wilson's interval.
+    """
+
+    method_a: str
+    method_b: str
+    criterion: str
+    verdicts: int
+    ties: float
+    agreement: Coefficient
+    ac1: Coefficient
+    first: Interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairLine:
+    """One pair.
+
+    Attributes:
+        pair_id: `Pair.id`.
+        dataset: Its dataset.
+        prompt_id: Its prompt.
+        method_a: The first method.
+        method_b: The second.
+        rated: How many ratings count.
+        a_first: In how many of them the first method was shown as A.
+        comments: How many raters commented on it.
+        problems: How many reported a problem.
+    """
+
+    pair_id: str
+    dataset: str
+    prompt_id: str
+    method_a: str
+    method_b: str
+    rated: int
+    a_first: int
+    comments: int
+    problems: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remark:
+    """What a rater wrote about a pair; `kind` is comment or problem."""
+
+    rater: str
+    kind: str
+    pair_id: str
+    prompt_id: str
+    text: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """A recorded decision on a rater; `kind` is exclude or include."""
+
+    rater: str
+    kind: str
+    by: str
+    reason: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overview:
+    """A running study.
+
+    Attributes:
+        rater_kind: Whom it is about: people, or simulated raters where there are no people.
+        wanted: Ratings that are wanted: pairs times ratings a pair.
+        counted: Those that are there and count.
+        surplus: Ratings that came too late to count.
+        excluded: Ratings of raters that are excluded.
+        slots: Ratings that are wanted of each pair.
+        filled: How many pairs have 0, 1, … `slots` ratings.
+        seconds: Median seconds of active time a pair took; None where not recorded.
+        seconds_left: What is wanting, at that time a pair.
+        changed_settings: study.toml is not what it was when the first verdict came.
+        criteria: By comparison and criterion.
+        raters: In the order they were added.
+        pairs: In position order.
+        remarks: Comments and problems, newest first.
+        decisions: Exclusions and their withdrawals, oldest first.
+    """
+
+    rater_kind: RaterKind
+    wanted: int
+    counted: int
+    surplus: int
+    excluded: int
+    slots: int
+    filled: tuple[int, ...]
+    seconds: float | None
+    seconds_left: float | None
+    changed_settings: bool
+    criteria: tuple[CriterionLine, ...]
+    raters: tuple[RaterLine, ...]
+    pairs: tuple[PairLine, ...]
+    remarks: tuple[Remark, ...]
+    decisions: tuple[Decision, ...]
 
 
 def view(
@@ -48,9 +151,10 @@ def view(
     per_pair = Counter(rating.pair_id for rating in counted)
     wanted = len(snapshot.pairs) * slots
     filled = Counter(min(slots, per_pair[pair.id]) for pair in snapshot.pairs)
-    seconds = median([rating.active_seconds for rating in study])
+    seconds = _median([rating.active_seconds for rating in study])
     missing = sum(max(0, slots - per_pair[pair.id]) for pair in snapshot.pairs)
     remarks = _remarks(snapshot, done)
+    written = Counter((remark.rater, remark.kind) for remark in remarks)
     return Overview(
         rater_kind=kind,
         wanted=wanted,
@@ -62,15 +166,15 @@ def view(
         seconds=seconds,
         seconds_left=None if seconds is None else missing * seconds,
         changed_settings=None not in {snapshot.study_hash, study_hash} and snapshot.study_hash != study_hash,
-        criteria=criterion_lines(counted, snapshot.pairs, level=level),
-        raters=rater_lines(snapshot, done, remarks, kind=kind, level=level),
+        criteria=_criterion_lines(counted, snapshot.pairs, level=level),
+        raters=rater_lines(snapshot, done, written, kind=kind, level=level),
         pairs=_pair_lines(snapshot, counted, remarks),
         remarks=remarks,
         decisions=_decisions(snapshot, kind),
     )
 
 
-def median(values: Sequence[float | None]) -> float | None:
+def _median(values: Sequence[float | None]) -> float | None:
     """Return the median of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
@@ -81,7 +185,7 @@ def _pair_lines(
 ) -> tuple[PairLine, ...]:
     rated = Counter(rating.pair_id for rating in counted)
     a_first = Counter(rating.pair_id for rating in counted if rating.a_first)
-    said = Counter((remark.pair_id, remark.kind) for remark in remarks)
+    written = Counter((remark.pair_id, remark.kind) for remark in remarks)
     return tuple(
         PairLine(
             pair_id=pair.id,
@@ -91,8 +195,8 @@ def _pair_lines(
             method_b=pair.method_b,
             rated=rated[pair.id],
             a_first=a_first[pair.id],
-            comments=said[pair.id, "comment"],
-            problems=said[pair.id, "problem"],
+            comments=written[pair.id, "comment"],
+            problems=written[pair.id, "problem"],
         )
         for pair in snapshot.pairs
     )
@@ -107,7 +211,7 @@ def _remarks(snapshot: StudySnapshot, done: Sequence[PairRating]) -> tuple[Remar
         if note.kind not in {"comment", "problem"} or note.presentation not in shown:
             continue
         pair_id = shown[note.presentation].pair_id
-        # put in again, so that the order is that of the last word
+        # Put in again, so that the order is that of the last word.
         standing.pop((note.presentation, note.kind), None)
         standing[note.presentation, note.kind] = Remark(
             rater=note.rater,
@@ -125,14 +229,54 @@ def _decisions(snapshot: StudySnapshot, kind: RaterKind) -> tuple[Decision, ...]
     found = []
     for note in snapshot.notes:
         if note.kind in {"exclude", "include"} and note.rater in names:
-            said = json.loads(note.detail)
+            detail = json.loads(note.detail)
             found.append(
                 Decision(
                     rater=note.rater,
                     kind=note.kind,
-                    by=said["by"],
-                    reason=said["reason"],
+                    by=detail["by"],
+                    reason=detail["reason"],
                     at=note.at.isoformat(timespec="seconds"),
                 )
             )
     return tuple(found)
+
+
+def _criterion_lines(
+    counted: Sequence[PairRating], pairs: Sequence[Pair], *, level: float
+) -> tuple[CriterionLine, ...]:
+    """Return a line per comparison and criterion on which there are verdicts, sorted.
+
+    The categories of agreement are the first method, a tie and the second method, so that two raters who saw
+    the sides differently agree where they mean the same text.
+    """
+    of = {pair.id: pair for pair in pairs}
+    cells: dict[tuple[str, str, str], list[PairRating]] = {}
+    for rating in counted:
+        pair = of[rating.pair_id]
+        for criterion in rating.verdicts:
+            cells.setdefault((pair.method_a, pair.method_b, criterion), []).append(rating)
+    return tuple(_criterion_line(*key, found, level=level) for key, found in sorted(cells.items()))
+
+
+def _criterion_line(
+    method_a: str, method_b: str, criterion: str, found: Sequence[PairRating], *, level: float
+) -> CriterionLine:
+    items = {pair_id: place for place, pair_id in enumerate(dict.fromkeys(r.pair_id for r in found))}
+    category = {method_a: 0, TIE: 1, method_b: 2}
+    counts = np.zeros((len(items), 3), dtype=np.int64)
+    for rating in found:
+        counts[items[rating.pair_id], category[rating.verdicts[criterion]]] += 1
+    patterns = from_counts(counts)
+    ties = int(counts[:, 1].sum())
+    for_a = sum(rating.positions[criterion] == "A" for rating in found)
+    return CriterionLine(
+        method_a=method_a,
+        method_b=method_b,
+        criterion=criterion,
+        verdicts=len(found),
+        ties=ties / len(found),
+        agreement=fleiss(patterns, level=level),
+        ac1=gwet(patterns, level=level),
+        first=wilson(for_a, len(found) - ties, level=level),
+    )

@@ -1,4 +1,4 @@
-"""Rater by rater: pace, sides, runs, checks, and what of it is worth a look.
+"""Rater by rater: pace, sides, runs, checks, and which of them should be looked at.
 
 A flag is a reason to look, never to exclude: that is a decision, made and recorded by a person.
 """
@@ -9,13 +9,18 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
+from typing import Any, Literal
 
-from analysis.stats.intervals import clopper_pearson, wilson
-from guard_eval.cli.overview.ratings import PairRating
-from guard_eval.cli.overview.values import Flag, RaterLine, Remark, Run, StudySnapshot
+from analysis.stats.intervals import Interval, clopper_pearson, wilson
+from guard_eval.cli.overview.ratings import PairRating, StudySnapshot
 from guard_eval.records import CHOICES, TIE, Choice, RaterKind
 from guard_eval.store import RaterProgress
+
+Flag = Literal["fast", "same answer", "gold", "one side", "failed the check"]
+"""Why a rater should be looked at; what each means stands in `raters`."""
+
 
 READING = 71.0
 """Characters a second. People read 238 words a minute silently (Brysbaert 2019), 24 characters a second with
@@ -32,117 +37,159 @@ GOLD_FAILED = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Others:
-    """What each rater is compared with.
+class Run:
+    """The same answer many times in a row.
 
     Attributes:
-        lengths: Characters of each pair's prompt and texts.
-        said: What was said of each of the study's pairs on each criterion, by all together.
-        pressed: How often all together pressed each letter on each criterion.
+        criterion: On which criterion.
+        position: The letter that was pressed, or `tie`.
+        length: How many pairs in a row.
+        chance: At most so often one who presses like the others, pair by pair anew, has so rare a run of any
+            answer on any criterion.
     """
 
-    lengths: Mapping[str, int]
-    said: Mapping[tuple[str, str], Counter[str]]
-    pressed: Counter[tuple[str, Choice]]
+    criterion: str
+    position: Choice
+    length: int
+    chance: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaterLine:
+    """One rater.
+
+    Attributes:
+        rater: The name.
+        state: revoked, excluded, declined (no consent), finished (nothing was left), or nothing of these.
+        rated: The study's pairs this rater has rated.
+        handed_out: Those it was shown.
+        seconds: Median seconds of active time a pair took; None where not recorded.
+        total_seconds: Active time in all.
+        last: When the last verdict was saved, ISO 8601, UTC.
+        ties: The share of ties among its verdicts on the study's pairs; None without verdicts.
+        first: How often A won among the pairs on which its answers lean to one side, with Wilson's interval.
+        same: How often another rater gave the same verdict on the same pair and criterion.
+        compared: Of so many comparisons.
+        gold: Answers to gold pairs.
+        gold_failed: Those that were wrong.
+        repeats: Answers to pairs shown again.
+        repeats_changed: Those that differ from the first answer.
+        fast: Pairs answered in less time than it takes to read them.
+        timed: Of so many pairs whose time is known.
+        run: The least likely run of the same answer; None without verdicts.
+        comments: Pairs with a comment.
+        problems: Pairs with a reported problem.
+        flags: Why to look at this rater.
+    """
+
+    rater: str
+    state: str
+    rated: int
+    handed_out: int
+    seconds: float | None
+    total_seconds: float
+    last: str | None
+    ties: float | None
+    first: Interval
+    same: int
+    compared: int
+    gold: int
+    gold_failed: int
+    repeats: int
+    repeats_changed: int
+    fast: int
+    timed: int
+    run: Run | None
+    comments: int
+    problems: int
+    flags: tuple[Flag, ...]
 
 
 def rater_lines(
     snapshot: StudySnapshot,
     done: Sequence[PairRating],
-    remarks: Sequence[Remark],
+    remarks: Mapping[tuple[str, str], int],
     *,
     kind: RaterKind,
     level: float,
 ) -> tuple[RaterLine, ...]:
-    """Return a line for each rater of a kind, in the order they were added."""
+    """Return a line for each rater of a kind, in the order they were added.
+
+    Args:
+        snapshot: The study's state.
+        done: All ratings by raters of the kind.
+        remarks: How many comments and problems each rater wrote, by name and kind.
+        kind: Whom it is about.
+        level: Confidence level of the intervals.
+    """
+    lengths = {pair.id: len(pair.prompt) + len(pair.text_a) + len(pair.text_b) for pair in snapshot.pairs}
+    pressed = Counter(one for rating in done for one in rating.pressed.items())
+    verdicts: dict[tuple[str, str], Counter[str]] = {}
+    for rating in done:
+        for criterion, verdict in rating.verdicts.items() if rating.role == "study" else ():
+            verdicts.setdefault((rating.pair_id, criterion), Counter())[verdict] += 1
     by_rater: dict[str, list[PairRating]] = {}
     for rating in done:
         by_rater.setdefault(rating.rater, []).append(rating)
-    others = _Others(
-        lengths={pair.id: len(pair.prompt) + len(pair.text_a) + len(pair.text_b) for pair in snapshot.pairs},
-        said=_said(done),
-        pressed=Counter(pressed for rating in done for pressed in rating.pressed.items()),
-    )
-    return tuple(
-        _line(snapshot, who, by_rater.get(who.name, []), remarks=remarks, others=others, level=level)
-        for who in snapshot.raters
-        if who.kind == kind
-    )
+    found = []
+    for who in (one for one in snapshot.raters if one.kind == kind):
+        own = by_rater.get(who.name, [])
+        study = [rating for rating in own if rating.role == "study"]
+        timed = [(one.pair_id, one.active_seconds) for one in own if one.active_seconds is not None]
+        times = [seconds for _, seconds in timed]
+        paces = [lengths[pair] / READING > seconds for pair, seconds in timed if pair in lengths]
+        letters = [verdict for rating in study for verdict in rating.verdicts.values()]
+        checks = [check for check in snapshot.checks if check.rater == who.name]
+        gold = [check.passed for check in checks if check.check == "gold"]
+        repeats = [check.passed for check in checks if check.check == "repeat"]
+        same, compared = _agreeing(study, verdicts)
+        leaning = _leaning(study)
+        run = longest_run(own, pressed)
+        flags: dict[Flag, bool] = {
+            "fast": len(paces) >= FAST_PAIRS and 2 * sum(paces) > len(paces),
+            "same answer": run is not None and run.chance < RARE,
+            "gold": gold.count(False) >= GOLD_FAILED and 2 * gold.count(False) >= len(gold),
+            "one side": _one_sided(*leaning),
+            "failed the check": _failed_check(_details(snapshot, who, "check")),
+        }
+        found.append(
+            RaterLine(
+                rater=who.name,
+                state=_state(snapshot, who, len(own)),
+                rated=who.rated,
+                handed_out=who.handed_out,
+                seconds=median(times) if times else None,
+                total_seconds=sum(times),
+                last=max((rating.last for rating in own), default=None),
+                ties=letters.count(TIE) / len(letters) if letters else None,
+                first=wilson(*leaning, level=level),
+                same=same,
+                compared=compared,
+                gold=len(gold),
+                gold_failed=gold.count(False),
+                repeats=len(repeats),
+                repeats_changed=repeats.count(False),
+                fast=sum(paces),
+                timed=len(paces),
+                run=run,
+                comments=remarks.get((who.name, "comment"), 0),
+                problems=remarks.get((who.name, "problem"), 0),
+                flags=tuple(flag for flag, holds in flags.items() if holds),
+            )
+        )
+    return tuple(found)
 
 
-def _line(
-    snapshot: StudySnapshot,
-    who: RaterProgress,
-    own: Sequence[PairRating],
-    *,
-    remarks: Sequence[Remark],
-    others: _Others,
-    level: float,
-) -> RaterLine:
-    study = [rating for rating in own if rating.role == "study"]
-    times = [rating.active_seconds for rating in own if rating.active_seconds is not None]
-    paces = [
-        others.lengths[rating.pair_id] / READING > rating.active_seconds
-        for rating in own
-        if rating.active_seconds is not None and rating.pair_id in others.lengths
-    ]
-    verdicts = [verdict for rating in study for verdict in rating.verdicts.values()]
-    checks = [check for check in snapshot.checks if check.rater == who.name]
-    gold = [check.passed for check in checks if check.check == "gold"]
-    repeats = [check.passed for check in checks if check.check == "repeat"]
-    same, compared = _agreeing(study, others)
-    leaning = _leaning(study)
-    run = longest_run(own, others.pressed)
-    written = Counter(remark.kind for remark in remarks if remark.rater == who.name)
-    flags: dict[Flag, bool] = {
-        "fast": len(paces) >= FAST_PAIRS and 2 * sum(paces) > len(paces),
-        "same answer": run is not None and run.chance < RARE,
-        "gold": gold.count(False) >= GOLD_FAILED and 2 * gold.count(False) >= len(gold),
-        "one side": _one_sided(*leaning),
-        "failed the check": _failed_check(snapshot, who),
-    }
-    return RaterLine(
-        rater=who.name,
-        state=_state(snapshot, who, len(own)),
-        rated=who.rated,
-        handed_out=who.handed_out,
-        seconds=median(times) if times else None,
-        total_seconds=sum(times),
-        last=max((rating.last for rating in own), default=None),
-        ties=verdicts.count(TIE) / len(verdicts) if verdicts else None,
-        first=wilson(*leaning, level=level),
-        same=same,
-        compared=compared,
-        gold=len(gold),
-        gold_failed=gold.count(False),
-        repeats=len(repeats),
-        repeats_changed=repeats.count(False),
-        fast=sum(paces),
-        timed=len(paces),
-        run=run,
-        comments=written["comment"],
-        problems=written["problem"],
-        flags=tuple(flag for flag, holds in flags.items() if holds),
-    )
-
-
-def _said(done: Sequence[PairRating]) -> dict[tuple[str, str], Counter[str]]:
-    said: dict[tuple[str, str], Counter[str]] = {}
-    for rating in done:
-        if rating.role == "study":
-            for criterion, verdict in rating.verdicts.items():
-                said.setdefault((rating.pair_id, criterion), Counter())[verdict] += 1
-    return said
-
-
-def _agreeing(study: Sequence[PairRating], others: _Others) -> tuple[int, int]:
-    """Return how often others say what a rater says, and how many others there are, over all answers."""
+def _agreeing(
+    study: Sequence[PairRating], verdicts: Mapping[tuple[str, str], Counter[str]]
+) -> tuple[int, int]:
+    """Return how many verdicts of others are the same as a rater's, and of how many, over all answers."""
     same = compared = 0
     for rating in study:
         for criterion, verdict in rating.verdicts.items():
-            all_said = others.said[rating.pair_id, criterion]
-            same += all_said[verdict] - 1
-            compared += all_said.total() - 1
+            given = verdicts[rating.pair_id, criterion]
+            same += given[verdict] - 1
+            compared += given.total() - 1
     return same, compared
 
 
@@ -201,23 +248,21 @@ def run_chance(n: int, length: int, share: float) -> float:
 
 
 def _longest(letters: Sequence[Choice], letter: Choice) -> int:
-    longest = current = 0
-    for one in letters:
-        current = current + 1 if one == letter else 0
-        longest = max(longest, current)
-    return longest
+    return max((len(list(group)) for one, group in groupby(letters) if one == letter), default=0)
+
+
+def _details(snapshot: StudySnapshot, who: RaterProgress, kind: str) -> list[dict[str, Any]]:
+    return [json.loads(one.detail) for one in snapshot.notes if (one.rater, one.kind) == (who.name, kind)]
 
 
 def _state(snapshot: StudySnapshot, who: RaterProgress, shown: int) -> str:
     if who.excluded or who.revoked:
         return "excluded" if who.excluded else "revoked"
-    consents = [note.detail for note in snapshot.notes if note.rater == who.name and note.kind == "consent"]
-    if consents and not json.loads(consents[-1]).get("agreed", True):
+    consents, ends = (_details(snapshot, who, kind) for kind in ("consent", "finished"))
+    if consents and not consents[-1].get("agreed", True):
         return "declined"
-    ends = [note.detail for note in snapshot.notes if note.rater == who.name and note.kind == "finished"]
-    return "finished" if ends and json.loads(ends[-1]).get("rated") == shown else ""
+    return "finished" if ends and ends[-1].get("rated") == shown else ""
 
 
-def _failed_check(snapshot: StudySnapshot, who: RaterProgress) -> bool:
-    tried = [note.detail for note in snapshot.notes if note.rater == who.name and note.kind == "check"]
-    return len(tried) > 1 and not any(json.loads(detail).get("passed") for detail in tried)
+def _failed_check(tried: Sequence[Mapping[str, object]]) -> bool:
+    return len(tried) > 1 and not any(one.get("passed") for one in tried)

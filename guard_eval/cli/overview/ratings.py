@@ -1,17 +1,52 @@
-"""What raters said, showing by showing: the rows of the store's history put together."""
+"""What raters pressed, presentation by presentation: the rows of the store's history put together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from guard_eval.cli.overview.values import StudySnapshot
-from guard_eval.records import Choice, RaterKind, Role
+from guard_eval.records import Choice, Pair, RaterKind, Role
+from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Store
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudySnapshot:
+    """What was read from the store.
+
+    Attributes:
+        history: Every revision of every verdict.
+        checks: How raters did on gold pairs and repeats.
+        notes: What was noted of them.
+        raters: All of them.
+        pairs: The study's.
+        study_hash: The settings' hash when the first verdict came.
+    """
+
+    history: Sequence[HistoryRow]
+    checks: Sequence[CheckRow]
+    notes: Sequence[Note]
+    raters: Sequence[RaterProgress]
+    pairs: Sequence[Pair]
+    study_hash: str | None
+
+
+def read(store: Store) -> StudySnapshot:
+    """Read a study's state: while raters rate, each part is as new as the moment it was read."""
+    # Raters and pairs are read last, so that whatever the other rows refer to is among them.
+    history, checks, notes, study_hash = store.history(), store.checks(), store.notes(), store.study_hash()
+    return StudySnapshot(
+        history=history,
+        checks=checks,
+        notes=notes,
+        raters=store.raters(),
+        pairs=[pair for pair in store.pairs() if pair.for_people],
+        study_hash=study_hash,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairRating:
-    """What a rater said of a pair at one showing.
+    """What a rater pressed on a pair at one presentation.
 
     Attributes:
         presentation: `Presentation.id`.
@@ -19,12 +54,11 @@ class PairRating:
         rater: The rater's name.
         role: Why it was shown.
         a_first: The comparison's first method was shown as A.
-        positions: The letter that was pressed by criterion, as it stands now.
+        positions: The letter by criterion, as it stands now.
         pressed: The letter that was pressed first.
         verdicts: The method or `tie` that it stands for now.
-        seconds: From the pair's appearance to the first submit, where known.
-        active_seconds: Those of them in focus and not idle; all of them where that is not known.
-        at: When the first verdict was saved.
+        active_seconds: From appearance to the first submit, in focus and not idle; all of them where that
+            is not known; None where nothing is.
         last: When the last change of it was saved.
         surplus: The slot had gone to somebody else.
         excluded: The rater is excluded.
@@ -38,9 +72,7 @@ class PairRating:
     positions: Mapping[str, Choice]
     pressed: Mapping[str, Choice]
     verdicts: Mapping[str, str]
-    seconds: float | None
     active_seconds: float | None
-    at: str
     last: str
     surplus: bool
     excluded: bool
@@ -52,19 +84,17 @@ class PairRating:
 
 
 def ratings(snapshot: StudySnapshot, kind: RaterKind) -> list[PairRating]:
-    """Return what raters of one kind said, in the order in which they were shown it."""
-    showings: dict[int, list[int]] = {}
-    for place, row in enumerate(snapshot.history):
+    """Return the ratings of raters of one kind, in the order in which the pairs were shown."""
+    presentations: dict[int, list[HistoryRow]] = {}
+    for row in snapshot.history:
         if row.rater_kind == kind:
-            showings.setdefault(row.presentation, []).append(place)
-    return [_rating(snapshot, places) for _, places in sorted(showings.items())]
+            presentations.setdefault(row.presentation, []).append(row)
+    return [_rating(rows) for _, rows in sorted(presentations.items())]
 
 
-def _rating(snapshot: StudySnapshot, places: list[int]) -> PairRating:
-    # the store sorts by criterion and revision, so that the last of a criterion stands
-    rows = [snapshot.history[place] for place in places]
+def _rating(rows: Sequence[HistoryRow]) -> PairRating:
+    # The store sorts by criterion and revision, so the last of a criterion stands.
     first, start = rows[0], min(rows, key=lambda row: (row.revision, row.at))
-    active = start.seconds if start.active_seconds is None else start.active_seconds
     return PairRating(
         presentation=first.presentation,
         pair_id=first.pair_id,
@@ -74,9 +104,7 @@ def _rating(snapshot: StudySnapshot, places: list[int]) -> PairRating:
         positions={row.criterion: row.position for row in rows},
         pressed={row.criterion: row.position for row in reversed(rows)},
         verdicts={row.criterion: row.verdict for row in rows},
-        seconds=start.seconds,
-        active_seconds=active,
-        at=start.at,
+        active_seconds=start.seconds if start.active_seconds is None else start.active_seconds,
         last=max(row.at for row in rows),
         surplus=first.surplus,
         excluded=first.excluded,

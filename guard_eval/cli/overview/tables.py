@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
 
 from analysis.stats.intervals import Interval
-from guard_eval.cli.overview.values import CriterionLine, Overview, RaterLine
+from guard_eval.cli.overview.overview import CriterionLine, Overview
+from guard_eval.cli.overview.raters import RaterLine
 from guard_eval.reporting.escaping import NOTHING, one_line
+from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 
 MEANINGS = {
@@ -48,43 +51,43 @@ def headline(view: Overview) -> str:
 
 def warnings(view: Overview) -> tuple[str, ...]:
     """Return what the owner must know."""
-    said = []
+    found = []
     if view.changed_settings:
-        said.append(
+        found.append(
             "study.toml is not what it was when the first verdict came: the report will call the results "
             "exploratory. Take the change back, or begin a new study for it."
         )
     if view.excluded:
-        said.append(f"{view.excluded} rating(s) of excluded raters do not count, and are kept.")
+        found.append(f"{view.excluded} rating(s) of excluded raters do not count, and are kept.")
     if view.surplus:
-        said.append(
+        found.append(
             f"{view.surplus} rating(s) came after their pair had gone to somebody else: kept, not counted."
         )
-    return tuple(said)
+    return tuple(found)
 
 
 def criteria_table(view: Overview, *, narrow: bool = False) -> Table:
     """Return agreement and preference for a side; `narrow` fits a terminal."""
     several = len({(line.method_a, line.method_b) for line in view.criteria}) > 1
-    heads: tuple[str, ...] = (
-        "criterion",
-        "verdicts",
-        "rated twice",
-        "ties %",
-        "same %",
-        "κ",
-        "95 %",
-        "AC1",
-        "A %",
-        "95 %",
-    )
-    if narrow:
-        heads = ("criterion", "ties %", "same %", "κ (95 %)", "AC1", "A % (95 %)")
+    heads: tuple[str, ...] = ("criterion", "ties %", "same %", "κ (95 %)", "AC1", "A % (95 %)")
+    if not narrow:
+        heads = (
+            "criterion",
+            "verdicts",
+            "rated twice",
+            "ties %",
+            "same %",
+            "κ",
+            "95 %",
+            "AC1",
+            "A %",
+            "95 %",
+        )
     remarks: dict[str, list[str]] = {}
     for line in view.criteria:
         for remark in filter(None, (line.agreement.reason, *line.agreement.warnings)):
             remarks.setdefault(remark, []).append(line.criterion.replace("_", " "))
-    said = "".join(f" {', '.join(dict.fromkeys(where))}: {remark}." for remark, where in remarks.items())
+    notes = "".join(f" {', '.join(dict.fromkeys(where))}: {remark}." for remark, where in remarks.items())
     return Table(
         caption="Agreement, and preference for a side",
         columns=("comparison", *heads) if several else heads,
@@ -94,34 +97,19 @@ def criteria_table(view: Overview, *, narrow: bool = False) -> Table:
         ),
         text_columns=2 if several else 1,
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as "
-        "A, of those that are no ties." + said,
+        "A, of those that are no ties." + notes,
     )
 
 
 def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
-    found = line.agreement
+    found, name = line.agreement, line.criterion.replace("_", " ")
     limits = NOTHING if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}"
+    kappa, ac1 = (NOTHING if one is None else f"{one:.2f}" for one in (found.value, line.ac1.value))
+    ties, same, first = map(_percent, (line.ties, found.raw, line.first.estimate))
     if narrow:
-        return (
-            line.criterion.replace("_", " "),
-            _percent(line.ties),
-            _percent(found.raw),
-            f"{_number(found.value)} ({limits})",
-            _number(line.ac1.value),
-            f"{_percent(line.first.estimate)} ({_limits(line.first)})",
-        )
-    return (
-        line.criterion.replace("_", " "),
-        str(line.verdicts),
-        str(found.n),
-        _percent(line.ties),
-        _percent(found.raw),
-        _number(found.value),
-        limits,
-        _number(line.ac1.value),
-        _percent(line.first.estimate),
-        _limits(line.first),
-    )
+        return (name, ties, same, f"{kappa} ({limits})", ac1, f"{first} ({_limits(line.first)})")
+    counts = (str(line.verdicts), str(found.n))
+    return (name, *counts, ties, same, kappa, limits, ac1, first, _limits(line.first))
 
 
 def raters_table(view: Overview, *, narrow: bool = False) -> Table:
@@ -139,20 +127,6 @@ def raters_table(view: Overview, *, narrow: bool = False) -> Table:
         note="same: other raters' answers to the same pairs that are the same; A: pairs on which the answers "
         "lean to the text shown as A, of those with a leaning; changed: answers to pairs shown again that "
         "differ.",
-    )
-
-
-def _filled(table: Table) -> Table:
-    """Return the table without columns in which nothing stands."""
-    kept = [
-        place
-        for place in range(len(table.columns))
-        if any(row[place] not in {"", NOTHING} for row in table.rows)
-    ]
-    return replace(
-        table,
-        columns=tuple(table.columns[place] for place in kept),
-        rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
     )
 
 
@@ -216,14 +190,8 @@ def pairs_table(view: Overview) -> Table:
     return Table(
         caption="Pairs",
         columns=(
-            "pair",
-            "dataset",
-            "prompt",
-            "comparison",
-            "rated",
-            "first method as A",
-            "comments",
-            "problems",
+            *("pair", "dataset", "prompt", "comparison"),
+            *("rated", "first method as A", "comments", "problems"),
         ),
         rows=tuple(
             (
@@ -298,23 +266,58 @@ def _percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.0f}"
 
 
-def _number(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.2f}"
-
-
 def _limits(interval: Interval) -> str:
     if interval.low is None or interval.high is None:
         return NOTHING
     return f"{100 * interval.low:.0f} to {100 * interval.high:.0f}"
 
 
-def tables(view: Overview, *, narrow: bool = False, remarks: int | None = None) -> Sequence[Table]:
-    """Return the tables that have something to say, but for that of the pairs."""
+def tables(view: Overview, *, narrow: bool = False, remarks: int | None = None) -> list[Table]:
+    """Return the tables that have rows, all but that of the pairs; `narrow` fits a terminal."""
+    raters = raters_table(view, narrow=narrow)
+    if narrow:  # leave out columns in which nothing stands
+        cells = [*zip(*raters.rows, strict=True)]
+        kept = [place for place, column in enumerate(cells) if set(column) - {"", NOTHING}]
+        raters = replace(
+            raters,
+            columns=tuple(raters.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in raters.rows),
+        )
     found = (
         criteria_table(view, narrow=narrow),
-        _filled(raters_table(view, narrow=True)) if narrow else raters_table(view),
+        raters,
         filled_table(view),
         remarks_table(view, most=remarks),
         decisions_table(view),
     )
     return [table for table in found if table.rows]
+
+
+def as_html(view: Overview, *, title: str, at: str, refresh: int | None = None) -> str:
+    """Return the page, light or dark as its reader has it.
+
+    Args:
+        view: What is shown.
+        title: The study's name.
+        at: When that was so.
+        refresh: After so many seconds the page reads itself again; None for never.
+    """
+    return render(
+        Path(__file__).with_name("progress.html.j2"),
+        view=view,
+        title=title,
+        at=at,
+        refresh=refresh,
+        headline=headline(view),
+        warnings=warnings(view),
+        tables=tables(view),
+        pairs=pairs_table(view),
+        blind=BLIND,
+        legend=legend(view),
+    )
+
+
+def as_json(view: Overview, *, title: str, at: str) -> str:
+    """Return every number, and what raters wrote."""
+    numbers = {"study": title, "at": at, **asdict(view)}
+    return json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)

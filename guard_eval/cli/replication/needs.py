@@ -12,7 +12,7 @@ from pathlib import Path
 from guard_eval.cli.replication.paper import COHERENCE_MODEL, MODELS, Entry
 from guard_eval.cli.replication.studies import settings_of
 from guard_eval.strategies import BeamSearch, ContrastiveDecoding, Strategy, parse
-from judge.prices import Price, price
+from judge.pricing.prices import Price, price
 
 STEP_SECONDS = 0.020
 """A step of a 7B model on an H200, bfloat16, run eagerly, for 1 text as for 32 (`benchmarks/RESULTS.md`)."""
@@ -110,7 +110,7 @@ class Machine:
         """Return the memory of the largest GPU that PyTorch can use, in GB; 0 without one."""
         if not self.torch or not any(Path(device).exists() for device in _DEVICES):
             return 0.0
-        import torch
+        import torch  # noqa: PLC0415 (an extra, and seconds to load)
 
         if not torch.cuda.is_available():
             return 0.0
@@ -129,7 +129,7 @@ class Machine:
         """Say whether a model's configuration and weights lie in the Hugging Face cache."""
         if find_spec("huggingface_hub") is None:
             return False
-        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra)
 
         names = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
         return any(isinstance(try_to_load_from_cache(hub, name), str) for name in names)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-import pandas as pd
-
-from analysis.verdicts.tidy import read, validate
-from guard_eval.cli import generate, measure, pair
-from guard_eval.cli.console import say, say_next, say_remarks
-from guard_eval.cli.judging.job import Job
+from analysis.verdicts.tidy import validate
+from guard_eval.cli.console import say, say_next
+from guard_eval.cli.generate import generate
+from guard_eval.cli.judging.running import JudgeRunner
+from guard_eval.cli.measuring.job import measure
+from guard_eval.cli.pair import pair
 from guard_eval.cli.replication.compare import Departures, Key, Ours, compare
 from guard_eval.cli.replication.needs import needs
 from guard_eval.cli.replication.ours import WHO, is_counts, of_counts, of_metrics, of_speed, of_verdicts
 from guard_eval.cli.replication.output import PaperText, finish, finish_texts
 from guard_eval.cli.replication.paper import ENTRIES, Entry, cases, find, labels, published, speed_with_ratios
 from guard_eval.cli.replication.studies import ROOT, Asked, apart_of, existing, lay_out, planned
+from guard_eval.cli.reporting.verdicts import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import RaterKind
@@ -39,13 +40,25 @@ RED = "Between ⟦ and ⟧: what the paper sets in red, as a deviation from the 
 _CASES = {"CS": "contrastive(k=10, alpha=0.6)", "ACS": "acs(q=1)", "GUARD": "guard"}
 
 
-def replicate(table: str, folder: Path | None, asked: Asked, *, dry_run: bool) -> None:
-    """Make a table again, as far as this machine and the raters have come, and print it beside the paper's.
+def replicate(
+    table: str,
+    folder: Path | None = None,
+    *,
+    dry_run: bool = False,
+    **options: Any,  # noqa: ANN401 (those of Asked)
+) -> None:
+    """Make a table again, as far as this machine and the raters have come, and show it beside the paper's.
+
+    Args:
+        table: Its short name, or its label in the paper's TeX.
+        folder: Where to make it and write it; `replication/` and its study's name if None.
+        dry_run: Only say what would be run.
+        **options: What is asked for in place of the paper's setting: the fields of `studies.Asked`.
 
     Raises:
         StudyError: No such table, no prompts, or what one of the commands finds wrong.
     """
-    entry = find(table)
+    entry, asked = find(table), Asked(**options)
     if not entry.study:
         say(f"{entry.label}, {entry.title}: there is nothing to run. {entry.pointer}")
         return
@@ -74,9 +87,7 @@ def replicate_verdicts(table: str, path: Path, folder: Path | None, *, rater_kin
     if is_counts(path):
         ours = of_counts(path, who=WHO[kind or "person"])
     else:
-        verdicts = read(path, rater_kind=kind)
-        say_remarks(verdicts)
-        ours = of_verdicts(verdicts)
+        ours = of_verdicts(verdicts(path, rater_kind=kind))
     remark = f"from {path.name}; nothing is known of its setting but what stands in it"
     _finish_verdicts(entry, ours, Departures(), folder, (remark,))
 
@@ -85,7 +96,7 @@ def _forecast(entry: Entry, place: Path, asked: Asked, studies: Studies) -> None
     """Say what would be run; where a study exists, the commands say what is left of it."""
     say(f"{entry.label}: {entry.title}")
     for _, study in studies:
-        generate.run(study, dry_run=True)
+        generate(study, dry_run=True)
         if entry.judged:
             _preview_judge(study)
     for one in [] if studies else planned(entry, place, asked):
@@ -114,8 +125,8 @@ def _preview_judge(study: Study) -> None:
         say("the judge's requests are known when there are pairs")
         return
     with Store.open(study.database, study_hash=study.hash) as store:
-        job = Job(study, store, budget=None, calibrate=False, replay=None)
-        job.judge(study.settings.judge, dry_run=True, yes=False)
+        runner = JudgeRunner(study, store, budget=None, calibrate=False, replay=None)
+        runner.judge(study.settings.judge, dry_run=True, yes=False)
 
 
 def _metrics(entry: Entry, place: Path, studies: Studies) -> None:
@@ -123,9 +134,9 @@ def _metrics(entry: Entry, place: Path, studies: Studies) -> None:
     ours: dict[Key, Ours] = {}
     failures = []
     for model, study in studies:
-        generate.run(study)
+        generate(study)
         try:
-            measure.run(study)
+            measure(study)
         except StudyError as error:  # a metric whose model is not available; the others are measured
             failures.append(str(error))
         ours |= of_metrics(study.metrics, model=model if several else "")
@@ -147,7 +158,7 @@ def _speed(entry: Entry, place: Path, studies: Studies) -> None:
     for end in range(min(TURN, len(prompts)), len(prompts) + TURN, TURN):
         # In turns, so that whatever else the machine does falls on all strategies alike.
         limited = study.settings.prompts.model_copy(update={"limit": min(end, len(prompts))})
-        generate.run(replace(study, settings=study.settings.model_copy(update={"prompts": limited})))
+        generate(replace(study, settings=study.settings.model_copy(update={"prompts": limited})))
     texts = current_texts(study, study.settings.generation.strategies, prompts)
     made = {strategy: list(each.values()) for strategy, each in texts.items()}
     devices = ", ".join(sorted({one.device for each in made.values() for one in each}))
@@ -160,13 +171,12 @@ def _speed(entry: Entry, place: Path, studies: Studies) -> None:
 def _verdicts(entry: Entry, place: Path, studies: Studies) -> None:
     """Make texts and pairs, print the table of the verdicts so far, and say how to collect more."""
     ((_, study),) = studies
-    generate.run(study)
-    pair.run(study)
+    generate(study)
+    pair(study)
     with Store.open(study.database, study_hash=study.hash) as store:
         rows = store.tidy()
     if rows:
-        columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(rows[0])}
-        frame = validate(pd.DataFrame(columns))
+        frame = validate(table_of(rows))
         simulated = set(frame["rater_kind"]) == {"simulated"}
         remarks = ("SIMULATED raters: nobody was asked",) if simulated else ()
         _finish_verdicts(entry, of_verdicts(frame), apart_of(entry, studies), place, remarks)
@@ -203,7 +213,7 @@ def _finish_verdicts(
 
 def _cases(entry: Entry, place: Path, studies: Studies) -> None:
     ((_, study),) = studies
-    generate.run(study)
+    generate(study)
     paper = cases()[entry.label]
     ours = _texts(study, entry.label.removeprefix("tab:"), tuple(_CASES.values()))
     rows: list[PaperText] = [(name, paper[name], None) for name in ("Prompt", "Reference")]
@@ -219,7 +229,7 @@ def _trace(entry: Entry, place: Path, studies: Studies) -> None:
         StudyError: The text was made without its trace.
     """
     ((_, study),) = studies
-    generate.run(study, only=("guard",), trace=True)
+    generate(study, strategies=("guard",), trace=True)
     traces = read_traces(trace_files(study.continuations, "guard"))
     if not traces:
         raise StudyError(

@@ -6,7 +6,6 @@ A shipped file is changed line by line, so that its comments and its order stay.
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 from collections import Counter
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from guard_eval.cli.console import say
+from guard_eval.cli.new import seen_from
 from guard_eval.cli.replication.compare import Departures, departures
 from guard_eval.cli.replication.paper import PROMPTS, Entry, model_named
 from guard_eval.cli.replication.prompts import USUAL, WHERE, case_prompts, entropy_prompt, files_of, lines_of
@@ -189,12 +189,6 @@ def _text(entry: Entry, folder: Path, asked: Asked, *, hub: str) -> str:
     if (scorer := asked.coherence_model or (BUNDLED if hub == BUNDLED else None)) is not None:
         changes["metrics", "coherence_model"] = seen_from(folder, scorer)
     return changed(text, changes)
-
-
-def seen_from(folder: Path, model: str) -> str:
-    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(model).expanduser()
-    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)
 
 
 def _prompts(entry: Entry, asked: Asked) -> list[Prompt]:

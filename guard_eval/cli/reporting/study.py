@@ -1,26 +1,22 @@
-"""What a report is told of its study: plan, metrics, examples, versions."""
+"""What a report says of its study: plan, metrics, examples, versions."""
 
 from __future__ import annotations
 
 import platform
 from collections import Counter
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pandas as pd
 
-from analysis.report.context import Context, Example, MeasuredMetrics
+from analysis.report.context import Context, MeasuredMetrics
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guard_eval.records import Pair, RaterKind
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-    from guard_eval.study.settings import Settings
+from guard_eval.records import RaterKind
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.study.settings import Settings
 
 EXAMPLES = 6
 """How many pairs the report shows side by side."""
@@ -33,7 +29,6 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         StudyError: The tables of metrics cannot be read.
     """
     settings = study.settings
-    pairs = sorted(store.pairs(), key=lambda pair: pair.id)
     return Context(
         name=settings.name,
         question=settings.question,
@@ -46,8 +41,9 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         sequential=settings.analysis.sequential,
         raters=settings.analysis.raters,
         raters_per_item=_raters_per_item(settings),
+        random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
-        examples=tuple(_example(pair) for pair in pairs[:EXAMPLES]),
+        examples=tuple(sorted(store.pairs(), key=lambda pair: pair.id)[:EXAMPLES]),
         judging=judge_run(study, store),
         failures=tuple(sorted(Counter(failure.kind for failure in store.failures()).items())),
         versions=versions(),
@@ -102,18 +98,6 @@ def _read_metrics(folder: Path) -> MeasuredMetrics | None:
             f"({'; '.join(map(str, definitions.get(name, ())))})"
             for name in shown
         ),
-    )
-
-
-def _example(pair: Pair) -> Example:
-    return Example(
-        pair_id=pair.id,
-        dataset=pair.dataset,
-        prompt=pair.prompt,
-        method_a=pair.method_a,
-        method_b=pair.method_b,
-        text_a=pair.text_a,
-        text_b=pair.text_b,
     )
 
 

@@ -15,7 +15,7 @@ from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch, Generated
 from guard_eval.engines.local.batching import BatchSizes, in_batches
 from guard_eval.engines.local.decode import check, decode
-from guard_eval.engines.local.texts import EncodedPrompt, continuation_text, encode, eos_ids
+from guard_eval.engines.local.texts import EncodedPrompt, encode, eos_ids, make_continuation, name_prompts
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
 from guard_eval.strategies import (
@@ -41,8 +41,9 @@ def recipe(
     max_prompt_tokens: int,
     amateur: LoadedModel | None = None,
     chat: bool = False,
+    engine: str | None = None,
 ) -> Recipe:
-    """Return how `generate` makes continuations: its `continuation_id` tells which are there already."""
+    """Return how continuations are made; `engine` names what runs the model, if not transformers."""
     second = amateur if isinstance(strategy, ContrastiveDecoding) else None
     return Recipe(
         model=loaded.name,
@@ -55,6 +56,7 @@ def recipe(
         amateur=second.name if second else None,
         amateur_revision=second.revision if second else None,
         chat=chat,
+        engine=engine,
     )
 
 
@@ -89,8 +91,9 @@ def generate(
 
     Raises:
         StudyError: A prompt is empty, prompts and limit exceed the model's context, or the strategy needs
-            what the model has not (all before the first batch); the model gives no probabilities, or memory
-            runs out with a single row (during the iteration: what was handed out stays good).
+            what the model has not (all before the first batch); the model gives no probabilities for some
+            prompts (after the last batch; all of them are named), or memory runs out with a single row
+            (during the iteration: what was handed out stays good).
     """
     sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
     least = 1 if isinstance(batch_size, BatchSizes) else batch_size
@@ -159,12 +162,20 @@ def _batches(
 ) -> Iterator[list[Continuation]]:
     limit = job.made_by.max_new_tokens
     kind = signature(job.strategy) if isinstance(job.strategy, _SEVERAL_A_ROW) else "one token a row"
+    failed: list[str] = []
     batches = in_batches(ordered, job.run, sizes, kind=kind, length=lambda row: len(row.ids) + limit)
     try:
         for rows, (generated, seconds) in batches:
             good = [place for place, step in enumerate(generated.failed_at) if step is None]
             made = {
-                place: _continuation(job, rows[place], generated.tokens[place], seconds, len(rows))
+                place: make_continuation(
+                    job.loaded,
+                    job.made_by,
+                    rows[place],
+                    generated.tokens[place],
+                    seconds=seconds,
+                    batch=len(rows),
+                )
                 for place in good
             }
             traces = [
@@ -176,12 +187,21 @@ def _batches(
                 on_trace(traces)
             if made:
                 yield list(made.values())
-            _refuse_failures(job, rows, generated.failed_at)
+            failed += [
+                f"{row.prompt.id!r} at step {step + 1}"
+                for row, step in zip(rows, generated.failed_at, strict=True)
+                if step is not None
+            ]
     except torch.OutOfMemoryError as error:
         raise StudyError(
             f"memory ran out on {job.loaded.device} with a single prompt; "
             "lower generation.max_prompt_tokens, or name a smaller model"
         ) from error
+    if failed:
+        raise StudyError(
+            f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
+            f"{name_prompts(failed)}; all other texts are made; try model.dtype = float32, or remove them"
+        )
 
 
 def _decode(job: _Job, rows: Sequence[EncodedPrompt]) -> Generated:
@@ -201,33 +221,6 @@ def _decode(job: _Job, rows: Sequence[EncodedPrompt]) -> Generated:
         amateur=job.amateur.model if job.amateur and contrasts else None,
         trace=job.traced,
         compiled=job.compiled,
-    )
-
-
-def _refuse_failures(job: _Job, rows: Sequence[EncodedPrompt], failed_at: Sequence[int | None]) -> None:
-    for row, step in zip(rows, failed_at, strict=True):
-        if step is not None:
-            raise StudyError(
-                f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for the "
-                f"prompt {row.prompt.id!r} at step {step + 1}; try model.dtype = float32, or remove it"
-            )
-
-
-def _continuation(job: _Job, row: EncodedPrompt, new: list[int], seconds: float, batch: int) -> Continuation:
-    loaded = job.loaded
-    return Continuation(
-        id=job.made_by.continuation_id(row.prompt),
-        prompt_id=row.prompt.id,
-        dataset=row.prompt.dataset,
-        recipe=job.made_by,
-        text=continuation_text(loaded.tokenizer, row.ids, new),
-        prompt_tokens=len(row.ids),
-        new_tokens=len(new),
-        finish="eos" if new[-1] in eos_ids(loaded) else "length",
-        seconds=seconds,
-        batch=batch,
-        device=loaded.device,
-        versions=loaded.versions,
     )
 
 

@@ -10,7 +10,10 @@ from jinja2 import TemplateError
 
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt
+from guard_eval.records import Continuation, Prompt, Recipe
+
+_NAMED = 20
+"""Prompts that an error names; of more it says how many."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ def encode(
     limit is on the prompt's own tokens, and the template, which may not be cut, comes on top.
 
     Raises:
-        StudyError: A prompt has no tokens (it is named), or there is no template.
+        StudyError: Prompts have no tokens, or the template refuses them (all are named), or there is no
+            template.
     """
     tokenizer = loaded.tokenizer
     if chat and not getattr(tokenizer, "chat_template", None):
@@ -40,7 +44,30 @@ def encode(
             "set generation.chat = false, or name a model that was trained to chat"
         )
     one = _encode_chat if chat else _encode
-    return [EncodedPrompt(prompt, one(tokenizer, prompt, max_prompt_tokens)) for prompt in prompts]
+    rows, refused = [], []
+    for prompt in prompts:
+        try:
+            rows.append(EncodedPrompt(prompt, one(tokenizer, prompt, max_prompt_tokens)))
+        except _RefusedPromptError as error:
+            refused.append((prompt.id, str(error)))
+    if refused:
+        raise StudyError(f"{name_prompts([repr(name) for name, _ in refused])}: {refused[0][1]}")
+    return rows
+
+
+class _RefusedPromptError(Exception):
+    """Why the model cannot be given a prompt, and what to do."""
+
+
+def name_prompts(names: Sequence[str]) -> str:
+    """Return prompts as a message names them: all of them, or the first and how many more there are.
+
+    >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
+    ("the prompt 'a'", "the prompts 'a', 'b'")
+    """
+    named = ", ".join(names[:_NAMED])
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"the prompt{'' if len(names) == 1 else 's'} {named}{rest}"
 
 
 def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
@@ -50,9 +77,7 @@ def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: A
     if not ids and bos is not None:
         ids = [bos]
     if not ids:
-        raise StudyError(
-            f"the prompt {prompt.id!r} is empty, and the model has no token to start from; remove it"
-        )
+        raise _RefusedPromptError("empty, and the model has no token to start from; remove it")
     start = ids[:1] if ids[0] == bos else []
     return ids if len(ids) <= limit else start + ids[len(ids) - limit + len(start) :]
 
@@ -65,9 +90,8 @@ def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # no
             said, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
         )
     except TemplateError as error:
-        raise StudyError(
-            f"the model's chat template refuses the prompt {prompt.id!r}: {error}; "
-            "set generation.chat = false, or remove the prompt"
+        raise _RefusedPromptError(
+            f"refused by the model's chat template: {error}; set generation.chat = false, or remove it"
         ) from error
     ids: list[int] = encoded["input_ids"]
     return ids
@@ -99,6 +123,26 @@ def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int])
     before = _decode(tokenizer, prompt_ids)
     both = _decode(tokenizer, prompt_ids + new_ids)
     return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
+
+
+def make_continuation(
+    loaded: LoadedModel, made_by: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
+) -> Continuation:
+    """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once."""
+    return Continuation(
+        id=made_by.continuation_id(row.prompt),
+        prompt_id=row.prompt.id,
+        dataset=row.prompt.dataset,
+        recipe=made_by,
+        text=continuation_text(loaded.tokenizer, row.ids, new),
+        prompt_tokens=len(row.ids),
+        new_tokens=len(new),
+        finish="eos" if new[-1] in eos_ids(loaded) else "length",
+        seconds=seconds,
+        batch=batch,
+        device=loaded.device,
+        versions=loaded.versions,
+    )
 
 
 def _decode(tokenizer: Any, ids: list[int]) -> str:  # noqa: ANN401

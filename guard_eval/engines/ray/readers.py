@@ -10,9 +10,8 @@ from typing import Any
 
 from guard_eval.engines.lazy import Item, LazyModel, Made, Told
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.ray.attempts import check, counting
 from guard_eval.engines.ray.cluster import Pool, actors, use_threads
-from guard_eval.engines.ray.results import REFUSED, tables
+from guard_eval.engines.ray.results import REFUSED, count_attempt, start_counter, tables
 from guard_eval.errors import StudyError
 
 
@@ -51,7 +50,7 @@ class RemoteModel(LazyModel):
         plain = LazyModel(self.load, self.location, self.name, self.dtype, self.device, self.wanted)
         data = self.ray.data.from_arrow_refs(blocks).map_batches(
             _Reader,
-            fn_constructor_args=[plain, work, self.pool.cpus, counting(self.ray)],
+            fn_constructor_args=[plain, work, self.pool.cpus, start_counter(self.ray)],
             batch_size=1,
             batch_format="pyarrow",
             **actors(self.ray, self.pool, blocks=len(blocks)),
@@ -82,7 +81,7 @@ class _Reader:
         items = pickle.loads(row["data"])  # noqa: S301 (the driver's)
         made, refused = None, None
         try:
-            check(self._attempts, row["place"], [str(item)[:60] for item in items])
+            count_attempt(self._attempts, row["place"], [str(item)[:60] for item in items])
             made = self._work(self._ready, items, lambda _: None)
         except StudyError as error:  # Ray would wrap it beyond recognition
             refused = str(error)

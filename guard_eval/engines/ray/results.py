@@ -1,9 +1,10 @@
-"""What workers send back, table by table, and what is done when they cannot go on."""
+"""What workers send back, table by table, and what is done when they die or cannot go on."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from threading import enumerate as enumerate_threads
@@ -16,6 +17,8 @@ PATIENCE = 60.0
 """Seconds without a result for which a lost machine is waited for before the others go on without it."""
 REFUSED = "refused"
 """The column of what a worker has to say that a user can mend."""
+MOST = 4
+"""How often a block is begun: three workers may die of it."""
 _TICK = 1.0
 _LEAVE = 10.0
 _END = object()
@@ -101,3 +104,42 @@ def _said(error: BaseException) -> StudyError:
     return StudyError(
         f"the workers could not go on: {reason.strip()}; what they made is kept: run the same command again"
     )
+
+
+class Attempts:
+    """An actor beside the driver that counts how often workers have begun each block.
+
+    What kills every worker must not be tried for ever.
+    """
+
+    def __init__(self) -> None:
+        self._begun: Counter[int] = Counter()
+
+    def begin(self, block: int) -> int:
+        """Count a block's beginning, and return which it is: 1, 2, …."""
+        self._begun[block] += 1
+        return self._begun[block]
+
+
+def start_counter(ray: Any) -> Any:  # noqa: ANN401 (Ray's handles)
+    """Start the counter on this machine, which outlives every other one of the run."""
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    return ray.remote(Attempts).options(num_cpus=0, scheduling_strategy=here).remote()
+
+
+def count_attempt(attempts: Any, block: int, prompts: Sequence[str]) -> None:  # noqa: ANN401
+    """Count a block's beginning, in a worker.
+
+    Raises:
+        StudyError: It has been begun too often; the first and the last of its prompts are named.
+    """
+    import ray  # noqa: PLC0415 (an extra)
+
+    if ray.get(attempts.begin.remote(block)) > MOST:
+        raise StudyError(
+            f"{MOST} workers died one after the other of the same {len(prompts)} texts (from {prompts[0]!r} "
+            f"to {prompts[-1]!r}), as a rule because memory ran out: lower generation.batch_size or "
+            "--workers, and run the command again; what others made is kept"
+        )

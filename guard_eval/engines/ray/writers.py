@@ -8,9 +8,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from guard_eval.engines.ray.attempts import check, counting
 from guard_eval.engines.ray.cluster import Pool, actors, use_threads
-from guard_eval.engines.ray.results import REFUSED, tables
+from guard_eval.engines.ray.results import REFUSED, count_attempt, start_counter, tables
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import BUNDLED, Study
@@ -88,7 +87,7 @@ class Writer:
         made: list[Continuation] = []
         refused = None
         try:
-            check(self._attempts, rows[0][_PLACE], list(places))
+            count_attempt(self._attempts, rows[0][_PLACE], list(places))
             for batch in self._batches(rows):
                 made += batch
         except StudyError as error:
@@ -101,80 +100,33 @@ class Writer:
         return pa.concat_tables([result, pa.Table.from_pylist([{REFUSED: refused}], schema=result.schema)])
 
     def _batches(self, rows: Sequence[dict[str, Any]]) -> Iterator[list[Continuation]]:
-        from guard_eval.engines.local.generation import generate  # noqa: PLC0415 (torch; the driver needs none)
-        from guard_eval.strategies import parse  # noqa: PLC0415
-
-        settings = self._job.study.settings
         for number, strategy in enumerate(self._job.strategies):
             prompts = [
                 Prompt(id=row["id"], dataset=row["dataset"], text=row["text"])
                 for row in rows
                 if number in row["strategies"]
             ]
-            if not prompts:
-                continue
-            loaded, amateur = self._models
-            yield from generate(
-                loaded,
-                prompts,
-                parse(strategy),
-                seed=settings.seed,
-                max_new_tokens=settings.generation.max_new_tokens,
-                max_prompt_tokens=settings.generation.max_prompt_tokens,
-                batch_size=self._sizes,
-                amateur=amateur,
-                chat=settings.generation.chat,
-                compiled=settings.generation.compile,
-            )
+            if prompts:
+                yield from self._models.generate(prompts, strategy)
 
     @cached_property
-    def _models(self) -> tuple[Any, Any]:
+    def _models(self) -> Any:  # noqa: ANN401 (StudyModels, of torch's side: the driver needs none)
         """Load the models; an error here is the first batch's, and comes back as it is."""
-        from guard_eval.engines.amateur import load_amateur  # noqa: PLC0415
-        from guard_eval.engines.loading import load  # noqa: PLC0415
+        from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
-        model = self._job.study.settings.model
         use_threads(self._job.pool.cpus)
-        # A worker sees its own GPU alone, whatever the study calls it.
-        device = "cuda" if self._job.pool.gpu else "cpu"
-        loaded = load(
-            self._location(model.name),
-            name=model.name,
-            revision=model.revision,
-            dtype=model.dtype,
-            device=device,
-        )
-        amateurs = filter(None, map(self._job.study.settings.amateur_of, self._job.strategies))
-        name = next(amateurs, None)
-        if name is None:
-            return loaded, None
-        return loaded, load_amateur(
-            loaded,
-            self._location(name),
-            name=name,
-            revision=model.amateur_revision,
-            dtype=model.dtype,
-            device=device,
+        return StudyModels.load(
+            self._job.study,
+            self._job.strategies,
+            locate=self._location,
+            # A worker sees its own GPU alone, whatever the study calls it.
+            device="cuda" if self._job.pool.gpu else "cpu",
+            neighbours=self._job.pool.neighbours,
         )
 
     def _location(self, name: str) -> str:
         place = self._job.locations[name]
         return self._job.study.locate_model(BUNDLED) if place == BUNDLED else place
-
-    @cached_property
-    def _sizes(self) -> Any:  # noqa: ANN401 (BatchSizes, of torch's side)
-        from guard_eval.engines.local.batching import BatchSizes  # noqa: PLC0415
-        from guard_eval.strategies import parse  # noqa: PLC0415
-
-        generation = self._job.study.settings.generation
-        if generation.batch_size != "auto":
-            return BatchSizes.capped(generation.batch_size)
-        copies = max(int(getattr(parse(name), "beams", 1)) for name in self._job.strategies)
-        tokens = generation.max_prompt_tokens + generation.max_new_tokens
-        # A worker's share of the machine's memory; on a GPU it has all of it.
-        return BatchSizes.auto(
-            self._models[0].model, tokens=tokens, copies=copies * self._job.pool.neighbours
-        )
 
 
 @dataclass(frozen=True)
@@ -244,7 +196,7 @@ def write(ray: Any, job: Job, order: Order) -> Iterator[list[Continuation]]:  # 
     """
     data = ray.data.from_arrow_refs(order.blocks).map_batches(
         Writer,
-        fn_constructor_args=[job, counting(ray)],
+        fn_constructor_args=[job, start_counter(ray)],
         batch_size=job.rows,
         batch_format="pyarrow",
         **actors(ray, job.pool, blocks=len(order.blocks)),

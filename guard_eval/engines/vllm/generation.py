@@ -14,9 +14,8 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from guard_eval.engines.loading import LoadedModel, model_revision
-from guard_eval.engines.local import generation
-from guard_eval.engines.local.texts import EncodedPrompt, continuation_text, eos_ids
+from guard_eval.engines.loading import LoadedModel, first_line, model_revision
+from guard_eval.engines.local.texts import EncodedPrompt, eos_ids, make_continuation
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.errors import StudyError
@@ -52,7 +51,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
         tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False, **version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StudyError(
-            f"cannot read the model {name!r}: {_first_line(error)}; put a whole transformers model there"
+            f"cannot read the model {name!r}: {first_line(error)}; put a whole transformers model there"
         ) from error
     try:
         ends: Any = GenerationConfig.from_pretrained(location, **version)
@@ -138,7 +137,7 @@ def start(
         engine = LLM(location, **{**given, **options}).llm_engine
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
-            f"vLLM cannot run the model {described.name!r}: {_first_line(error)}; "
+            f"vLLM cannot run the model {described.name!r}: {first_line(error)}; "
             "its own messages are above, and --engine local runs any causal language model"
         ) from error
     made = str(engine.model_config.dtype).removeprefix("torch.")
@@ -161,27 +160,6 @@ def _is_installed() -> bool:
     return any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors"))
 
 
-def recipe(
-    described: LoadedModel,
-    strategy: Strategy,
-    *,
-    seed: int,
-    max_new_tokens: int,
-    max_prompt_tokens: int,
-    chat: bool,
-) -> Recipe:
-    """Return how `generate` makes continuations."""
-    made = generation.recipe(
-        described,
-        strategy,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        max_prompt_tokens=max_prompt_tokens,
-        chat=chat,
-    )
-    return replace(made, engine=ENGINE)
-
-
 def generate(
     served: Served, encoded: Sequence[EncodedPrompt], strategy: Strategy, made_by: Recipe
 ) -> Iterator[list[Continuation]]:
@@ -194,7 +172,7 @@ def generate(
         served: The model.
         encoded: The prompts, by `texts.encode` with the tokenizer of `served.described`.
         strategy: One for which `request.unsupported` says nothing.
-        made_by: `recipe`.
+        made_by: `local.generation.recipe` with `ENGINE`.
     """
     waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id))))
     running: dict[str, EncodedPrompt] = {}
@@ -214,7 +192,9 @@ def generate(
         took = time.perf_counter() - since
         if finished and (took >= _PAUSE or not (waiting or running)):
             yield [
-                _continuation(served, made_by, row, new, seconds=took / len(finished), batch=most)
+                make_continuation(
+                    served.described, made_by, row, new, seconds=took / len(finished), batch=most
+                )
                 for row, new in finished
             ]
             finished, since, most = [], time.perf_counter(), 0
@@ -233,27 +213,3 @@ def _parameters(served: Served, strategy: Strategy, made_by: Recipe, row: Encode
         output_kind=RequestOutputKind.FINAL_ONLY,
         extra_args=None if isinstance(strategy, Greedy) else ours,
     )
-
-
-def _continuation(
-    served: Served, made_by: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
-) -> Continuation:
-    described = served.described
-    return Continuation(
-        id=made_by.continuation_id(row.prompt),
-        prompt_id=row.prompt.id,
-        dataset=row.prompt.dataset,
-        recipe=made_by,
-        text=continuation_text(described.tokenizer, row.ids, new),
-        prompt_tokens=len(row.ids),
-        new_tokens=len(new),
-        finish="eos" if new[-1] in eos_ids(described) else "length",
-        seconds=seconds,
-        batch=batch,
-        device=described.device,
-        versions=described.versions,
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

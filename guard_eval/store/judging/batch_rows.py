@@ -1,4 +1,4 @@
-"""Batches at a provider: written down before each step, so that whoever comes next can go on."""
+"""Batches at a provider: written down before each step, so that the next run can go on."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from guard_eval.errors import StudyError
 from guard_eval.store.judging import requests, runs
 from guard_eval.store.judging.requests import Outcome
 from guard_eval.store.judging.schema import batch, request
-from guard_eval.store.judging.values import Batch, BatchRequest, JudgeRun, Wanted
-from guard_eval.store.schema import rater
+from guard_eval.store.judging.values import BatchRequest, JudgeBatch, JudgeRun, PlannedRequest
 
 DONE = "done"
 """The status of a batch in which everything is settled."""
 
+_COLUMNS = tuple(column for column in batch.c if column.name not in ("rater_id", "run_id"))
 _CHANGEABLE = {"provider_id", "input_file", "output_file", "error_file", "status"}
 
 
 def add(
     connection: Connection,
     this: JudgeRun,
-    wanted: Sequence[Wanted],
+    planned: Sequence[PlannedRequest],
     *,
     now: datetime,
     limit_usd: float | None,
-) -> tuple[Batch, list[Outcome]]:
+) -> tuple[JudgeBatch, list[Outcome]]:
     """Make a batch of what may be sent; return it, and what became of each request.
 
     Must run alone among those who reserve or settle.
     """
     values = {"rater_id": this.rater.id, "run_id": this.id, "status": "new", "made_at": now}
-    number = connection.execute(insert(batch).values(values).returning(batch.c.id)).scalar_one()
-    outcomes = requests.reserve(connection, this, wanted, now=now, limit_usd=limit_usd, batch_id=number)
-    return read(connection, batch.c.id == number)[0], outcomes
+    made = connection.execute(insert(batch).values(values).returning(*_COLUMNS)).mappings().one()
+    return JudgeBatch(**made), requests.reserve(
+        connection, this, planned, now=now, limit_usd=limit_usd, batch_id=made["id"]
+    )
 
 
 def change(connection: Connection, number: int, values: dict[str, str | None]) -> None:
@@ -57,60 +58,31 @@ def close(connection: Connection, number: int, *, billed: bool, now: datetime) -
     Must run alone among those who reserve or settle.
     """
     left = (request.c.batch_id == number, request.c.state == "open")
-    values: dict[str, object] = {"state": "lost" if billed else "released", "settled_at": now}
-    if not billed:
-        values["booked"] = 0
-    count = connection.execute(update(request).where(*left).values(values)).rowcount
+    values: dict[str, object] = {"state": "lost"} if billed else {"state": "released", "booked": 0}
+    count = connection.execute(update(request).where(*left).values({**values, "settled_at": now})).rowcount
     change(connection, number, {"status": DONE})
     return count
 
 
-def adopt(connection: Connection, this: JudgeRun, now: datetime) -> list[Batch]:
+def adopt(connection: Connection, this: JudgeRun, now: datetime) -> list[JudgeBatch]:
     """Take the judge's batches that nobody looks after; return all that are this run's and not done.
 
     Must run alone in the rater's pool.
     """
+    unfinished = (batch.c.rater_id == this.rater.id, batch.c.status != DONE)
     others = [number for number in runs.live(connection, this.rater, now) if number != this.id]
-    free = (
-        batch.c.rater_id == this.rater.id,
-        batch.c.status != DONE,
-        or_(batch.c.run_id.is_(None), batch.c.run_id.not_in(others)),
-    )
-    connection.execute(update(batch).where(*free).values(run_id=this.id))
-    return read(connection, batch.c.run_id == this.id, batch.c.status != DONE)
-
-
-def read(connection: Connection, *wanted: object) -> list[Batch]:
-    """Return the batches for which `wanted` holds, oldest first."""
-    statement = select(batch, rater.c.name.label("rater")).join(rater, rater.c.id == batch.c.rater_id)
-    rows = connection.execute(statement.where(*wanted).order_by(batch.c.id))  # type: ignore[arg-type]
-    return [
-        Batch(
-            id=row.id,
-            rater=row.rater,
-            provider_id=row.provider_id,
-            input_file=row.input_file,
-            output_file=row.output_file,
-            error_file=row.error_file,
-            status=row.status,
-            made_at=row.made_at,
-        )
-        for row in rows
-    ]
+    free = or_(batch.c.run_id.is_(None), batch.c.run_id.not_in(others))
+    connection.execute(update(batch).where(*unfinished, free).values(run_id=this.id))
+    mine = select(*_COLUMNS).where(*unfinished, batch.c.run_id == this.id).order_by(batch.c.id)
+    return [JudgeBatch(**row) for row in connection.execute(mine).mappings()]
 
 
 def requests_of(connection: Connection, number: int) -> list[BatchRequest]:
-    """Return what is in a batch, by presentation and key."""
-    columns = (request.c.key, request.c.attempt, request.c.presentation_id, request.c.state, request.c.shape)
-    statement = select(*columns).where(request.c.batch_id == number)
-    rows = connection.execute(statement.order_by(request.c.presentation_id, request.c.key))
-    return [
-        BatchRequest(
-            key=row.key,
-            attempt=row.attempt,
-            presentation=row.presentation_id,
-            state=row.state,
-            shape=row.shape,
-        )
-        for row in rows
-    ]
+    """Return what is in a batch and not settled, by presentation and key."""
+    presentation = request.c.presentation_id.label("presentation")
+    left = (
+        select(request.c.key, request.c.attempt, presentation, request.c.shape)
+        .where(request.c.batch_id == number, request.c.state == "open")
+        .order_by(request.c.presentation_id, request.c.key)
+    )
+    return [BatchRequest(**row) for row in connection.execute(left).mappings()]

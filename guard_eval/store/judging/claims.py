@@ -6,8 +6,9 @@ so that two processes may let the same model rate at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, insert, or_, select, update
@@ -18,12 +19,9 @@ from guard_eval.store.handout.orders import Orders
 from guard_eval.store.handout.queue import check
 from guard_eval.store.judging import runs
 from guard_eval.store.judging.schema import request
-from guard_eval.store.judging.values import JudgeRun, Showing
+from guard_eval.store.judging.values import JudgeProgress, JudgeRun, Showing
 from guard_eval.store.raters import pool_of, standing
 from guard_eval.store.schema import pair, presentation
-
-NOT_HANDED_OUT = 0
-"""The presentation's number where there is no presentation; no verdict can come back under it."""
 
 _PART = 500
 """How many pairs are looked at with one statement."""
@@ -73,28 +71,13 @@ _ELSEWHERE = select(func.count()).where(
 
 
 class ClaimRequest(NamedTuple):
-    """One run asking, once."""
+    """What one call of `claim` works with."""
 
     connection: Connection
     orders: Orders
     run: JudgeRun
     plan: Plan
     now: datetime
-
-
-class ClaimedSlot(NamedTuple):
-    """A presentation just claimed."""
-
-    id: int
-    slot: int
-
-
-class Progress(NamedTuple):
-    """How far a model is over all runs: showings rated, those left, and of these those in a batch."""
-
-    rated: int
-    left: int
-    in_batch: int
 
 
 class Claims:
@@ -106,45 +89,40 @@ class Claims:
     def claim(
         self, connection: Connection, orders: Orders, this: JudgeRun, plan: Plan, *, now: datetime, limit: int
     ) -> list[Showing]:
-        """Return up to `limit` showings that are this run's from now on, and were not before.
+        """Return up to `limit` showings for `this` run; see `Judging.claim`.
 
-        Must run alone in the rater's pool. A rater that is revoked or excluded gets none.
-
-        Raises:
-            StudyError: The plan makes no sense, or the database does not know the rater.
+        Must run alone in the rater's pool.
         """
         check(plan)
         if limit < 1 or any(standing(connection, this.rater)):
             return []
         runs.renew(connection, this, now)
         orders.refresh(connection)
-        asking = ClaimRequest(connection, orders, this, plan, now)
-        taken = _take_left(asking, limit)
+        claim = ClaimRequest(connection, orders, this, plan, now)
+        taken = _take_left(claim, limit)
         if len(taken) < limit:
-            taken += self._take_new(asking, limit - len(taken))
+            taken |= self._take_new(claim, limit - len(taken))
         return _showings(connection, taken)
 
-    def _take_new(self, asking: ClaimRequest, limit: int) -> list[ClaimedSlot]:
-        connection, orders, this, plan, _ = asking
-        pair_ids = orders.of(plan.seed, this.rater.name)
-        known, start = self._reached.get(this.id, (pair_ids, 0))
+    def _take_new(self, claim: ClaimRequest, limit: int) -> dict[int, int]:
+        """Take what was never shown; return the slot of each new presentation."""
+        pair_ids = claim.orders.of(claim.plan.seed, claim.run.rater.name)
+        known, start = self._reached.get(claim.run.id, (pair_ids, 0))
         if known is not pair_ids:  # pairs were added
             start = 0
         rows: list[dict[str, object]] = []
-        taken = []
         while start < len(pair_ids) and len(rows) < limit:
             part = pair_ids[start : start + min(limit, _PART)]
-            for pair_id, slot, attempt in _free(asking, part):
-                if len(rows) < limit:
-                    rows.append(_row(asking, pair_id, slot, attempt))
-                    taken.append(slot)
+            rows += islice(_free(claim, part), limit - len(rows))
             if len(rows) < limit:  # otherwise the last pairs may have slots left
                 start += len(part)
-        self._reached[this.id] = (pair_ids, start)
+        self._reached[claim.run.id] = (pair_ids, start)
         if not rows:
-            return []
-        statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
-        return list(map(ClaimedSlot, connection.execute(statement, rows).scalars(), taken))
+            return {}
+        statement = insert(presentation).returning(
+            presentation.c.id, presentation.c.slot, sort_by_parameter_order=True
+        )
+        return {row.id: row.slot for row in claim.connection.execute(statement, rows)}
 
 
 def elsewhere(connection: Connection, this: JudgeRun, now: datetime) -> tuple[int, bool]:
@@ -156,7 +134,7 @@ def elsewhere(connection: Connection, this: JudgeRun, now: datetime) -> tuple[in
     return count, any(others.values())
 
 
-def progress(connection: Connection, orders: Orders, rater: Rater, plan: Plan) -> Progress:
+def progress(connection: Connection, orders: Orders, rater: Rater, plan: Plan) -> JudgeProgress:
     """Return how far a model is, over all runs and for all that `plan` shows it."""
     check(plan)
     orders.refresh(connection)
@@ -165,7 +143,7 @@ def progress(connection: Connection, orders: Orders, rater: Rater, plan: Plan) -
     total = sum(len(slots(orders, plan, pair_id)) for pair_id in orders.places)
     batched = _ELSEWHERE.where(_IN_BATCH)
     in_batch = connection.execute(batched, {"asked_rater": rater.id}).scalar_one()
-    return Progress(rated=rated, left=total - rated, in_batch=in_batch)
+    return JudgeProgress(rated=rated, left=total - rated, in_batch=in_batch)
 
 
 def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> list[Showing]:
@@ -182,7 +160,7 @@ def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> li
             if (pair_id, slot) not in done:
                 sides = (row.text_a, row.text_b)
                 a, b = sides if orders.first(pair_id, slot) == "a" else sides[::-1]
-                blind = BlindPair.of(NOT_HANDED_OUT, row.prompt, a, b)
+                blind = BlindPair.of(0, row.prompt, a, b)
                 shown.append(Showing(blind=blind, sample=slot // 2))
     return shown
 
@@ -193,7 +171,8 @@ def shown(connection: Connection, numbers: Sequence[int]) -> list[Showing]:
     for part in presentations.batches(numbers):
         statement = select(presentation.c.id, presentation.c.slot).where(presentation.c.id.in_(part))
         found.update((row.id, row.slot) for row in connection.execute(statement))
-    return _showings(connection, [ClaimedSlot(number, found[number]) for number in numbers])
+    shown = dict(zip(found, _showings(connection, found), strict=True))
+    return [shown[number] for number in numbers]
 
 
 def slots(orders: Orders, plan: Plan, pair_id: str) -> range:
@@ -212,54 +191,51 @@ def _wanted(orders: Orders, plan: Plan, pair_id: str, slot: int) -> bool:
     return pair_id in orders.places and slot in slots(orders, plan, pair_id)
 
 
-def _take_left(asking: ClaimRequest, limit: int) -> list[ClaimedSlot]:
+def _take_left(claim: ClaimRequest, limit: int) -> dict[int, int]:
     """Take what an ended run left; what it found unjudgeable is tried once more by this one."""
-    connection, orders, this, plan, now = asking
+    connection, orders, this, plan, now = claim
     going = [*runs.live(connection, this.rater, now), this.id]
     left = connection.execute(_LEFT, {"asked_rater": this.rater.id, "going": going})
-    taken = [ClaimedSlot(row.id, row.slot) for row in left if _wanted(orders, plan, row.pair_id, row.slot)][
-        :limit
-    ]
-    for part in presentations.batches([each.id for each in taken]):
+    taken = {row.id: row.slot for row in left if _wanted(orders, plan, row.pair_id, row.slot)}
+    taken = dict(islice(taken.items(), limit))
+    for part in presentations.batches(list(taken)):
         mine = update(presentation).where(presentation.c.id.in_(part))
         connection.execute(mine.values(run_id=this.id, leased_until=now + this.lease))
     return taken
 
 
-def _free(asking: ClaimRequest, pair_ids: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the slots of these pairs that nobody holds, with how often each was given before."""
-    attempts: dict[tuple[str, int], int] = {}
+def _free(claim: ClaimRequest, pair_ids: Sequence[str]) -> Iterator[dict[str, object]]:
+    """Yield a row of `presentation` for each slot of these pairs that nobody holds."""
+    connection, orders, this, plan, now = claim
+    attempts: dict[tuple[str, int], int] = {}  # how often each was given before
     held: set[tuple[str, int]] = set()
-    asked = {"asked_pool": pool_of(asking.run.rater), "asked_pairs": list(pair_ids)}
-    for row in asking.connection.execute(_SHOWN, asked):
+    asked = {"asked_pool": pool_of(this.rater), "asked_pairs": list(pair_ids)}
+    for row in connection.execute(_SHOWN, asked):
         place = row.pair_id, row.slot
         attempts[place] = max(attempts.get(place, 0), row.attempt + 1)
         if row.holds:
             held.add(place)
-    for pair_id in pair_ids:
-        for slot in slots(asking.orders, asking.plan, pair_id):
-            if (pair_id, slot) not in held:
-                yield pair_id, slot, attempts.get((pair_id, slot), 0)
+    for place in ((pair_id, slot) for pair_id in pair_ids for slot in slots(orders, plan, pair_id)):
+        if place not in held:
+            yield {
+                "pair_id": place[0],
+                "rater_id": this.rater.id,
+                "pool": pool_of(this.rater),
+                "slot": place[1],
+                "attempt": attempts.get(place, 0),
+                "first": orders.first(*place),
+                "handed_out": now,
+                "leased_until": now + this.lease,
+                "superseded": False,
+                "withdrawn": False,
+                "role": "study",
+                "run_id": this.id,
+            }
 
 
-def _row(asking: ClaimRequest, pair_id: str, slot: int, attempt: int) -> dict[str, object]:
-    return {
-        "pair_id": pair_id,
-        "rater_id": asking.run.rater.id,
-        "pool": pool_of(asking.run.rater),
-        "slot": slot,
-        "attempt": attempt,
-        "first": asking.orders.first(pair_id, slot),
-        "handed_out": asking.now,
-        "leased_until": asking.now + asking.run.lease,
-        "superseded": False,
-        "withdrawn": False,
-        "role": "study",
-        "run_id": asking.run.id,
-    }
-
-
-def _showings(connection: Connection, taken: Sequence[ClaimedSlot]) -> list[Showing]:
-    numbers = [each.id for each in taken]
-    blinds = presentations.blind(connection, numbers)
-    return [Showing(blind=blind, sample=each.slot // 2) for blind, each in zip(blinds, taken, strict=True)]
+def _showings(connection: Connection, taken: Mapping[int, int]) -> list[Showing]:
+    """Return the showings of presentations, given with their slots."""
+    blinds = presentations.blind(connection, list(taken))
+    return [
+        Showing(blind=blind, sample=slot // 2) for blind, slot in zip(blinds, taken.values(), strict=True)
+    ]

@@ -6,7 +6,7 @@ again, one that somebody else is sending is waited for, and one that could cost 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from math import ceil
 
@@ -14,7 +14,14 @@ from sqlalchemy import Connection, Float, bindparam, cast, func, insert, select,
 
 from guard_eval.store.judging import journal, runs
 from guard_eval.store.judging.schema import request
-from guard_eval.store.judging.values import Answer, JudgeRun, NotReserved, Reservation, Settlement, Wanted
+from guard_eval.store.judging.values import (
+    Answer,
+    JudgeRun,
+    NotReserved,
+    PlannedRequest,
+    Reservation,
+    Settlement,
+)
 from guard_eval.store.presentations import batches
 from guard_eval.store.schema import presentation
 
@@ -76,7 +83,7 @@ def nano(usd: float) -> int:
 def reserve(
     connection: Connection,
     this: JudgeRun,
-    wanted: Sequence[Wanted],
+    planned: Sequence[PlannedRequest],
     *,
     now: datetime,
     limit_usd: float | None = None,
@@ -91,18 +98,20 @@ def reserve(
     Raises:
         ValueError: There is a budget, and the cost of a request is unknown.
     """
-    keys = [each.key for each in wanted]
+    keys = [each.key for each in planned]
     answers = journal.complete(connection, keys)
     attempts, taken = _known(connection, this, keys, now)
-    mine = _mine(connection, this, wanted)
+    mine = _mine(connection, this, planned)
     times, left = (1.0, None) if limit_usd is None else _left(connection, this, limit_usd)
     outcomes: list[Outcome] = []
     rows = []
-    for each in wanted:
+    for each in planned:
         if each.key in answers:
             outcomes.append(answers[each.key])
             if each.presentation not in (None, answers[each.key].presentation):
-                rows.append(_shared(this, each, now, attempt=attempts[each.key]))
+                # for this presentation too the answer is that of the same request
+                row = _row(this, each, now, attempt=attempts[each.key], cost=0)
+                rows.append(row | {"state": "released", "settled_at": now})
                 attempts[each.key] += 1
         elif each.key in taken:
             outcomes.append("elsewhere")
@@ -126,43 +135,29 @@ def reserve(
     return outcomes
 
 
-def settle(connection: Connection, settled: Sequence[Settlement], now: datetime) -> None:
-    """Note what became of requests without an answer: what was not billed frees its money."""
+def settle(connection: Connection, settled: Sequence[Settlement | Answer], now: datetime) -> None:
+    """Note what became of requests: an answer's cost counts, and what was not billed frees its money.
+
+    What is lost, and an answer of unknown cost, stays as reserved.
+    """
     if settled:
-        connection.execute(
-            _SETTLE,
-            [
-                {
-                    "its_key": each.key,
-                    "its_attempt": each.attempt,
-                    "now_state": each.state,
-                    "now_settled": now,
-                    "now_booked": 0 if each.state == "released" else None,
-                }
-                for each in settled
-            ],
-        )
-
-
-def answered(connection: Connection, answers: Iterable[Answer], now: datetime) -> None:
-    """Note the requests of these answers as answered, and what they cost; unknown cost stays as reserved."""
-    rows = [
-        {
-            "its_key": each.key,
-            "its_attempt": each.attempt,
-            "now_state": "answered",
-            "now_settled": now,
-            "now_booked": None if each.usd is None else nano(each.usd),
-        }
-        for each in answers
-    ]
-    if rows:
+        rows = [
+            {
+                "its_key": each.key,
+                "its_attempt": each.attempt,
+                "now_state": "answered" if isinstance(each, Answer) else each.state,
+                "now_settled": now,
+                "now_booked": _booked(each),
+            }
+            for each in settled
+        ]
         connection.execute(_SETTLE, rows)
 
 
-def booked(connection: Connection) -> int:
-    """Return what the study's judges have spent and hold, in billionths of a US dollar."""
-    return int(connection.execute(_BOOKED).scalar_one())
+def _booked(settled: Settlement | Answer) -> int | None:
+    if isinstance(settled, Answer):
+        return None if settled.usd is None else nano(settled.usd)
+    return 0 if settled.state == "released" else None
 
 
 def _left(connection: Connection, this: JudgeRun, limit_usd: float) -> tuple[float, int]:
@@ -173,7 +168,8 @@ def _left(connection: Connection, this: JudgeRun, limit_usd: float) -> tuple[flo
         for rater, times in worst.items()
         for row in connection.execute(_HELD, {"asked_rater": rater})
     )
-    return worst.get(this.rater.id, 1.0), int(limit_usd * _BILLION + 1e-3) - booked(connection) - short
+    booked = int(connection.execute(_BOOKED).scalar_one())
+    return worst.get(this.rater.id, 1.0), int(limit_usd * _BILLION + 1e-3) - booked - short
 
 
 def _known(
@@ -196,21 +192,21 @@ def _known(
     return attempts, taken
 
 
-def _mine(connection: Connection, this: JudgeRun, wanted: Sequence[Wanted]) -> set[int]:
+def _mine(connection: Connection, this: JudgeRun, planned: Sequence[PlannedRequest]) -> set[int]:
     mine: set[int] = set()
-    for part in batches([each.presentation for each in wanted if each.presentation is not None]):
+    for part in batches([each.presentation for each in planned if each.presentation is not None]):
         mine.update(connection.execute(_MINE, {"asked": part, "asked_run": this.id}).scalars())
     return mine
 
 
-def _shared(this: JudgeRun, each: Wanted, now: datetime, *, attempt: int) -> dict[str, object]:
-    """Return the row that says: for this presentation too the answer is that of the same request."""
-    row = _row(this, each, now, attempt=attempt, cost=0, batch_id=None)
-    return row | {"state": "released", "settled_at": now}
-
-
 def _row(
-    this: JudgeRun, each: Wanted, now: datetime, *, attempt: int, cost: int | None, batch_id: int | None
+    this: JudgeRun,
+    each: PlannedRequest,
+    now: datetime,
+    *,
+    attempt: int,
+    cost: int | None,
+    batch_id: int | None = None,
 ) -> dict[str, object]:
     return {
         "key": each.key,

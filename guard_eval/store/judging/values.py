@@ -12,9 +12,6 @@ from guard_eval.records import BlindPair, Choice, Rater
 Style = Literal["chat", "responses", "batch", "replay"]
 """How a judge is asked: online in one of two dialects, in a batch, or from a recording."""
 
-RequestState = Literal["open", "answered", "released", "lost"]
-"""What became of a request: not known yet; answered; surely not billed; lost, and perhaps billed."""
-
 NotReserved = Literal["budget", "elsewhere", "not_claimed"]
 """Why a request may not be sent: it could cost more than is left; somebody else is sending the very same one;
 or its presentation is rated by now, or another run's."""
@@ -30,11 +27,20 @@ class JudgeRun:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeProgress:
+    """How far a model is over all runs: showings rated, those left, and of these those in a batch."""
+
+    rated: int
+    left: int
+    in_batch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Showing:
     """A pair as a judge is to see it.
 
     Attributes:
-        blind: The two texts in their order, and the presentation's number.
+        blind: The two texts in their order, and the presentation's number; 0 where nothing was handed out.
         sample: 0 for the first time the pair is asked in this order, 1 for the next, …
         purpose: What it is shown for: a verdict of the study, or the judge's calibration.
     """
@@ -45,7 +51,7 @@ class Showing:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class PlannedRequest:
     """A request that is to be sent.
 
     Attributes:
@@ -82,46 +88,62 @@ class Settlement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What a server says of an answer; None where it does not say.
+
+    Attributes:
+        model: The snapshot that it used.
+        fingerprint: Its name for its configuration.
+        input_tokens: Tokens of the request; `cached_tokens` are among them.
+        cached_tokens: Tokens billed as cached.
+        output_tokens: Tokens of the answer; `reasoning_tokens` are among them.
+        reasoning_tokens: Tokens that nobody sees.
+    """
+
+    model: str | None = None
+    fingerprint: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def metered(self) -> bool:
+        """Return whether the server states the tokens on both sides."""
+        return self.input_tokens is not None and self.output_tokens is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
     """A judge's answer as the server sent it.
 
     Attributes:
         key: The request's name: a hash of everything the study decides about it.
+        attempt: The reservation's.
         presentation: What was judged; None for what is no part of the study.
         status: The HTTP status.
         body: The response's raw bytes.
         request_id: The server's name for the request, where it gave one.
-        model: The snapshot the server says it used, where it says so.
-        input_tokens: Tokens of the request as the server counted them, where it did.
-        output_tokens: Tokens of the answer, likewise.
-        seconds: From request to answer.
-        at: When the answer came; any time zone, given back in UTC.
-        fingerprint: The server's name for its configuration, where it gave one.
-        cached_tokens: Those of `input_tokens` that were billed as cached.
-        reasoning_tokens: Those of `output_tokens` that nobody sees.
+        usage: What the server says of it.
         usd: What it cost, in US dollars; None where tokens or price are unknown.
         backend: How it was asked for.
         shape: In which shape was asked: dialect, output mode, name of the token limit, what was left out.
-        attempt: The reservation's; None takes the newest open one of the key, or makes one.
+        seconds: From request to answer.
+        at: When the answer came; any time zone, given back in UTC.
     """
 
     key: str
+    attempt: int
     presentation: int | None
     status: int
     body: bytes
     request_id: str | None
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    seconds: float
-    at: datetime
-    fingerprint: str | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    usage: Usage
     usd: float | None = None
     backend: Style = "chat"
     shape: str | None = None
-    attempt: int | None = None
+    seconds: float
+    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +156,7 @@ class Judgment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unjudged:
-    """Why a presentation could not be judged."""
+    """Why a presentation could not be judged: counted, never a verdict."""
 
     presentation: int
     kind: str
@@ -143,7 +165,7 @@ class Unjudged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """A presentation that could not be judged: counted, never a verdict."""
+    """A presentation that could not be judged, as it is stored: by whom, and when it was noted."""
 
     presentation: int
     rater: str
@@ -153,47 +175,11 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spend:
-    """What one judge has taken so far, over all runs.
-
-    Attributes:
-        judge: The rater's name.
-        requests: Requests sent, those that were surely not billed left out.
-        answers: Those that were answered in full.
-        lost: Those whose answer never came, which a server may have billed.
-        open: Those under way, or in a batch.
-        unmetered: Answers without token counts.
-        input_tokens: Tokens of the requests; `cached_tokens` are among them.
-        cached_tokens: Tokens billed as cached.
-        output_tokens: Tokens of the answers; `reasoning_tokens` are among them.
-        reasoning_tokens: Tokens of reasoning.
-        usd: What the answers cost, at least: answers of unknown cost count for what was set aside.
-        held_usd: What is set aside for what is lost or open.
-        unpriced: Requests whose price is unknown; they are in neither sum.
-    """
-
-    judge: str
-    requests: int
-    answers: int
-    lost: int
-    open: int
-    unmetered: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    usd: float
-    held_usd: float
-    unpriced: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
+class JudgeBatch:
     """A batch at a provider, as far as it has come; what is None has not happened yet.
 
     Attributes:
         id: Its number in this study.
-        rater: The judge's name.
         provider_id: The provider's name for it.
         input_file: The provider's name for the file of requests.
         output_file: The provider's name for the file of answers.
@@ -203,7 +189,6 @@ class Batch:
     """
 
     id: int
-    rater: str
     provider_id: str | None
     input_file: str | None
     output_file: str | None
@@ -214,10 +199,9 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchRequest:
-    """One request of a batch; its key is its custom id there."""
+    """One request of a batch that is not settled; its key is its custom id there."""
 
     key: str
     attempt: int
     presentation: int | None
-    state: RequestState
     shape: str | None = None

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from ratings_by_hand import A, B, changed, note, pair, person, raw, said
 
-from guard_eval.cli.overview import read, view
+from guard_eval.cli.overview.overview import view
+from guard_eval.cli.overview.ratings import read
 from guard_eval.records import Plan
 from guard_eval.store import Store
 

@@ -6,9 +6,16 @@ from html.parser import HTMLParser
 
 from ratings_by_hand import note, pair, person, raw, said
 
-from guard_eval.cli.overview import view
-from guard_eval.cli.overview.page import as_html, as_json
-from guard_eval.cli.overview.tables import criteria_table, headline, looks, raters_table, warnings
+from guard_eval.cli.overview.overview import view
+from guard_eval.cli.overview.tables import (
+    as_html,
+    as_json,
+    criteria_table,
+    headline,
+    looks,
+    raters_table,
+    warnings,
+)
 
 HOSTILE = "<script>alert(1)</script><img src=https://example.org/x> \u202eabc\x00 \ud83d {{ 7*7 }}"
 

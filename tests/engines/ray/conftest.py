@@ -33,9 +33,9 @@ class OneMachine:
 @pytest.fixture(scope="session")
 def one_machine(tmp_path_factory):
     """The same study by the engine of one machine: its texts, sorted, and its metrics."""
-    from guard_eval.cli import generate
-    from guard_eval.cli.measuring.job import Chosen
+    from guard_eval.cli.generate import generate
+    from guard_eval.cli.measuring.job import MeasureOptions
 
     study = write_study(tmp_path_factory.mktemp("one") / "many")
-    generate.run(study)
-    return OneMachine(study, texts_of(study), scores_of(study, Chosen()))
+    generate(study)
+    return OneMachine(study, texts_of(study), scores_of(study, MeasureOptions()))

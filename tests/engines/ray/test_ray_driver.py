@@ -10,7 +10,7 @@ import pytest
 from command_line import environment
 from ray_cluster import kill, texts_of, until
 
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ DRIVER = """
 import json, sys, threading
 from pathlib import Path
 import psutil
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 from guard_eval.cli.generation import ray as generate_ray
 from guard_eval.engines.ray.writers import Job
 from guard_eval.study import Study
@@ -44,7 +44,7 @@ def hold(path, target):
 Path.replace = hold
 watcher = threading.Thread(target=watch)
 watcher.start()
-generate.run(Study.open(Path(sys.argv[1])), engine=generate.Engine.RAY)
+generate(Study.open(Path(sys.argv[1])), engine="ray")
 """
 
 
@@ -68,7 +68,7 @@ def test_a_killed_command_leaves_whole_files_and_no_workers(study, one_machine):
     kept = texts_of(study)
     assert 8 <= len(kept) < len(one_machine.texts)
     assert set(kept) <= set(one_machine.texts)
-    generate.run(study)
+    generate(study)
     assert texts_of(study) == one_machine.texts
     until(lambda: not any(map(_runs, workers.items())), math.inf)
 

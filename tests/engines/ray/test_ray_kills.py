@@ -3,8 +3,8 @@
 import pytest
 from ray_cluster import kill, scores_of, texts_of, two_nodes, until, workers_of
 
-from guard_eval.cli import generate
-from guard_eval.cli.measuring.job import Chosen
+from guard_eval.cli.generate import generate
+from guard_eval.cli.measuring.job import MeasureOptions
 from guard_eval.engines.ray import results, writers
 
 pytestmark = [
@@ -13,6 +13,7 @@ pytestmark = [
 ]  # of its own older names
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_worker_and_then_a_machine_die(study, one_machine, monkeypatch, capsys):
     """Three workers on two machines of two CPUs; the machine that is left has no room for all of them.
 
@@ -36,9 +37,9 @@ def test_a_worker_and_then_a_machine_die(study, one_machine, monkeypatch, capsys
                     died.append("machine")
 
         monkeypatch.setattr(writers, "tables", tables)
-        generate.run(study, engine=generate.Engine.RAY, address=cluster.address, workers=3)
+        generate(study, engine="ray", address=cluster.address, workers=3)
         assert died == ["worker", "machine"]
         assert texts_of(study) == one_machine.texts
         assert "3 workers with 1 CPU each, on 2 machines" in capsys.readouterr().out
-        measured = scores_of(study, Chosen(spread=True, address=cluster.address))
+        measured = scores_of(study, MeasureOptions(engine="ray", address=cluster.address))
     assert measured == one_machine.scores

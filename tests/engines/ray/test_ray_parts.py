@@ -10,9 +10,9 @@ import made
 import pytest
 from ray_cluster import texts_of
 
-from guard_eval.cli import generate
+from guard_eval.cli.generate import generate
 from guard_eval.cli.generation import ray as generate_ray
-from guard_eval.engines.ray import attempts, cluster, results, writers
+from guard_eval.engines.ray import cluster, results, writers
 from guard_eval.engines.ray.cluster import Pool, connected, has_room, library, pool_of
 from guard_eval.engines.ray.writers import Job, order_of, write
 from guard_eval.errors import MissingExtraError, StudyError
@@ -23,7 +23,7 @@ from guard_eval.texts.shards import Shard
 
 pytestmark = pytest.mark.slow
 
-RAY = generate.Engine.RAY
+RAY = "ray"
 POOL = Pool(workers=2, gpu=False, cpus=1, neighbours=2, nodes=1)
 
 
@@ -84,30 +84,31 @@ def test_room_is_counted_machine_by_machine():
     [
         ({"engine": RAY, "trace": True}, "--trace is for --engine local, not ray"),
         ({"address": "auto"}, "--address auto is for --engine ray, not local"),
-        ({"engine": generate.Engine.VLLM, "workers": 2}, "--workers 2 is for --engine ray, not vllm"),
+        ({"engine": "vllm", "workers": 2}, "--workers 2 is for --engine ray, not vllm"),
     ],
 )
 def test_what_an_engine_is_not_told(study, options, says):
     with pytest.raises(StudyError, match=says):
-        generate.run(study, **options)
+        generate(study, **options)
 
 
 def test_a_model_over_several_gpus_is_refused(study):
     model = study.settings.model.model_copy(update={"device_map": "auto"})
     spread = replace(study, settings=study.settings.model_copy(update={"model": model}))
     with pytest.raises(StudyError, match=r"model\.device_map spreads a model over several; use"):
-        generate.run(spread, engine=RAY)
+        generate(spread, engine=RAY)
 
 
 def test_without_ray(study, monkeypatch):
     monkeypatch.setattr(cluster, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[ray\]'"):
-        generate.run(study, engine=RAY)
+        generate(study, engine=RAY)
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_a_dry_run_needs_no_ray(study, monkeypatch, capsys):
     monkeypatch.setattr(cluster, "find_spec", lambda _: None)
-    generate.run(study, engine=RAY, dry_run=True)
+    generate(study, engine=RAY, dry_run=True)
     assert "would make 192 continuations of at most 2,304 tokens" in capsys.readouterr().out
 
 
@@ -137,19 +138,19 @@ def test_a_cluster_that_does_not_answer():
 def test_a_block_that_kills_every_worker_is_given_up(monkeypatch):
     """Each worker counts the block it begins; the fifth does not begin it."""
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
-    counter = attempts.Attempts()
+    counter = results.Attempts()
     handle = SimpleNamespace(begin=SimpleNamespace(remote=counter.begin))
     for _ in range(4):
-        attempts.check(handle, 7, ["p1", "p2", "p9"])
-    attempts.check(handle, 8, ["p10"])
+        results.count_attempt(handle, 7, ["p1", "p2", "p9"])
+    results.count_attempt(handle, 8, ["p10"])
     with pytest.raises(StudyError, match=r"4 workers died .* 3 texts \(from 'p1' to 'p9'\)"):
-        attempts.check(handle, 7, ["p1", "p2", "p9"])
+        results.count_attempt(handle, 7, ["p1", "p2", "p9"])
 
 
 def test_what_a_worker_refuses_comes_back_as_it_is(order, monkeypatch):
     """The worker itself, without Ray: more tokens than the model has room for, then as many as it has."""
     job, found = order
-    monkeypatch.setattr(writers, "check", lambda *_: None)
+    monkeypatch.setattr(writers, "count_attempt", lambda *_: None)
     long = job.study.settings.generation.model_copy(update={"max_new_tokens": 5000})
     settings = job.study.settings.model_copy(update={"generation": long})
     refusing = replace(job, study=replace(job.study, settings=settings))
@@ -206,6 +207,7 @@ def test_what_is_slow_with_all_machines_there_is_waited_for(monkeypatch):
     timer.join()
 
 
+@pytest.mark.usefixtures("_speaking")
 def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_named(study, monkeypatch, capsys):
     asked = []
 
@@ -215,7 +217,7 @@ def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_name
 
     monkeypatch.setattr(generate_ray, "_make", shrinking)
     with pytest.raises(StudyError, match="lost its machines before they made a text"):
-        generate.run(study, engine=RAY, workers=3)
+        generate(study, engine=RAY, workers=3)
     assert asked == [(192, 3)]
     assert "going on with those that are left" in capsys.readouterr().out
 
@@ -260,7 +262,7 @@ def test_texts_that_come_twice_count_once_and_missing_ones_are_told(order, monke
 
     blocks = [answer(block) for block in found.blocks]
     monkeypatch.setattr(writers, "tables", lambda *_: iter([*blocks[:3], *blocks[:3]]))
-    monkeypatch.setattr(writers, "counting", lambda _: None)
+    monkeypatch.setattr(writers, "start_counter", lambda _: None)
     data = SimpleNamespace(map_batches=lambda *_, **__: None)
     ray = SimpleNamespace(
         data=SimpleNamespace(from_arrow_refs=lambda _: data, ActorPoolStrategy=lambda **_: None)
@@ -322,7 +324,7 @@ def test_several_models_under_one_name_are_refused(study, monkeypatch, known, sa
     job = Job.of(study, ["guard"], POOL, known)
     table = table_of([mine, other], rare=True)
     table = table.append_column("place", [[0, 1]]).append_column("refused", [[None, None]])
-    monkeypatch.setattr(writers, "counting", lambda _: None)
+    monkeypatch.setattr(writers, "start_counter", lambda _: None)
     monkeypatch.setattr(writers, "actors", lambda *_, **__: {})
     monkeypatch.setattr(writers, "tables", lambda *_: [table])
     data = SimpleNamespace(from_arrow_refs=lambda _: SimpleNamespace(map_batches=lambda *_, **__: None))
@@ -335,5 +337,5 @@ def test_several_models_under_one_name_are_refused(study, monkeypatch, known, sa
 def test_nothing_missing_starts_nothing(study, one_machine, monkeypatch):
     (study.folder / "continuations").symlink_to(one_machine.study.continuations)
     monkeypatch.setattr(generate_ray, "_make", None)
-    generate.run(study, engine=RAY)
+    generate(study, engine=RAY)
     assert texts_of(study) == one_machine.texts

@@ -24,6 +24,7 @@ from guard_eval.decoding.noise import row_key  # noqa: E402
 from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
 from guard_eval.engines.local.batch import Batch  # noqa: E402
 from guard_eval.engines.local.decode import decode  # noqa: E402
+from guard_eval.engines.local.generation import recipe as recipe_of  # noqa: E402
 from guard_eval.engines.local.texts import EncodedPrompt, encode, eos_ids  # noqa: E402
 from guard_eval.engines.vllm import generation  # noqa: E402
 from guard_eval.engines.vllm.request import extra_args  # noqa: E402
@@ -103,7 +104,7 @@ def by_vllm(made: generation.Served, rows: list[EncodedPrompt], names: list[str]
     """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
     tokens: dict[str, list[int]] = {}
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-        recipe = generation.recipe(
+        recipe = recipe_of(
             made.described, parse(name), seed=SEED, max_new_tokens=NEW, max_prompt_tokens=64, chat=False
         )
         (prompt,) = made.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
@@ -157,7 +158,7 @@ def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine,
 
     strategy = parse("guard")
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
-    recipe = generation.recipe(engine.described, strategy, **limits, chat=False)
+    recipe = recipe_of(engine.described, strategy, **limits, chat=False)
     prompts = [row.prompt for row in rows]
     expected = {
         text.prompt_id: text

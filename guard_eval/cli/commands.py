@@ -1,0 +1,122 @@
+"""The commands: by name for the command line, and as functions for Python. Each is loaded when it is used.
+
+    from guard_eval.cli.commands import generate, measure, pair, report, verdicts
+
+A function takes a `Study` and returns what it found or made; it prints only while a command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
+
+from guard_eval.cli.console import speaking
+
+__all__ = [
+    "COMMANDS",
+    "CommandGroup",
+    "MeasureOptions",
+    "generate",
+    "load",
+    "measure",
+    "measure_files",
+    "merge",
+    "pair",
+    "paper_tables",
+    "power",
+    "progress",
+    "replicate",
+    "replicate_verdicts",
+    "report",
+    "show_list",
+    "show_power",
+    "verdicts",
+]
+
+COMMANDS = {
+    "new": "Make a study: study.toml to edit, and prompts.",
+    "generate": "Write continuations with every strategy.",
+    "merge": "Check and join the parts of a study's continuations.",
+    "measure": "Score continuations, and say how sure the scores are.",
+    "pair": "Draw prompts and make blinded pairs.",
+    "gold": "Add gold pairs.",
+    "raters": "Invite raters, list them, or take them out.",
+    "annotate": "Serve the pairs to people, in a browser.",
+    "progress": "See how far the raters are.",
+    "judge": "Have language models compare the pairs.",
+    "report": "Write the significance report.",
+    "power": "Find out how many items and raters a study needs.",
+    "export": "Write what raters said as a table.",
+    "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
+    "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
+    "demo": "Run a complete small study.",
+}
+"""The first line of each command's help: `guard-eval --help` loads none of them."""
+
+FUNCTIONS = {
+    "MeasureOptions": "guard_eval.cli.measuring.job",
+    "generate": "guard_eval.cli.generate",
+    "measure": "guard_eval.cli.measuring.job",
+    "measure_files": "guard_eval.cli.measuring.job",
+    "merge": "guard_eval.cli.merge",
+    "pair": "guard_eval.cli.pair",
+    "paper_tables": "guard_eval.cli.reporting.report",
+    "power": "guard_eval.cli.planning",
+    "progress": "guard_eval.cli.progress",
+    "replicate": "guard_eval.cli.replication.run",
+    "replicate_verdicts": "guard_eval.cli.replication.run",
+    "show_list": "guard_eval.cli.replication.output",
+    "report": "guard_eval.cli.reporting.report",
+    "show_power": "guard_eval.cli.planning",
+    "verdicts": "guard_eval.cli.reporting.verdicts",
+}
+"""Where the functions are that can be imported from here."""
+
+if TYPE_CHECKING:
+    from guard_eval.cli.generate import generate
+    from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
+    from guard_eval.cli.merge import merge
+    from guard_eval.cli.pair import pair
+    from guard_eval.cli.planning import power, show_power
+    from guard_eval.cli.progress import progress
+    from guard_eval.cli.replication.output import show_list
+    from guard_eval.cli.replication.run import replicate, replicate_verdicts
+    from guard_eval.cli.reporting.report import paper_tables, report
+    from guard_eval.cli.reporting.verdicts import verdicts
+else:
+
+    def __getattr__(name: str) -> Callable[..., object]:
+        """Return a command's function, from the module that is loaded now."""
+        if name not in FUNCTIONS:
+            raise AttributeError(f"{__name__} has no function {name!r}")
+        return getattr(import_module(FUNCTIONS[name]), name)
+
+
+def load(name: str) -> Any:  # noqa: ANN401 (a command of the click that typer holds)
+    """Return a command with its options."""
+    module = import_module(f"guard_eval.cli.{name}")
+    info = CommandInfo(name=name, callback=module.command)
+    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+
+
+class CommandGroup(TyperGroup):
+    """All commands, loaded when they are called."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 (typer's)
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401
+        """Load the command that the arguments name."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(str(command.name)), rest
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        """Run the command; what it says is printed."""
+        with speaking():
+            return super().invoke(ctx)

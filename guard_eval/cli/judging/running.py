@@ -1,0 +1,164 @@
+"""What `guard-eval judge` does with a study: preview, ask, run, and afterwards the ledger."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from guard_eval.cli.console import say
+from guard_eval.cli.judging.printing import (
+    question,
+    say_ledger,
+    say_previews,
+    say_reparsed,
+    showing_progress,
+)
+from guard_eval.cli.judging.trust import may_leave
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.study.judge_settings import Judge
+from judge.backend import Backend
+from judge.calibration import calibrate, left
+from judge.lookup import reparse
+from judge.pricing.preview import DryRun, dry_run
+from judge.pricing.prices import KEYS, Price, priced, study_prices
+from judge.providers.endpoint import access
+from judge.rater import judge_plan, rater_name
+from judge.replay import Replay, load_recording, save_recording
+
+
+class JudgeRunner:
+    """One call of the command, on one study."""
+
+    def __init__(
+        self,
+        study: Study,
+        store: Store,
+        *,
+        budget: float | None,
+        calibrate: bool,
+        replay: Path | None,
+        plain_http: bool = False,
+    ) -> None:
+        if budget is not None and not 0 < budget < float("inf"):
+            raise StudyError(f"--budget {budget:g} is no sum to spend; give US dollars, such as --budget 20")
+        self._study = study
+        self._seed = study.settings.seed
+        self._store = store
+        self._budget = budget
+        self._calibrate = calibrate
+        self._replay = replay
+        self._plain_http = plain_http
+
+    def judge(self, judges: Sequence[Judge], *, dry_run: bool, yes: bool) -> bool:
+        """Preview, ask, and run; return whether the judges have judged."""
+        if not self._store.pairs():
+            raise StudyError(
+                f"{self._study.folder} has no pairs yet; run: guard-eval pair {self._study.folder}"
+            )
+        previews = [self._preview(judge) for judge in judges]
+        say_previews(previews, notes=dry_run or not yes, example=dry_run)
+        if dry_run:
+            return False
+        if not any(preview.example for preview in previews):
+            return True
+        asks = not (yes or self._replay) and any(preview.estimate.requests for preview in previews)
+        if asks and not sys.stdin.isatty():
+            raise StudyError("nobody is here to be asked whether to spend this; add --yes")
+        ready = []
+        for place, (judge, preview) in enumerate(zip(judges, previews, strict=True)):
+            if preview.example:
+                ready.append(self._ready(judge, preview, yes=yes))
+                if preview.estimate.price is None:  # it is known by now
+                    previews[place] = self._preview(ready[-1])
+        keys = () if self._replay else (access(each, plain_http=self._plain_http) for each in ready)
+        if not may_leave(keys) or (asks and not typer.confirm(question(previews, budget=self._budget))):
+            return False
+        for judge in ready:
+            self._run(judge)
+        self.show_ledger()
+        return True
+
+    def reparse(self, judges: Sequence[Judge]) -> None:
+        """Read the journal again."""
+        for judge in judges:
+            say_reparsed(rater_name(judge), reparse(self._store, judge, seed=self._seed))
+
+    def record(self, judges: Sequence[Judge], path: Path) -> None:
+        """Write all answers of these judges to a file."""
+        answers = chain.from_iterable(self._store.answers_of(rater_name(judge)) for judge in judges)
+        say(f"{path}: {save_recording(path, answers)} answers, for --replay")
+
+    def show_ledger(self) -> None:
+        """Print what the judges have taken, over all runs."""
+        say_ledger(self._store.spending(), self._store.failures())
+
+    def _preview(self, judge: Judge) -> DryRun:
+        name = rater_name(judge)
+        if self._calibrate:
+            showings = left(self._store, judge, seed=self._seed)
+        else:
+            showings = self._store.waiting(name, judge_plan(judge, seed=self._seed))
+        return dry_run(
+            judge,
+            showings,
+            seed=self._seed,
+            answered=self._store.answered(),
+            so_far=next((each for each in self._store.spending() if each.judge == name), None),
+            own=study_prices(self._study.folder),
+            folder=self._study.folder,
+        )
+
+    def _ready(self, judge: Judge, preview: DryRun, *, yes: bool) -> Judge:
+        """Return the judge with its price, after what would stop it has been found.
+
+        Raises:
+            StudyError: There is no key, or no price.
+        """
+        if self._replay:
+            return priced(judge, Price(input=0.0, output=0.0, source="a recording"))
+        from judge.providers import client  # noqa: F401, PLC0415 (names a missing extra before a question)
+
+        access(judge, plain_http=self._plain_http)
+        known = preview.estimate.price
+        if known is None:
+            known = self._asked_price(judge, yes=yes)
+        if known.assumed and self._budget is not None:
+            raise StudyError(
+                f"--budget cannot be held for {judge.model!r}, of which no price is known: set {KEYS} in "
+                "study.toml (0 if it costs nothing), or leave --budget out"
+            )
+        return priced(judge, known)
+
+    def _asked_price(self, judge: Judge, *, yes: bool) -> Price:
+        if yes:
+            raise StudyError(
+                f"the price of {judge.model!r} is unknown; set {KEYS} in study.toml (0 if it costs nothing), "
+                "or name the model in a prices.toml beside it (docs/judge.md)"
+            )
+        say(f"What does {judge.model} cost, in US dollars per million tokens?")
+        input_usd, output_usd = (typer.prompt(f"  {kind}", type=float) for kind in ("input", "output"))
+        if not (0 <= input_usd < float("inf") and 0 <= output_usd < float("inf")):
+            raise StudyError("a price is a number of US dollars, and not negative")
+        say(f"This counts for this run; set {KEYS} in study.toml to keep it.")
+        return Price(input=input_usd, output=output_usd, source="asked")
+
+    def _run(self, judge: Judge) -> None:
+        options: dict[str, Any] = {"budget_usd": self._budget, "plain_http": self._plain_http}
+        if self._replay:
+            options["connect"] = self._replaying(judge, self._replay)
+        from judge.run import run_judge  # noqa: PLC0415 (a preview needs no openai)
+
+        go = calibrate if self._calibrate else run_judge
+        with showing_progress(rater_name(judge), budget=self._budget) as shown:
+            shown.done(go(self._store, judge, seed=self._seed, on_progress=shown.progress, **options))
+
+    def _replaying(self, judge: Judge, path: Path) -> Callable[[], Backend]:
+        recording = load_recording(path)
+        return lambda: Replay(judge, recording, seed=self._seed)

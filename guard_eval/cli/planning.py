@@ -1,0 +1,137 @@
+"""What `guard-eval power` does: a question from options and a pilot, studies simulated, the answer shown."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import typer
+
+from analysis.planning import page
+from analysis.planning.pilot import PilotRow, most_demanding, pilot_rows
+from analysis.planning.power import PowerPlan, plan
+from analysis.planning.question import PlanningQuestion, check
+from analysis.verdicts.tidy import validate
+from guard_eval.cli.console import say, say_next, say_table
+from guard_eval.cli.reporting.verdicts import table_of, verdicts
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+
+
+def power(
+    question: PlanningQuestion | None = None, *, output: Path | None = None, quiet: bool = False
+) -> PowerPlan:
+    """Find out how many items and raters find a difference, by simulated studies.
+
+    Args:
+        question: What is to be found, and how it will be tested.
+        output: Where to write the curve: .html, .svg, .png or .pdf.
+        quiet: Do not say what is simulated.
+
+    Raises:
+        StudyError: The question has no answer, or the file cannot be written.
+    """
+    question = question or PlanningQuestion()
+    check(question)
+    if output is not None:
+        page.check_ending(output)
+    found = plan(question, progress=(lambda _: None) if quiet else (lambda line: say(f"{line} …")))
+    if output is not None:
+        packages = ("guard-eval", "numpy", "scipy", "matplotlib")
+        facts = {"Python": platform.python_version(), **{name: version(name) for name in packages}}
+        page.write(found, output, facts=facts)
+    return found
+
+
+def show_power(
+    pilot: Path | None,
+    *,
+    raters: str,
+    items: str | None,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 (fields of PlanningQuestion)
+) -> None:
+    """Answer the question of the command line's options, those left out taken from a pilot or the default.
+
+    Raises:
+        StudyError: The pilot cannot be read, or as for `power`.
+    """
+    known = {name: value for name, value in options.items() if value is not None}
+    if pilot is not None:
+        row, count = _pilot(pilot, options["agreement"], quiet=as_json)
+        taken = {"ties": row.ties, "criteria": count}
+        if row.kappa.value is not None:
+            taken["agreement"] = max(0.0, row.kappa.value)
+        known = {**taken, **known}
+    question = PlanningQuestion(
+        raters=_numbers("--raters", raters),
+        items=() if items is None else _numbers("--items", items),
+        **known,
+    )
+    found = power(question, output=output, quiet=as_json)
+    if as_json:
+        typer.echo(page.as_json(found))
+    else:
+        _show(found, output)
+
+
+def _show(found: PowerPlan, output: Path | None) -> None:
+    say(f"\n{page.answer(found)}")
+    for table in page.tables(found, narrow=True):
+        say(f"\n{table.caption}")
+        say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
+        say(table.note)
+    for note in found.notes:
+        say(f"note: {note}")
+    if output is not None:
+        say(f"\ncurve: {output}")
+    say_next("guard-eval new my-study   (per_dataset and raters_per_pair are in its study.toml)")
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    """Return the whole numbers in a list with commas, each once and in order."""
+    try:
+        return tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise StudyError(f"{option} {text!r}: give whole numbers with commas, such as 1,3,5") from None
+
+
+def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow, int]:
+    """Return the pilot's most demanding criterion, and how many criteria it has; show all of them."""
+    rows = pilot_rows(_verdicts(source))
+    chosen = most_demanding(rows, agreement=PlanningQuestion().agreement if kappa is None else kappa)
+    if not quiet:
+        say(f"pilot: {source}")
+        say_table(
+            ("Criterion", "Pairs", "Raters", "Ties", "κ", "Interval"),
+            [(row.name, str(row.items), str(row.raters), f"{row.ties:.2f}", *_kappa(row)) for row in rows],
+        )
+        if any(row.units < row.items for row in rows):
+            say("pairs of one prompt say less than pairs of different ones; the items below are of different")
+        say(f"planned with: {chosen.name}, which takes the most items\n")
+    return chosen, len({row.criterion for row in rows})
+
+
+def _kappa(row: PilotRow) -> tuple[str, str]:
+    found = row.kappa
+    if found.value is None:
+        return "–", found.reason
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}", ""
+    return f"{found.value:.2f}", f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _verdicts(source: Path) -> pd.DataFrame:
+    if not source.is_dir():
+        return verdicts(source)
+    study = Study.open(source)
+    with Store.open(study.database, study_hash=study.hash) as store:
+        rows = store.tidy()
+    if not rows:
+        raise StudyError(f"{source} has no verdicts to plan from; give --ties and --kappa instead of --from")
+    return validate(table_of(rows))

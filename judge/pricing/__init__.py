@@ -1,0 +1,1 @@
+"""What judging costs: prices, budgets, and estimates before anything is sent."""

@@ -1,0 +1,218 @@
+"""A run in batches that ends anywhere, and the run after it: one batch, and each answer paid once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_openai import Out, completion
+
+from guard_eval.errors import StudyError
+from judge.backend import JudgeRequest
+from judge.batch.api import BatchApi
+from judge.batch.files import MOST_BYTES, MOST_REQUESTS, line_of, parts, read_results
+from judge.batch.runner import BatchRunner
+
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
+
+PROGRAM = """
+import sys
+from guard_eval.store import Store
+from guard_eval.study.judge_settings import Judge
+from judge.run import Patience, run_judge
+database, settings = sys.argv[1:]
+with Store.open(database) as store:
+    run_judge(store, Judge.model_validate_json(settings), seed=11, patience=Patience(first=0.02))
+"""
+
+
+class KilledError(BaseException):
+    """The end of a run, as if by a signal."""
+
+
+def after(cls, name, monkeypatch):
+    """Let the run end when a step is done and before anything is made of it."""
+    whole = getattr(cls, name)
+
+    async def cut(self, *arguments, **more):
+        await whole(self, *arguments, **more)
+        raise KilledError
+
+    monkeypatch.setattr(cls, name, cut)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "uploads"),
+    [
+        (BatchApi, "upload", 2),  # the file is there, and nobody knows its name: it costs nothing
+        (BatchApi, "create", 1),  # the batch is there, and nobody knows its name: it is looked for
+        (BatchRunner, "_note", 1),
+        (BatchApi, "download", 1),
+        (BatchRunner, "_store_answers", 1),  # the answers are journalled, and not read
+        (BatchRunner, "_close", 1),
+    ],
+)
+def test_what_a_run_left_is_taken_over(
+    *, run, store, pairs, server, monkeypatch, where, name, uploads, pair, batches
+):
+    pairs(3)
+    with monkeypatch.context() as patched:
+        after(where, name, patched)
+        with pytest.raises(KilledError):
+            run()
+    assert store.tidy() == []
+    store.add_pairs([pair(9)])  # something new to be sent besides
+    ledger = run()
+    assert ledger.verdicts == 8
+    assert len({row.presentation for row in store.tidy()}) == 8
+    assert set(server.paid.values()) == {1}
+    assert len(server.batches) == (1 if name == "upload" else 2)
+    assert server.count("upload") == uploads + (name != "upload")
+    assert {batch.status for batch in batches()} == {"done"}
+    spend = store.spending()[0]
+    assert (spend.answers, spend.lost, spend.held_usd) == (8, 0, 0)
+
+
+def test_a_batch_that_was_never_made_is_made_again(run, pairs, server, monkeypatch):
+    pairs(1)
+    with monkeypatch.context() as patched:
+        update = BatchRunner._update
+
+        async def cut(self, batch, **values):
+            await update(self, batch, **values)
+            if values.get("status") == "creating":
+                raise KilledError
+
+        patched.setattr(BatchRunner, "_update", cut)
+        with pytest.raises(KilledError):
+            run()
+    assert run().verdicts == 2
+    assert (len(server.batches), server.count("list")) == (1, 2)  # a list may be behind: two looks
+
+
+def test_a_provider_that_cannot_list_gets_what_may_be_there_once_more_and_its_money_stays(
+    run, store, pairs, server, monkeypatch
+):
+    pairs(1)
+    with monkeypatch.context() as patched:
+        after(BatchApi, "create", patched)
+        with pytest.raises(KilledError):
+            run()
+    server.faults["list"] = [Out(status=404)]
+    heard = []
+    assert run(on_progress=heard.append).verdicts == 2
+    assert any("count as lost" in (each.notice or "") for each in heard)
+    spend = store.spending()[0]
+    assert (spend.lost, spend.answers) == (2, 2)
+    assert spend.held_usd > 0
+
+
+def test_kill_9_while_the_batch_is_made(*, run, pairs, server, judge, database, environ):
+    pairs(3)
+    begun = []
+
+    def kill():
+        begun[0].send_signal(signal.SIGKILL)
+        begun[0].wait()
+
+    server.on["create"] = kill
+    begun.append(
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, database, judge.model_dump_json()],
+            env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        )
+    )
+    begun[0].wait(timeout=60)
+    del server.on["create"]
+    assert len(server.batches) == 1
+    assert run().verdicts == 6  # a killed run's claims are free at once on its own machine
+    assert len(server.batches) == 1
+    assert set(server.paid.values()) == {1}
+
+
+def test_online_runs_leave_to_a_batch_what_is_in_it(
+    *, run, store, pairs, server, judge, environ, monkeypatch, pair
+):
+    pairs(2)
+    with monkeypatch.context() as patched:
+        after(BatchApi, "poll", patched)
+        with pytest.raises(KilledError):
+            run()
+    store.add_pairs([pair(5)])
+    assert run(style="auto").verdicts == 2
+    assert run().verdicts == 4
+    assert set(server.paid.values()) == {1}
+
+
+def test_ctrl_c_leaves_the_batch_going_and_says_how_to_go_on(run, pairs, server):
+    pairs(1)
+    server.lag = 10**6
+    heard = []
+
+    def stop(now):
+        heard.append(now.notice or "")
+        if "validating" in heard[-1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(on_progress=stop)
+    assert "run the same command again" in heard[-1]
+    server.lag = 0
+    assert run().verdicts == 2
+    assert len(server.batches) == 1
+
+
+def question(size, number):
+    body = b'{"a":"' + b"x" * size + b'"}'
+    return JudgeRequest(key=f"{number:064x}", body=body, shape="", max_output_tokens=1)
+
+
+def test_large_studies_are_split_by_count_and_by_bytes():
+    lines = [(each, line_of(each)) for each in (question(10, number) for number in range(7))]
+    assert [len(part) for part in parts(lines, requests=3)] == [3, 3, 1]
+    size = len(lines[0][1])
+    assert [len(part) for part in parts(lines, size=2 * size)] == [2, 2, 2, 1]
+    assert [len(part) for part in parts(lines, size=2 * size - 1)] == [1] * 7
+    assert [len(part) for part in parts(lines, size=1)] == [1] * 7  # what is too large alone is refused there
+    assert list(parts([])) == []
+    assert (MOST_REQUESTS, MOST_BYTES) == (50_000, 200_000_000)  # OpenAI's limits
+
+
+def test_lines_that_are_no_results_are_passed_over():
+    content = b'\n[1]\n{"custom_id": 3}\n{"custom_id": "k"}\nnonsense\n' + b"[" * 5000 + b"\n\xff\n"
+    (result,) = read_results(content)
+    assert (result.key, result.status, result.error) == ("k", None, "no answer")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"response": {"status_code": 200, "body": {"error": {"message": "x"}}}},
+        {"response": {"status_code": 200, "body": None}},
+        {"response": {"status_code": 200, "body": completion("x").body}, "error": {"code": "x"}},
+        {"response": {"body": completion("x").body}},
+        {"response": None, "error": None},
+    ],
+)
+def test_only_a_whole_answer_of_status_200_counts_as_one(line):
+    (result,) = read_results(json.dumps({"custom_id": "k", **line}).encode())
+    assert result.error
+
+
+def test_a_batch_that_no_server_answers_ends_with_a_sentence(run, pairs, server):
+    pairs(1)
+    for step, out in (
+        ("poll", Out(b"<html>", 200, {"Content-Type": "text/html"})),
+        ("download", Out(b"<html>login", 200, {"Content-Type": "text/html"})),
+        ("create", Out({"object": "batch"})),
+        ("upload", Out([])),
+    ):
+        server.faults[step] = [out]
+    for _ in range(4):
+        with pytest.raises(StudyError, match="does not answer as a Batch API"):
+            run()
+    assert run().verdicts == 2
+    assert set(server.paid.values()) == {1}

@@ -1,0 +1,230 @@
+import asyncio
+import contextlib
+import json
+import logging
+import subprocess
+import sys
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.study.settings import Judge
+from judge.backend import Response
+from judge.failures import JudgeError
+from judge.providers.client import Client
+from judge.providers.endpoint import server
+from judge.providers.errors import retry_after
+from judge.request import request, wire
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def send(judge, environ, blind):
+    """Send one request once and return what came of it."""
+
+    def run(*, timeout=5, on_error=None, settings=judge):
+        async def go():
+            async with Client(settings, environ=environ, timeout=timeout) as client:
+                body = wire(request(settings, blind(), 1))
+                return await client.post("/chat/completions", body, on_error=on_error)
+
+        return asyncio.run(go())
+
+    return run
+
+
+def test_the_server_gets_the_body_as_it_is(send, server, judge, blind, fake):
+    reply = send()
+    assert isinstance(reply, Response)
+    assert (reply.status, reply.request_id) == (200, "req-1")
+    assert json.loads(reply.body)["usage"]["prompt_tokens"] == 100
+    assert server.asks == [request(judge, blind(), 1)]
+    headers = server.asks[0].headers
+    assert headers["authorization"] == f"Bearer {fake.KEY}"
+    assert headers["content-type"] == "application/json"
+    assert headers["user-agent"].startswith("AsyncOpenAI/Python")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "billed"),
+    [
+        (408, "server_error", "no"),
+        (409, "server_error", "no"),
+        (425, "server_error", "no"),
+        (429, "rate_limited", "no"),
+        (500, "server_error", "no"),
+        (502, "server_error", "perhaps"),  # a gateway: what is behind it may have done the work
+        (503, "server_error", "no"),
+        (504, "server_error", "perhaps"),
+        (529, "server_error", "no"),
+    ],
+)
+def test_passing_troubles_are_told_apart(*, send, server, fake, status, kind, billed):
+    server.act = lambda _: fake.failure(status, message="later", headers={"Retry-After": "7"})
+    request_error = send()
+    assert (request_error.kind, request_error.detail) == (kind, f"HTTP {status}: later")
+    assert (request_error.billed, request_error.wait) == (billed, 7.0)
+    assert len(server.asks) == 1  # the SDK repeats nothing
+
+
+def test_a_reset_may_have_been_billed(send, server, fake):
+    server.act = lambda _: fake.Out(drop=True, paid=True)
+    request_error = send()
+    assert (request_error.kind, request_error.billed) == ("transport", "perhaps")
+    assert server.url in request_error.detail
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "upstream"}, "server_error"),
+        ({"message": "slow", "code": 429}, "rate_limited"),
+        ("?", "server_error"),
+    ],
+)
+def test_an_error_that_comes_as_http_200_is_an_error(send, server, fake, error, kind):
+    server.act = lambda _: fake.Out(body=json.dumps({"error": error}).encode())
+    request_error = send()
+    assert isinstance(request_error, JudgeError)
+    assert request_error.kind == kind
+
+
+def test_a_wait_is_read_in_all_its_forms():
+    assert retry_after({"retry-after": "3"}) == 3.0
+    assert retry_after({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    later = retry_after({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=60))})
+    assert later == pytest.approx(60, abs=3)
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+    for nonsense in ("", "soon", "nan", "inf", "-1"):
+        assert retry_after({"retry-after": nonsense}) is None
+    assert retry_after({}) is None
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (
+            {"status": 401, "message": "Incorrect API key provided: {key}", "code": "invalid_api_key"},
+            "JUDGE_KEY",
+        ),
+        ({"status": 403, "message": "{key} may not"}, "HTTP 403"),
+        ({"status": 404, "message": "no model {key}", "code": "model_not_found"}, "gpt-4o-2024-11-20"),
+        ({"status": 405}, "HTTP 405"),
+        ({"status": 402, "message": "Insufficient Balance"}, "no credit left"),
+        ({"status": 429, "code": "insufficient_quota", "kind": "insufficient_quota"}, "no credit left"),
+        ({"status": 429, "kind": "insufficient_quota"}, "no credit left"),
+        ({"status": 400, "code": "billing_hard_limit_reached"}, "no credit left"),
+    ],
+)
+def test_what_only_the_user_can_mend_ends_it_at_once(send, server, fake, act, words):
+    act = act | {"message": act.get("message", "no").format(key=fake.KEY)}
+    server.act = lambda _: fake.failure(**act)
+    with pytest.raises(StudyError, match=words) as caught:
+        send()
+    assert len(server.asks) == 1
+    assert "\n" not in str(caught.value)
+    assert fake.KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_web_page_is_no_answer(send, server, fake, status):
+    server.act = lambda _: fake.Out(
+        status=status, body=b"<!doctype html><p>hi", headers={"Content-Type": "text/html"}
+    )
+    with pytest.raises(StudyError, match="base_url"):
+        send()
+    assert len(server.asks) == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1"])
+def test_an_unreachable_server_was_sent_nothing(send, url):
+    request_error = send(settings=Judge(model="m", base_url=url))
+    assert (request_error.kind, request_error.billed) == ("transport", "no")
+    assert request_error.detail == f"no answer from {url}: ConnectError"
+
+
+def test_a_silent_server_is_given_up_and_may_bill(send, server, fake):
+    server.act = lambda ask: fake.completion("{}", delay=1.0)
+    request_error = send(timeout=0.1)
+    assert (request_error.kind, request_error.billed) == ("timeout", "perhaps")
+    assert request_error.detail == f"no response from {server.url} within 0.1 seconds"
+
+
+@pytest.mark.parametrize(
+    ("act", "kind"),
+    [
+        ({"status": 400, "code": "context_length_exceeded"}, "too_long"),
+        ({"status": 400, "message": "This model's maximum context length is 8192 tokens"}, "too_long"),
+        ({"status": 413, "message": "too large"}, "too_long"),
+        ({"status": 400, "code": "content_filter"}, "content_filter"),
+        ({"status": 400, "message": "bad temperature", "param": "temperature"}, "rejected"),
+        ({"status": 422, "message": "what?"}, "rejected"),
+    ],
+)
+def test_what_concerns_one_request_is_its_problem(send, server, fake, act, kind):
+    server.act = lambda _: fake.failure(**act)
+    request_error = send()
+    assert isinstance(request_error, JudgeError)
+    assert (request_error.kind, request_error.billed) == (kind, "no")
+
+
+def test_whoever_asks_looks_at_a_refusal_first(send, server, fake):
+    seen = []
+    server.act = lambda _: fake.failure(404, message=f"no such thing, {fake.KEY}", param="response_format")
+    with pytest.raises(StudyError, match="has no model"):
+        send(on_error=seen.append)
+    (refusal,) = seen
+    assert (refusal.status, refusal.param) == (404, "response_format")
+    assert (refusal.message, refusal.detail) == ("no such thing, [key]", "HTTP 404: no such thing, [key]")
+    for status in (401, 403, 429, 500):
+        server.act = lambda _, status=status: fake.failure(status)
+        with contextlib.suppress(StudyError):
+            send(on_error=seen.append)
+    assert len(seen) == 1
+
+
+def test_the_key_shows_nowhere(send, server, fake, caplog):
+    caplog.set_level(logging.DEBUG)
+    echo = fake.completion(f"your key is {fake.KEY}", headers={"x-request-id": f"{fake.KEY}-1"})
+    server.act = lambda _: fake.failure(500, message=fake.KEY, headers={"x-request-id": fake.KEY})
+    said = [repr(send())]
+    server.act = lambda _: fake.Out(drop=True)
+    said.append(repr(send()))
+    server.act = lambda _: echo
+    reply = send()
+    assert reply.request_id == "[key]-1"
+    assert b"your key is [key]" in reply.body
+    server.act = lambda _: fake.failure(400, message=f"key {fake.KEY} and sk-abc***xyz", code="x")
+    request_error = send()
+    assert request_error.detail == "HTTP 400: key [key] and [key]"
+    said += [repr(reply), repr(request_error), caplog.text]
+    said += [repr(vars(record)) for record in caplog.records]
+    for words in said:
+        assert fake.KEY not in words
+    assert caplog.records
+
+
+def test_the_address_is_study_tomls_then_the_environments_then_openais():
+    there = {"OPENAI_BASE_URL": "http://b/v1"}
+    assert server(Judge(model="m", base_url="http://a/v1"), there) == "http://a/v1"
+    assert server(Judge(model="m"), there) == "http://b/v1"
+    assert server(Judge(model="m"), {}) == "https://api.openai.com/v1"
+
+
+def test_without_openai_the_dry_run_works_and_the_run_says_what_to_install():
+    program = """
+import sys
+sys.modules["openai"] = None
+import guard_eval.cli.judging.running
+try:
+    import judge.run
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "MissingExtraError" in out
+    assert "pip install 'guard-eval[judge]'" in out

@@ -1,0 +1,39 @@
+"""People who rate, for tests of the store."""
+
+from guard_eval.records import Gold, Pair, content_id
+
+
+def people(store, *names):
+    """Invite people of these names."""
+    return [store.invite(name)[0] for name in names]
+
+
+def rate_all(store, rater, plan, choose=lambda _: "A"):
+    """Rate until nothing is left; return what was shown."""
+    shown = []
+    while given := store.hand_out(rater, plan):
+        shown += given
+        store.save(given[0].presentation, {"fluency": choose(given[0])}, rater=rater)
+    return shown
+
+
+def make_gold(count):
+    """Return gold pairs of which the first text is right on fluency and the second on coherence."""
+    entries = []
+    for number in range(count):
+        ids = (content_id("gold", number, "a"), content_id("gold", number, "b"))
+        pair = Pair(
+            id=Pair.make_id("human", "shuffled", *ids),
+            dataset="gold",
+            prompt_id=f"gold-{number}",
+            prompt=f"A gold prompt {number}",
+            method_a="human",
+            method_b="shuffled",
+            continuation_a=ids[0],
+            continuation_b=ids[1],
+            text_a=f"right {number}",
+            text_b=f"{number} wrong",
+            position=number,
+        )
+        entries.append(Gold(pair=pair, expected={"fluency": "a", "coherence": "b"}))
+    return entries

@@ -1,0 +1,55 @@
+"""The public functions as a program uses them: mypy checks it (`mypy` in pyproject.toml), nothing runs it."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.planning.question import PlanningQuestion
+from guard_eval.cli.commands import (
+    MeasureOptions,
+    generate,
+    measure,
+    measure_files,
+    merge,
+    pair,
+    power,
+    progress,
+    report,
+    verdicts,
+)
+from guard_eval.metrics.scores import Results
+from guard_eval.records import Continuation, Pair
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import current_texts
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.shards import Shard
+
+
+def a_study(folder: Path) -> str:
+    """Run a study up to its report; return what it says."""
+    study = Study.open(folder)
+    generate(study, strategies=["guard"], shard=Shard.parse("1/2"))
+    generate(study, engine="ray", workers=2)
+    missing: dict[str, int] = {one.strategy: len(one.missing) for one in merge(study, [Path("other")])}
+    assert not any(missing.values())
+    texts: dict[str, dict[str, Continuation]] = current_texts(
+        study, study.settings.generation.strategies, read_prompts(study.prompts_path)
+    )
+    lengths = [text.new_tokens for made in texts.values() for text in made.values()]
+    results: Results | None = measure(study, MeasureOptions(settings={"baseline": "greedy"}, device="cpu"))
+    assert results is not None
+    scores: list[tuple[str, float | None, float | None]] = [
+        (one.strategy, one.low, one.high) for one in results.scores if one.metric == "diversity"
+    ]
+    pairs: list[Pair] = pair(study)
+    counted: int = progress(study).counted
+    table: pd.DataFrame = verdicts(study)
+    return f"{sum(lengths)} {scores} {len(pairs)} {counted} {len(table)} {report(study).summary}"
+
+
+def tables_and_files() -> list[Path]:
+    """Report on a table, measure a file of texts, plan a study."""
+    measure_files([Path("texts.jsonl")], MeasureOptions(settings={"compute": ["diversity"]}))
+    plan = power(PlanningQuestion(share=0.6, raters=(3, 5)))
+    assert all(need.raters in {3, 5} for need in plan.needs)
+    return [*report(Path("verdicts.csv"), Path("out"), rater_kind="model").paths]
