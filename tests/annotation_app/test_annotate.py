@@ -6,7 +6,6 @@ import shutil
 import pytest
 import typer
 
-from annotation_app.server import launch
 from guard_eval.cli import annotate
 from guard_eval.errors import StudyError
 
@@ -21,7 +20,7 @@ def run(monkeypatch, capsys):
         on_ready("http://127.0.0.1:8501")
         return 0
 
-    monkeypatch.setattr(launch, "serve", serve)
+    monkeypatch.setattr(annotate, "serve", serve)
 
     def command(folder, **options):
         with pytest.raises(typer.Exit):
