@@ -235,7 +235,7 @@ def test_an_encoder_without_a_known_layer_asks_for_one(encoder_folder):
     found = run(
         texts_of("guard", 2, 5, 1), Counted(encoder_folder), compute=["bertscore"], bertscore_model="b"
     )
-    assert "say which layer" in found.failures[0]
+    assert "choose a layer" in found.failures[0]
 
 
 def test_texts_without_a_prompt_have_no_coherence():

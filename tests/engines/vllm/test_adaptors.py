@@ -106,7 +106,7 @@ def test_banned_tokens_are_not_chosen():
 
 
 @pytest.mark.parametrize("select", ["argmax", "sample"])
-def test_entropies_that_are_gone_are_missed_and_said(select):
+def test_missing_entropies_are_an_error(select):
     processor = ForRunnerV1(config(), CPU)
     asks = parameters({"guard_eval": f"guard(select={select})", "guard_eval_seed": 1})
     with pytest.raises(RuntimeError, match="came back after 3 tokens"):
