@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Showing
-from guard_eval.store.judging import verdicts
+from guard_eval.store.judging import judgments
 from guard_eval.study.judge_settings import Judge
 from judge.providers.client import Client
 from judge.rater import judge_plan
@@ -93,10 +93,12 @@ def test_one_order_asks_half(run, store, pairs):
     assert Counter(row.shown_first for row in store.tidy()) == {"guard": 10, "top_k(k=50)": 10}
 
 
-def test_equal_requests_are_paid_once(run, store, pairs, pair):
+@pytest.mark.parametrize("style", ["chat", "batch"])
+def test_equal_requests_are_paid_once(run, store, pair, server, style):
     store.add_pairs([pair(0, text_a="the same", text_b="the same"), pair(1)])
-    ledger = run()
-    assert (ledger.verdicts, ledger.requests, ledger.reused) == (4, 3, 1)
+    ledger = run(style=style)
+    assert (ledger.verdicts, ledger.requests) == (4, 3)
+    assert set(server.paid.values()) == {1}
 
 
 def test_no_more_requests_at_once_than_asked(run, pairs, server, fake):
@@ -292,7 +294,7 @@ def test_an_answer_that_was_journalled_and_not_read_is_read_and_not_paid(
             raise StudyError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(verdicts, "save", no_verdicts)
+        patched.setattr(judgments, "save", no_verdicts)
         with pytest.raises(StudyError, match="disk full"):
             run()
     paid = len(server.asks)

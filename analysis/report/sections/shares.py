@@ -30,9 +30,18 @@ from guard_eval.reporting.words import (
 TESTS_NOTE = (
     "Win share: wins plus half the ties, averaged over pairs. p as in the paper: exact binomial on non-tied "
     "ratings, which treats ratings as independent; several ratings of one pair are not, and then it finds "
-    "differences too often. p by item: sign-flip test on item means, which holds however ratings of a pair "
-    "depend on each other."
+    "differences too often."
 )
+THESE_NOTE = (
+    "p by item: sign-flip test on item means, which holds however ratings of a pair depend on each other."
+)
+POPULATION_NOTE = (
+    "p for raters like these: t test that takes pairs and raters as samples, which holds however ratings of "
+    "a pair or of a rater depend on each other."
+)
+
+
+_NOTES = {"these": THESE_NOTE, "population": POPULATION_NOTE}
 
 
 def _dataset(row: ShareRow) -> str:
@@ -81,13 +90,15 @@ COLUMNS: Columns[ShareRow] = {
 def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
     """Return the tables of one kind of raters after the other, and the figures."""
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
+    estimands = {row.estimand for row in rows}
+    notes = [note for name, note in _NOTES.items() if name in estimands]
     drawings = []
     for number, members in comparisons(rows):
         drawings += [_forest(members, name=f"shares-{number}"), _bars(members, name=f"verdicts-{number}")]
     return Section(
         anchor="shares",
         title="Win shares",
-        paragraphs=(f"{TESTS_NOTE} {unit_note(rows)}",),
+        paragraphs=(" ".join((TESTS_NOTE, *notes, unit_note(rows))),),
         parts=(
             *(
                 share_table([row for row in rows if row.rater_kind == kind], name_methods=name_methods)
@@ -105,8 +116,8 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
     declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
     family = plural(max(row.family for row in rows), "result")
     note = (
-        f"{first.correction}: p by item, adjusted over {family} on all datasets, {declared} beforehand; rows "
-        "without it are exploratory."
+        f"{first.correction}: {_test_name(first)}, adjusted over {family} on all datasets, {declared} "
+        "beforehand; rows without it are exploratory."
     )
     tests = [test for row in rows for test in (row.paper_test, row.test)]
     left = {**left_columns(name_methods=name_methods), "Dataset": _dataset}
@@ -120,7 +131,7 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
             "Win share": lambda row: percent(row.share.estimate),
             interval_name(first.level): lambda row: limits(row.share),
             "p as in the paper": lambda row: p_of(row.paper_test),
-            "p by item": lambda row: p_of(row.test),
+            _test_name(first): lambda row: p_of(row.test),
             first.correction: _adjusted,
         },
         caption=f"Win shares, judged by {RATERS[first.rater_kind]}"
@@ -129,6 +140,11 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
         text_columns=len(left),
         strong=lambda row: row.dataset is None,
     )
+
+
+def _test_name(row: ShareRow) -> str:
+    """Return the heading of the p-values that a conclusion rests on."""
+    return "p by item" if row.estimand == "these" else "p for raters like these"
 
 
 def _adjusted(row: ShareRow) -> str:

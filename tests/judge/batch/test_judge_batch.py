@@ -59,13 +59,6 @@ def test_the_journal_has_the_line_as_it_came_and_what_it_states(run, store, pair
     assert answer.usd == pytest.approx((100 * 2 + 10 * 8) / 2 / 1e6)
 
 
-def test_equal_requests_are_sent_once(run, store, pairs, server, pair):
-    store.add_pairs([pair(0, text_a="the same", text_b="the same"), pair(1)])
-    ledger = run()
-    assert (ledger.requests, ledger.verdicts) == (3, 4)
-    assert len(server.batches) == 1
-
-
 def test_only_an_error_file_is_read_and_only_the_missing_are_sent_again(run, store, pairs, server):
     pairs(3)
     server.act = lambda _: failure(500, "busy")
@@ -130,27 +123,6 @@ def test_prose_is_asked_again_as_another_sample(run, pairs, server):
     ledger = run(output="json_schema")
     assert (ledger.verdicts, ledger.requests) == (4, 8)
     assert len(server.paid) == 8
-
-
-def test_a_server_that_ignores_the_schema_is_asked_for_a_block(run, pairs, server):
-    pairs(2)
-    server.act = lambda body: answer(body, "I prefer A.") if "response_format" in body else verdict(body)
-    ledger = run()
-    assert (ledger.verdicts, ledger.failures) == (4, {})
-    assert any("does not hold to it" in notice for notice in ledger.notices)
-
-
-def test_a_refused_schema_falls_back_once_for_all_its_lines(run, pairs, server):
-    pairs(3)
-
-    def act(body):
-        kind = body.get("response_format", {"type": "text"})["type"]
-        return verdict(body) if kind == "json_object" else failure(400, f"response_format {kind} is unknown")
-
-    server.act = act
-    ledger = run()
-    assert (ledger.verdicts, ledger.requests) == (6, 12)
-    assert len(ledger.notices) == 1
 
 
 def test_a_model_of_the_other_dialect_is_sent_there(run, pairs, server):
