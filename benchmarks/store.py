@@ -366,7 +366,7 @@ ORDER BY ring LIMIT 16
 """
 _PAIR = (
     "INSERT INTO pair (id, dataset, prompt_id, prompt, method_a, method_b, continuation_a, continuation_b, "
-    "text_a, text_b, position)"
+    "text_a, text_b, position, for_people)"
 )
 _PRESENT = """
 INSERT OR IGNORE INTO presentation (pair_id, slot, rater_id, pool, attempt, first, handed_out, leased_until,
@@ -387,7 +387,7 @@ def count(options: argparse.Namespace) -> int:
             ((number + 1, f"rater {number}", MOMENT) for number in range(options.raters)),
         )
         database.executemany(
-            f"{_PAIR} VALUES (?, 'd', 'p', '', 'guard', 'top_k', 'c', 'd', '', '', ?)",
+            f"{_PAIR} VALUES (?, 'd', 'p', '', 'guard', 'top_k', 'c', 'd', '', '', ?, 1)",
             ((pair_id, position) for position, pair_id in enumerate(ids)),
         )
         database.executemany(
@@ -461,7 +461,7 @@ def _write_study(file: Path, verdicts: int) -> None:
     database = sqlite3.connect(file)
     database.execute("INSERT INTO rater (id, name, kind, created_at) VALUES (1, 'a', 'model', ?)", (MOMENT,))
     database.executemany(
-        f"{_PAIR} VALUES (?, 'd', ?, ?, 'guard', 'top_k', ?, ?, ?, ?, ?)",
+        f"{_PAIR} VALUES (?, 'd', ?, ?, 'guard', 'top_k', ?, ?, ?, ?, ?, 1)",
         (
             (f"p{n:09}", f"n{n}", "x" * 200, f"c{n}", f"d{n}", "word " * 180, "text " * 180, n)
             for n in range(pairs)

@@ -75,10 +75,10 @@ def read_block(content: str, names: Sequence[str], code: str) -> dict[str, Choic
     found: dict[str, Choice] = {}
     for start, end in pairwise([*starts, len(content)]):
         inside = _closing(code).split(content[start:end], maxsplit=1)[0]
-        for name, said in _judgments(inside, names):
-            if not said.strip(_DECORATION + "…"):
+        for name, words in _judgments(inside, names):
+            if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
-            choice = _judgment(said)
+            choice = _judgment(words)
             if choice is None or found.setdefault(name, choice) != choice:
                 return None  # it says nothing, or two things
     return {name: found[name] for name in names} if len(found) == len(set(names)) else None
@@ -95,22 +95,22 @@ def _closing(code: str) -> re.Pattern[str]:
 def _judgments(block: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield what follows each criterion's name: its line, and what the next lines add to it."""
     wanted = {_plain(alias): name for name in names for alias in (name, _title(name))}
-    said: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     adds = False
     for line in block.splitlines():
         label, colon, rest = _BULLET.sub("", line).partition(":")
         name = wanted.get(_plain(label))
         if name is not None and colon:
-            said.append((name, rest))
+            found.append((name, rest))
         elif line.strip(_DECORATION) and adds:
-            said[-1] = (said[-1][0], f"{said[-1][1].rstrip()}; {line.strip()}")
-        adds = bool(said) and bool(line.strip())
-    yield from said
+            found[-1] = (found[-1][0], f"{found[-1][1].rstrip()}; {line.strip()}")
+        adds = bool(found) and bool(line.strip())
+    yield from found
 
 
-def _judgment(said: str) -> Choice | None:
+def _judgment(line: str) -> Choice | None:
     """Return the choice that a line states, or None where it states none, or speaks for another as well."""
-    words = " ".join(said.split()).strip(_DECORATION)
+    words = " ".join(line.split()).strip(_DECORATION)
     if (choice := _JUDGMENTS.get(words.casefold())) is not None:
         return choice
     reasons = _REASONS.search(words)

@@ -21,7 +21,7 @@ from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
 from judge.prompt import PROMPT_VERSION, code, in_order, messages
 from judge.providers.errors import ServerError
-from judge.providers.shapes import OUTPUTS, Output, Shape, first_shape, settings_of
+from judge.providers.shapes import OUTPUTS, Output, RequestShape, first_shape, settings_of
 
 Purpose = Literal["study", "calibration"]
 """What a request is for; a calibration's is never the study's, even about the same texts."""
@@ -34,7 +34,7 @@ def request(
     blind: BlindPair,
     seed: int,
     *,
-    shape: Shape | None = None,
+    shape: RequestShape | None = None,
     sample: int = 0,
     purpose: Purpose = "study",
 ) -> dict[str, Any]:
@@ -158,8 +158,8 @@ class RequestBuilder:
         self.notices: list[str] = []
         self._judge = judge
         self._seed = seed
-        self._held: set[Shape] = set()
-        self._tried: set[Shape] = set()
+        self._held: set[RequestShape] = set()
+        self._tried: set[RequestShape] = set()
         self._missed = 0
 
     def key(self, showing: Showing, *, again: int = 0) -> str:
@@ -223,7 +223,7 @@ class RequestBuilder:
         self.notices.append(f"{notice} ({refusal.detail})")
         raise ShapeChanged
 
-    def _simpler(self, status: int, words: str, detail: str) -> tuple[Shape | None, str]:
+    def _simpler(self, status: int, words: str, detail: str) -> tuple[RequestShape | None, str]:
         shape = self.shape
         if shape.dialect == "chat" and _SAYS_RESPONSES.search(words):
             if self._judge.style in ("auto", "batch"):
@@ -240,7 +240,7 @@ class RequestBuilder:
             return None, ""
         return self._without(words, detail)
 
-    def _without(self, words: str, detail: str) -> tuple[Shape | None, str]:
+    def _without(self, words: str, detail: str) -> tuple[RequestShape | None, str]:
         """Return the shape without the parameter that the server does not take."""
         shape = self.shape
         named = _SAYS_LIMIT.search(words)

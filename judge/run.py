@@ -184,9 +184,11 @@ class WorkerPool:
             self._limiter.stop()
             await asyncio.wait(workers)
             saved = (await asyncio.wait(self._saving))[0] if self._saving else set()
-        for task in [*workers, *saved]:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+        errors = [
+            task.exception() for task in [*workers, *saved] if not task.cancelled()
+        ]  # retrieve them all
+        for error in filter(None, errors):
+            raise error
 
     async def _work(self) -> None:
         while (showing := await self._next()) is not None:

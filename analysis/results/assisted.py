@@ -109,13 +109,14 @@ def assisted_lines(
 ) -> tuple[AssistedRow, ...]:
     """Return `assisted_rows` for a report: of judges with more pairs than people, and what was refused too.
 
-    A row without an assisted share has the reason in the warnings of `share`.
+    Where people have rated too few pairs so far there is no row. A row without an assisted share has the
+    reason in the warnings of `share`.
     """
     cases = _cases(ScoredVerdicts.of(verdicts), None, together=False)
     rows = [
         _row(case, alpha=alpha, why=_obstacle(case, random=random))
         for case in cases
-        if len(case.judged) > len(case.people)
+        if len(case.judged) > len(case.people) and units(case.people).n >= FEWEST_RATED
     ]
     return _adjusted(rows)
 

@@ -23,6 +23,10 @@ from analysis.stats.significance import TestResult
 PPI_T = "prediction-powered t interval (PPI++), stratified by dataset"
 PPI_TEST = "prediction-powered t test of a share of one half"
 
+DOUBT = 2
+"""Units' worth of people alone in the variance of a tuned mean: few units cannot show that a judge is right
+everywhere else (as Agresti and Coull's two successes and failures in an interval of a proportion)."""
+
 Reals = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
@@ -90,8 +94,9 @@ def assisted_mean(
     Within each stratum people's items must be a random sample of the judged ones. The judge may then be as
     wrong as it likes: λ, the slope of people's scores on the judge's within strata, cut at 0 and 1, only
     decides how wide the interval is. The variance of a unit takes the λ of all other units, so that tuning
-    is paid for (leave-one-out, in place of the folds of cross-fitting, which would need a random order); of
-    units with several items it is CR2 (Bell and McCaffrey 2002), and degrees of freedom are Satterthwaite's.
+    is paid for (leave-one-out, in place of the folds of cross-fitting, which would need a random order), and
+    `DOUBT` units more have that of people alone. Of units with several items it is CR2 (Bell and McCaffrey
+    2002); degrees of freedom are Satterthwaite's.
 
     In PPI++'s own terms, where the unlabelled items are those that people did not score, its weight is
     λ (1 − n/N) in a stratum with n of N items scored.
@@ -119,15 +124,17 @@ def assisted_mean(
     sums = _Products.of(scores, predictions, groups)
     tuned = sums.slope() if weight is None else weight
     apart = np.full(len(scores), tuned) if weight is not None else sums.slopes_without(groups)
+    unassisted, _ = _variance(scores, predictions, groups, 0 * apart)
     if rated.all():
         alone = item_mean(scores, strata, clusters=clusters, level=level)
         variance, freedom = _variance(scores, predictions, groups, 0 * apart)
         whole = replace(alone, method=f"{alone.method} (people scored every item)")
     else:
         variance, freedom = _variance(scores, predictions, groups, apart)
+        if weight is None:
+            variance = (groups.units * variance + DOUBT * unassisted) / (groups.units + DOUBT)
         estimate = groups.mean(scores, predictions, tuned)
         whole = _interval(estimate, variance, freedom, groups, level=level)
-    unassisted, _ = _variance(scores, predictions, groups, 0 * apart)
     return AssistedMean(
         interval=whole,
         test=_test(whole.estimate or 0.0, variance, freedom, groups.units),

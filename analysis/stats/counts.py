@@ -156,14 +156,15 @@ def distinct_rows(
         return (none,) * len(columns), none
     bounds = bounds or [(int(column.min()), int(column.max())) for column in columns]
     least, room = [low for low, _ in bounds], [high - low + 1 for low, high in bounds]
-    if math.prod(room) > np.iinfo(np.int64).max:
+    codes = math.prod(room)
+    if codes >= 2**63:
         rows, often = np.unique(np.stack(columns, axis=1).astype(np.int64), axis=0, return_counts=True)
         return tuple(rows.T), often
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for column, low, wide in zip(columns, least, room, strict=True):
         key *= wide
         np.add(key, column - low if low else column, out=key, casting="unsafe")
-    if math.prod(room) <= max(_DENSE, 4 * len(key)):
+    if codes <= max(_DENSE, 4 * len(key)):
         cells = np.bincount(key)
         used = np.flatnonzero(cells)
         often = cells[used]

@@ -113,6 +113,16 @@ def monte_carlo_error(rates: NDArray[np.float64]) -> float:
     return math.sqrt(spread / n / (n + 1))
 
 
+def item_moments(design: Design) -> tuple[float, float]:
+    """Return mean and variance of an item's score, the mean of its raters' +1, 0 and −1."""
+    true = truth(design)
+    sides = np.array([1.0, 0.0, -1.0])
+    mean = float(sides @ true.chances)
+    square = float(sides**2 @ true.chances) - mean**2
+    shared = float(sides @ np.array(true.together) @ sides) - mean**2
+    return mean, (square + (design.raters - 1) * shared) / design.raters
+
+
 def approximate_items(design: Design, *, alpha: float, wanted: float) -> float:
     """Return about how many items the test needs, from the normal approximation.
 
@@ -120,12 +130,7 @@ def approximate_items(design: Design, *, alpha: float, wanted: float) -> float:
     score: v follows from the chances of two raters' verdicts on an item, and the null distribution of the
     sign-flip test has the variance v + m².
     """
-    true = truth(design)
-    sides = np.array([1.0, 0.0, -1.0])
-    mean = float(sides @ true.chances)
-    square = float(sides**2 @ true.chances) - mean**2
-    shared = float(sides @ np.array(true.together) @ sides) - mean**2
-    variance = (square + (design.raters - 1) * shared) / design.raters
+    mean, variance = item_moments(design)
     null = float(special.ndtri(1 - alpha / 2)) * math.sqrt(variance + mean**2)
     return ((null + float(special.ndtri(wanted)) * math.sqrt(variance)) / mean) ** 2
 

@@ -15,7 +15,7 @@ The parameters are found numerically such that share, tie rate and Fleiss' κ ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -140,17 +140,13 @@ class Truth:
 
 def truth(design: Design) -> Truth:
     """Return what `design` comes to, from the parameters found, by quadrature."""
-    biases, weights = _biases(design)
-    return _truth(_solved(design), design.model, biases, weights, distinct=_distinct(design))
+    return _truth(_solved(design), design)
 
 
 def own_share_sd(design: Design) -> float:
     """Return the standard deviation of raters' own win shares over infinitely many items."""
-    biases, weights = _biases(design)
-    lower, upper, mass = _thresholds(_solved(design), design.model)
-    shift = np.array(biases)
-    losses, wins = special.ndtr(lower[:, None] - shift), special.ndtr(shift - upper[:, None])
-    own = mass @ ((1 + wins - losses) / 2)
+    each, mass, weights = _each_rater(_solved(design), design)
+    own = mass @ ((1 + each[..., 0] - each[..., 2]) / 2)
     return math.sqrt(max(0.0, float(np.cov(own, aweights=weights, ddof=0))))
 
 
@@ -170,7 +166,7 @@ def simulate(design: Design, *, studies: int, rng: np.random.Generator) -> NDArr
         lower, upper, felt = draw(design, parameters, n, rng)
         if design.rater_sd > 0:
             drawn = rng.standard_normal((n, 1, 1, design.raters)) * design.rater_sd
-            felt += (drawn if fixed is None else np.array(fixed)).astype(np.float32)
+            felt += (drawn if fixed is None else fixed).astype(np.float32)
         verdicts = out[start : start + n]
         np.greater(felt, upper, out=verdicts, casting="unsafe")
         verdicts -= felt < lower
@@ -224,13 +220,13 @@ def _concentrations(parameters: Parameters) -> NDArray[np.float64]:
     return math.exp(concentration) * np.array([win, 1 - win - loss, loss])
 
 
-def _biases(design: Design) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _biases(design: Design) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the raters' biases and their weights; of random raters, nodes and weights of a quadrature."""
     if design.rater_sd == 0:
-        return (0.0,), (1.0,)
+        return np.zeros(1), np.ones(1)
     if design.panel == "random":
         nodes, weights = _normal_nodes(20)
-        return tuple((nodes * design.rater_sd).tolist()), tuple(weights.tolist())
+        return nodes * design.rater_sd, weights
     places = np.arange(1, design.raters + 1)
     if design.panel == "fixed":
         scores = special.ndtri((places - 0.5) / design.raters)
@@ -238,35 +234,25 @@ def _biases(design: Design) -> tuple[tuple[float, ...], tuple[float, ...]]:
         scores = np.where(places == 1, design.raters - 1.0, -1.0)
     spread = math.sqrt(float((scores**2).mean()))
     scores = scores / spread * design.rater_sd if spread > 0 else np.zeros(design.raters)
-    return tuple(scores.tolist()), (1 / design.raters,) * design.raters
-
-
-def _distinct(design: Design) -> bool:
-    """Return whether the biases are those of raters of whom no one is met twice."""
-    return design.rater_sd > 0 and design.panel != "random" and design.raters > 1
+    return scores, np.full(design.raters, 1 / design.raters)
 
 
 def _solved(design: Design) -> Parameters:
-    biases, weights = _biases(design)
+    """Return the parameters that give the share, tie rate and κ wanted; they depend on nothing else."""
+    several = design.rater_sd > 0 and design.panel != "random"
     agreement = max(design.agreement, _LEAST_AGREEMENT)
-    wanted = (design.share, design.ties, agreement)
-    return _solve(design.model, wanted, biases, weights, distinct=_distinct(design))
+    raters = design.raters if several else 1
+    return _solve(replace(design, items=1, raters=raters, criteria=1, correlation=0.0, agreement=agreement))
 
 
 @lru_cache(maxsize=512)
-def _solve(
-    model: Model,
-    wanted: tuple[float, float, float],
-    biases: tuple[float, ...],
-    weights: tuple[float, ...],
-    *,
-    distinct: bool,
-) -> Parameters:
-    """Return the parameters that give the share, tie rate and κ wanted.
+def _solve(design: Design) -> Parameters:
+    """Find the parameters numerically.
 
     Without biases the Dirichlet distribution's are known: κ = 1 / (1 + concentration).
     """
-    share, ties, agreement = wanted
+    biases = _biases(design)[0].tolist()
+    model, share, ties, agreement = design.model, design.share, design.ties, design.agreement
     loss, win = 1 - share - ties / 2, share - ties / 2
     lower, upper = float(special.ndtri(loss)), -float(special.ndtri(win))
     if model == "Dirichlet-multinomial":
@@ -280,7 +266,7 @@ def _solve(
         start = (lower * scale, upper * scale, math.log(math.sqrt(correlation) * scale))
 
     def misses(parameters: NDArray[np.float64]) -> list[float]:
-        found = _truth(_triple(parameters), model, biases, weights, distinct=distinct)
+        found = _truth(_triple(parameters), design)
         return [found.share - share, found.ties - ties, found.agreement - agreement]
 
     solution = optimize.root(misses, start, tol=1e-10)
@@ -297,23 +283,23 @@ def _triple(values: NDArray[np.float64]) -> Parameters:
     return lower, upper, min(_WIDEST, max(-_WIDEST, spread))
 
 
-def _truth(
-    parameters: Parameters,
-    model: Model,
-    biases: tuple[float, ...],
-    weights: tuple[float, ...],
-    *,
-    distinct: bool,
-) -> Truth:
-    lower, upper, mass = _thresholds(parameters, model)
-    shift, weight = np.array(biases), np.array(weights)
+def _each_rater(
+    parameters: Parameters, design: Design
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return raters' chances of win, tie, loss at nodes of items, [nodes, raters, 3], and both's weights."""
+    lower, upper, mass = _thresholds(parameters, design.model)
+    shift, weights = _biases(design)
     loss, win = special.ndtr(lower[:, None] - shift), special.ndtr(shift - upper[:, None])
-    each = np.stack([win, 1 - win - loss, loss], axis=2)
+    return np.stack([win, 1 - win - loss, loss], axis=2), mass, weights
+
+
+def _truth(parameters: Parameters, design: Design) -> Truth:
+    each, mass, weight = _each_rater(parameters, design)
     anyone = np.einsum("qrk,r->qk", each, weight)
     together = np.einsum("q,qk,ql->kl", mass, anyone, anyone)
-    if distinct:
+    if design.rater_sd > 0 and design.panel != "random" and design.raters > 1:
         # All ordered pairs of raters less those of a rater with the same rater.
-        raters = len(biases)
+        raters = design.raters
         alone = np.einsum("q,qrk,qrl->kl", mass, each, each)
         together = (raters**2 * together - alone) / (raters * (raters - 1))
     chances = mass @ anyone

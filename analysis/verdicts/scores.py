@@ -73,15 +73,17 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
 
     A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a
     judge in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `unit`
-    is the same in rows of one prompt, or of one pair where the prompt is not known (`Units`).
+    is the same in rows of one prompt, or of one pair where the prompt is not known (`Units`), and `item` in
+    rows of one item, in the order of the items' keys.
     """
     for_a, for_b = (
         (frame["verdict"] == frame[method]).to_numpy(dtype=np.int64) for method in ("method_a", "method_b")
     )
     keys = [*ITEM, "rater"]
-    key = combined(*(text_codes(frame[name]).ranked().codes for name in keys))
-    place, first = _numbered(key)
+    codes = [text_codes(frame[name]).ranked().codes for name in keys]
+    place, first = _numbered(combined(*codes))
     scores = frame[keys].iloc[first].reset_index(drop=True)
+    scores["item"] = combined(*(column[first] for column in codes[:-1]))
     scores["unit"] = unit_codes(frame)[first]
     showings = np.bincount(place, minlength=len(first)).astype(np.int64)
     net = np.bincount(place, weights=for_a - for_b, minlength=len(first)).astype(np.int64)
@@ -197,23 +199,8 @@ def _one_by_one(
 
 
 def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each row's item, numbered in the order of the items' keys, and each item's first row.
-
-    The rows of an item stand together where `rater_scores` left them, and then no text needs to be sorted.
-    """
-    new, sorted_so_far = np.ones(len(scores), dtype=bool), True
-    same = np.ones(max(0, len(scores) - 1), dtype=bool)
-    for name in ITEM:
-        column = scores[name].to_numpy()
-        changed = np.flatnonzero(column[1:] != column[:-1])
-        # Where an earlier key has changed this one may fall; elsewhere it must rise.
-        within = changed[same[changed]]
-        sorted_so_far = sorted_so_far and bool((column[within + 1] > column[within]).all())
-        same[changed] = False
-    new[1:] = ~same
-    if sorted_so_far:
-        return np.cumsum(new) - 1, np.flatnonzero(new)
-    return _numbered(combined(*(text_codes(scores[name]).ranked().codes for name in ITEM)))
+    """Return each row's item, numbered in the order of the items' keys, and each item's first row."""
+    return _numbered(scores["item"].to_numpy())
 
 
 def _numbered(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

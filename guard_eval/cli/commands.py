@@ -21,6 +21,7 @@ __all__ = [
     "COMMANDS",
     "CommandGroup",
     "MeasureOptions",
+    "ReplicationOptions",
     "generate",
     "load",
     "measure",
@@ -60,6 +61,7 @@ COMMANDS = {
 
 FUNCTIONS = {
     "MeasureOptions": "guard_eval.cli.measuring.job",
+    "ReplicationOptions": "guard_eval.cli.replication.studies",
     "generate": "guard_eval.cli.generate",
     "measure": "guard_eval.cli.measuring.job",
     "measure_files": "guard_eval.cli.measuring.job",
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from guard_eval.cli.progress import progress
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
+    from guard_eval.cli.replication.studies import ReplicationOptions
     from guard_eval.cli.reporting.report import paper_tables, report
     from guard_eval.cli.reporting.verdicts import verdicts
 else:

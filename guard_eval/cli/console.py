@@ -21,6 +21,12 @@ StudyFolder = Annotated[
     Path, typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.")
 ]
 
+
+def is_study(targets: Sequence[Path]) -> bool:
+    """Say whether what is named is one study, there or not, and no files."""
+    return len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists()))
+
+
 _shown = {"lines": False}  # of the process, for threads show lines, too
 
 

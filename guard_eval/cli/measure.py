@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from guard_eval.cli import commands
-from guard_eval.cli.console import say_next
+from guard_eval.cli.console import is_study, say_next
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
@@ -103,7 +103,7 @@ def command(
         address=address,
         workers=workers,
     )
-    if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
+    if is_study(targets):
         for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}
         if given := [name for name, value in for_files.items() if value is not None]:
             raise StudyError(f"--{given[0]} is for files; a study has its own: edit its study.toml")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from guard_eval.cli.console import progress, say, say_next
+from guard_eval.cli.console import is_study, progress, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import continuation_files
@@ -55,7 +55,7 @@ def command(
     counts once; two different texts of one id are refused. What is missing is listed, with the command that
     makes it. Parts are removed when the whole is on disk; stop it at any moment and run it again.
     """
-    if len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists())):
+    if is_study(targets):
         if output is not None:
             raise StudyError(f"--output {output} is for files; a study's continuations stay in its folder")
         merge(Study.open(targets[0]), [_continuations(path) for path in others or ()], dry_run=dry_run)

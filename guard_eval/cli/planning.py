@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import platform
+from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pandas as pd
 import typer
 
 from analysis.planning import page
+from analysis.planning.mixture import mixture_table, mixtures
 from analysis.planning.pilot import PilotRow, most_demanding, pilot_rows
 from analysis.planning.power import PowerPlan, plan
 from analysis.planning.question import PlanningQuestion, check
@@ -54,6 +58,10 @@ def show_power(
     items: str | None,
     output: Path | None,
     as_json: bool,
+    judge_r: float | None = None,
+    human_pairs: str = "",
+    judge_pairs: str = "",
+    prices: tuple[float | None, float | None] = (None, None),
     **options: Any,  # noqa: ANN401 (fields of PlanningQuestion)
 ) -> None:
     """Answer the question of the command line's options, those left out taken from a pilot or the default.
@@ -73,11 +81,44 @@ def show_power(
         items=() if items is None else _numbers("--items", items),
         **known,
     )
+    if judge_r is not None:
+        if output is not None:
+            raise StudyError(f"--output {output} is a curve of people alone; leave it out with --judge-r")
+        pairs = _numbers("--human-pairs", human_pairs), _numbers("--judge-pairs", judge_pairs)
+        _show_mixtures(question, judge_r, *pairs, prices, as_json=as_json)
+        return
     found = power(question, output=output, quiet=as_json)
     if as_json:
         typer.echo(page.as_json(found))
     else:
         _show(found, output)
+
+
+def _show_mixtures(
+    question: PlanningQuestion,
+    r: float,
+    human_pairs: Sequence[int],
+    judge_pairs: Sequence[int],
+    prices: tuple[float | None, float | None],
+    *,
+    as_json: bool,
+) -> None:
+    found = mixtures(
+        question,
+        r,
+        human_pairs=human_pairs,
+        judge_pairs=judge_pairs,
+        rating_price=prices[0],
+        judgment_price=prices[1],
+    )
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in found], indent=1))
+        return
+    table = mixture_table(question, r, found)
+    say(f"\n{table.caption}")
+    say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
+    say(table.note)
+    say_next("guard-eval new my-study   (human_pairs is in [pairs] of its study.toml)")
 
 
 def _show(found: PowerPlan, output: Path | None) -> None:

@@ -61,6 +61,25 @@ def command(
     ] = "latent",
     studies: Annotated[int, typer.Option(help="Studies to simulate.")] = 4000,
     seed: Annotated[int, typer.Option(help="Of the simulation; the same seed gives the same figures.")] = 1,
+    judge_r: Annotated[
+        float | None,
+        typer.Option(
+            help="Plan people assisted by a judge, whose verdict on a pair has this correlation with "
+            "people's mean (a report states it); docs/assisted.md."
+        ),
+    ] = None,
+    human_pairs: Annotated[
+        str, typer.Option(help="With --judge-r: numbers of pairs that people rate, with commas.")
+    ] = "40,80,150,300",
+    judge_pairs: Annotated[
+        str, typer.Option(help="With --judge-r: numbers of pairs that the judge judges, with commas.")
+    ] = "1000",
+    rating_price: Annotated[
+        float | None, typer.Option(help="With --judge-r: what a person's rating of a pair costs.")
+    ] = None,
+    judgment_price: Annotated[
+        float | None, typer.Option(help="With --judge-r: what a judge's verdict on a pair costs.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Write the curve: .html (with the tables), .svg, .png or .pdf."),
@@ -82,6 +101,10 @@ def command(
     """
     commands.show_power(
         pilot,
+        judge_r=judge_r,
+        human_pairs=human_pairs,
+        judge_pairs=judge_pairs,
+        prices=(rating_price, judgment_price),
         share=share,
         ties=ties,
         agreement=kappa,
@@ -89,7 +112,7 @@ def command(
         correlation=correlation,
         alpha=alpha,
         wanted=power,
-        raters=raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"),
+        raters=raters or ("3" if judge_r is not None else "1,2,3,4,5" if rater_sd is None else "3,5,10,20"),
         rater_sd=rater_sd,
         items=items,
         model="latent normal" if model == "latent" else "Dirichlet-multinomial",

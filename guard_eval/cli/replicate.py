@@ -91,9 +91,7 @@ def command(
     if verdicts is not None:
         commands.replicate_verdicts(table, verdicts, folder, rater_kind=rater_kind)
         return
-    commands.replicate(
-        table,
-        folder,
+    options = commands.ReplicationOptions(
         models=tuple(model or ()),
         amateur=amateur,
         prompts=tuple(prompts or ()),
@@ -102,5 +100,5 @@ def command(
         device=device,
         metrics=tuple(name.strip() for name in metrics.split(",") if name.strip()) if metrics else None,
         coherence_model=coherence_model,
-        dry_run=dry_run,
     )
+    commands.replicate(table, folder, options, dry_run=dry_run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -30,6 +30,13 @@ def command(
             metavar="person|model|simulated",
             help="Who judged, where a table of verdicts does not say it in a column rater_kind; "
             "default: person.",
+        ),
+    ] = None,
+    raters: Annotated[
+        Literal["these", "population"] | None,
+        typer.Option(
+            help="For whom the answer on a table of verdicts is to hold: the raters who took part, or all "
+            "raters like them; a study declares it in study.toml. Default: these.",
         ),
     ] = None,
     random_part: Annotated[
@@ -64,6 +71,6 @@ def command(
         for table in commands.paper_tables(opened, rater_kind=kind):
             typer.echo(f"{table}\n")
         return
-    report = commands.report(opened, output, rater_kind=kind, random_part=random_part)
+    report = commands.report(opened, output, rater_kind=kind, raters=raters, random_part=random_part)
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

@@ -5,7 +5,7 @@ and j runs over the tokens so far, those of the prompt included. ACS sets k_t an
 
 ACS follows its authors' program where their text is silent: k_t is rounded to the nearest whole number and
 α_t to two decimals (halves to even), medians run over all earlier steps, and the first step's deviation is 0.
-Unlike there, each text has a history of its own, and arctanh is held where it is finite.
+Unlike in that program, each text has a history of its own, and arctanh is held where it is finite.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from guard_eval.decoding.candidates import smallest_best, top_candidates
 from guard_eval.decoding.entropy import discounted_sum, global_entropy, shannon_entropy, smoothed_entropy
 from guard_eval.decoding.guard_equations import K_MIN, K_RANGE, Adapted
 from guard_eval.decoding.guard_released import unless_nothing_is_left
-from guard_eval.decoding.guard_state import GuardState, Past
+from guard_eval.decoding.guard_state import GuardState, StepHistory
 from guard_eval.decoding.noise import gumbel
 from guard_eval.strategies import Formulation, Guard
 
@@ -38,7 +38,7 @@ class GuardStep(NamedTuple):
         ids: The 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`.
         scores: Their penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
         best: The index of the best, `[B]`; of equal scores that of the smallest token id.
-        notes: What `GuardState` takes down, `[NOTES, B]`.
+        notes: What `GuardState` records, `[NOTES, B]`.
     """
 
     ids: Tensor
@@ -60,7 +60,7 @@ def penalised(log_p: Tensor, counts: Tensor, log_alpha: Tensor) -> Tensor:
     return log_p + counts * log_alpha[:, None]
 
 
-def guard_step(logits: Tensor, past: Past, tokens: Tensor, strategy: Guard) -> GuardStep:
+def guard_step(logits: Tensor, past: StepHistory, tokens: Tensor, strategy: Guard) -> GuardStep:
     """Return the candidates of a step with their scores.
 
     Args:
@@ -89,7 +89,9 @@ def guard_step(logits: Tensor, past: Past, tokens: Tensor, strategy: Guard) -> G
     return GuardStep(ids, scores, smallest_best(scores, ids), notes)
 
 
-def _step_at(logits: Tensor, past: Past, tokens: Tensor, counted: Tensor, strategy: Guard) -> GuardStep:
+def _step_at(
+    logits: Tensor, past: StepHistory, tokens: Tensor, counted: Tensor, strategy: Guard
+) -> GuardStep:
     """Apply `guard_step` to the first `counted` of `tokens`: of shapes that no step changes."""
     seen = torch.arange(tokens.shape[1], device=tokens.device) < counted
     return guard_step(logits, past, torch.where(seen, tokens, -1), strategy)
@@ -141,7 +143,7 @@ class GuardChooser:
             prompts = history[:, :0] if self._prompts is None else self._prompts
             tokens, counted = torch.cat([prompts, history], 1), self._numbers[step] + prompts.shape[1]
             # Copies: as views into the state, they would be compiled for each place in it.
-            made = self._compiled(logits, Past(*(kept.clone() for kept in past)), tokens, counted)
+            made = self._compiled(logits, StepHistory(*(kept.clone() for kept in past)), tokens, counted)
         else:
             made = guard_step(logits, past, self._tokens(history[:, :step]), self._strategy)
         state.write(step, made.notes)

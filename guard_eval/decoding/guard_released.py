@@ -6,9 +6,10 @@ r_difference are 0, and δ_loc compares with all so far. Both rates are held wit
 in q. ε is 1e-4 throughout, also where arctanh is held. For α_t, ln(k_t + 1e-4) of the unrounded k_t stands
 within arctanh, and the weight λ is computed again. Tokens are counted in the prompt, too.
 
-Unlike there: padding is not counted; each text has its own history; the scalars are float64, and scores are
-logarithms. Candidates whose product of probability and penalty vanishes, in float32, for all of them keep
-their unpenalised scores, as there, where the product rather than its sum over the vocabulary is looked at.
+Unlike in that program: padding is not counted; each text has its own history; the scalars are float64, and
+scores are logarithms. Candidates whose product of probability and penalty vanishes, in float32, for all of
+them keep their unpenalised scores, as in that program, which tests the product, not its sum over the
+vocabulary.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ NOTES = 6
 """How many numbers a step leaves behind: H_t, the numerator of H_glob,t, H_glob,t, k_t, ln α_t and q."""
 
 
-class Past(NamedTuple):
+class StepHistory(NamedTuple):
     """What a step finds.
 
     Attributes:
@@ -33,21 +33,21 @@ class GuardState:
 
     def __init__(self, rows: int, steps: int, decay: float, device: torch.device) -> None:
         self._decay = decay
-        # Line t holds step t − 1, so that the line before the first is there, and zero.
+        # Line t holds step t − 1, so that the line before the first exists, and is zero.
         self._lines = torch.zeros(steps + 1, NOTES, rows, dtype=torch.float64, device=device)
         self._weights = torch.tensor(discount_sums(steps, decay), dtype=torch.float64, device=device)
         self._written = 0
 
-    def past(self, step: int, window: int) -> Past:
+    def past(self, step: int, window: int) -> StepHistory:
         """Return what a step 0, 1, … finds."""
-        return Past(
+        return StepHistory(
             self._lines[max(1, step + 1 - window) : step + 1, _ENTROPY],
             self._lines[step, _TOTAL],
             self._weights[step],
         )
 
     def write(self, step: int, notes: Tensor) -> None:
-        """Take down the `NOTES` of a step, `[NOTES, B]`."""
+        """Record the `NOTES` of a step, `[NOTES, B]`."""
         self._lines[step + 1] = notes
         self._written = max(self._written, step + 1)
 

@@ -89,7 +89,7 @@ class GuardLogitsProcessor(LogitsProcessor):
 
     def _begin(self, input_ids: Tensor, scores: Tensor) -> GuardChooser:
         rows, self._prompt_length = input_ids.shape
-        # Beam search repeats each prompt and hands over logarithms of probabilities.
+        # Beam search repeats each prompt and passes logarithms of probabilities.
         repeated = rows > 1 and torch.equal(input_ids[0], input_ids[1])
         if repeated and bool((log_normaliser(scores).abs() < _NORMALISED).all()):
             raise StudyError(_BEAMS)

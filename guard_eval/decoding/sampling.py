@@ -135,7 +135,7 @@ def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:
     """
     if log_weights.device.type == "cpu":
         scores = _scores_of_kept(log_weights, ids, keys, step)
-    else:  # how many are kept a GPU would have to tell the host
+    else:  # a GPU would have to send the host how many are kept
         scores = log_weights.double() + gumbel(keys, step, ids)
     return ids.gather(1, scores.argmax(-1, keepdim=True))[:, 0]
 

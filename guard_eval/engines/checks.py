@@ -1,4 +1,4 @@
-"""What cannot be generated, said before the first batch."""
+"""What cannot be generated, found before the first batch."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def check_context(loaded: LoadedModel, encoded: Sequence[EncodedPrompt], max_new
 
 
 def check_vocabulary(loaded: LoadedModel, strategy: Strategy) -> None:
-    """Make sure that the model knows as many tokens as the strategy chooses among.
+    """Make sure that the model has as many tokens as the strategy chooses among.
 
     Raises:
         StudyError: It does not.
     """
-    known = loaded.model.config.get_text_config().vocab_size
+    size = loaded.model.config.get_text_config().vocab_size
     wanted = _candidates(strategy)
-    if wanted > known:
+    if wanted > size:
         raise StudyError(
-            f"{strategy} chooses among {wanted} tokens, and the model {loaded.name!r} knows {known}; "
+            f"{strategy} chooses among {wanted} tokens, and the model {loaded.name!r} has {size}; "
             "choose fewer, or leave the strategy out"
         )
 

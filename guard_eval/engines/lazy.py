@@ -1,4 +1,4 @@
-"""A model that is loaded when it is needed, and known before by what it will be."""
+"""A model that is loaded when it is needed; its name and revision are available before."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHOWN = 12
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-Told = Callable[[int], None]
-"""Told how many more items are done."""
+OnDone = Callable[[int], None]
+"""Called with how many more items are done."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class LazyModel:
 
     def map(
         self,
-        work: Callable[[LoadedModel, Sequence[Item], Told], Made],
+        work: Callable[[LoadedModel, Sequence[Item], OnDone], Made],
         chunks: Sequence[Sequence[Item]],
-        told: Told = lambda _: None,
+        on_done: OnDone = lambda _: None,
     ) -> Iterator[tuple[int, Made]]:
         """Yield what `work` makes of each chunk with the model, and the chunk's place; here in their order.
 
@@ -83,7 +83,7 @@ class LazyModel:
             work: A function of a module, so that an engine with workers can send it to them; what it
                 returns depends on the chunk alone.
             chunks: What the model reads at a time; who cuts them decides the batches, and so the last bits.
-            told: Told of items as they are done.
+            on_done: Called as items are done.
         """
         for place, chunk in enumerate(chunks):
-            yield place, work(self.loaded, chunk, told)
+            yield place, work(self.loaded, chunk, on_done)

@@ -173,7 +173,7 @@ def _load(
     quantised = getattr(config, "quantization_config", None) is not None
     arithmetic = "auto" if quantised and dtype == "auto" else _dtype(dtype, place)
     if quantised and device_map is None:
-        device_map = {"": str(place)}  # such a model cannot be moved once it is there
+        device_map = {"": str(place)}  # such a model cannot be moved later
     model = _model(kind, source, version, arithmetic, device_map)
     if device_map is None:
         _move(model, place, source)
@@ -201,14 +201,14 @@ def model_revision(location: str, revision: str = "main") -> str:
     """Return what `LoadedModel.revision` will be, without loading the model.
 
     Raises:
-        StudyError: There is no such folder, or the Hub does not tell.
+        StudyError: There is no such folder, or the Hub has no such revision.
     """
     source, folder = _place(location)
     return folder_revision(folder) if folder else _commit(source, revision)
 
 
 def expected_dtype(location: str, *, revision: str, dtype: str, device: str) -> str | None:
-    """Return what `LoadedModel.dtype` will be, without loading the model; None if its settings do not tell.
+    """Return what `LoadedModel.dtype` will be, without loading the model; None if its settings do not say.
 
     Args:
         location: A folder or a Hub id.
@@ -238,7 +238,7 @@ def _place(location: str) -> tuple[str, Path | None]:
         return location, None
     if not folder.is_dir():
         raise StudyError(
-            f"the model {location!r}: there is no such folder; correct its name, or put the model there"
+            f"the model {location!r}: there is no such folder; correct its name, or put the model into it"
         )
     if (folder / "adapter_config.json").exists():
         raise StudyError(
@@ -324,7 +324,7 @@ def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (trans
         if "trust_remote_code" in str(error):
             raise StudyError(
                 f"the model {source!r} comes with code of its own, which is never run; "
-                "name a model that transformers itself knows"
+                "name a model that transformers itself supports"
             ) from error
         raise StudyError(_cannot_load(source, version, error)) from error
     return config
@@ -358,8 +358,8 @@ def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noq
         raise StudyError(f"the model {source!r} has no tokenizer; put its tokenizer.json beside the weights")
     if len(tokenizer) > size:
         raise StudyError(
-            f"the model {source!r} knows {size} tokens and its tokenizer {len(tokenizer)}; "
-            "put the tokenizer there that the model was trained with"
+            f"the model {source!r} has {size} tokens and its tokenizer {len(tokenizer)}; "
+            "put the tokenizer beside it that the model was trained with"
         )
     return tokenizer
 
@@ -395,9 +395,7 @@ def _model(  # transformers' classes are untyped
 
 def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
     if not version:
-        return (
-            f"cannot load the model in {source!r}: {first_line(error)}; put a whole transformers model there"
-        )
+        return f"cannot load the model in {source!r}: {first_line(error)}; put a whole model into it"
     return (
         f"cannot load the model {source!r} (revision {version['revision']}) from the Hugging Face Hub: "
         f"{first_line(error)}; check the name and the network, or download it and name its folder"

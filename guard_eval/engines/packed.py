@@ -1,9 +1,9 @@
 """Linear layers on a CPU in float32, laid out for oneDNN: faster, and each row by itself.
 
-torch hands such products to MKL, whose sums run in another order for one row than for four, so that a text
-would depend on how many others are made beside it. oneDNN's packed product gives a row the same bits among
-any others (two rows at least: a lone one is doubled), and at decoding's few rows takes about half the time,
-because the weights need not be rearranged at every call. Measured in `docs/adr/0008`.
+torch computes such products with MKL, whose sums run in another order for one row than for four, so that a
+text would depend on how many others are made beside it. oneDNN's packed product gives a row the same bits
+among any others (two rows at least: a lone one is doubled), and at decoding's few rows takes about half the
+time, because the weights need not be rearranged at every call. Measured in `docs/adr/0008`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PackedLinear(nn.Module):
 
 
 def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
-    """Pack the linear layers of a model in place, if it is a float32 model on a CPU and oneDNN is there."""
+    """Pack the linear layers of a model in place, if it is float32 on a CPU and oneDNN is available."""
     if model.device.type != "cpu" or model.dtype != torch.float32 or not _available():
         return
     for parent in list(model.modules()):
@@ -51,5 +51,5 @@ def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped
 
 
 def _available() -> bool:
-    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return bool(there) and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return bool(available) and hasattr(torch.ops.mkldnn, "_linear_pointwise")

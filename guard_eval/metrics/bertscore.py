@@ -2,8 +2,8 @@
 
 Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The package
 `bert_score` does the arithmetic. Two of its habits do not work with transformers 5 and are put right here:
-it asks the tokenizer how long a text may be, which tokenizers need not know, and for GPT-2's and RoBERTa's
-kind it asks for a space before the first word, which is no longer heard.
+it asks the tokenizer how long a text may be, which tokenizers need not record, and for GPT-2's and RoBERTa's
+kind it asks for a space before the first word, which has no effect any more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from tokenizers import pre_tokenizers
 from transformers import GPT2Tokenizer, RobertaTokenizer
 
-from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.lazy import LazyModel, OnDone
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
@@ -35,13 +35,13 @@ _STACKS = ("layer", "block", "encoder.layer", "encoder.block", "transformer.laye
 """Where architectures keep their layers, as XLNet, T5's encoder, BERT, T5, DistilBERT and BART do."""
 
 
-def signature(name: str, layers: int, score: str = "F1") -> str:
-    """Return the definition of a score with its settings.
+def signature(name: str, layers: int) -> str:
+    """Return the definition of F1 with its settings.
 
     >>> signature("roberta-large", 17)
     'bertscore|model:roberta-large|layer:17|idf:no|rescaled:no|F1'
     """
-    return f"bertscore|model:{name}|layer:{layers}|idf:no|rescaled:no|{score}"
+    return f"bertscore|model:{name}|layer:{layers}|idf:no|rescaled:no|F1"
 
 
 def default_layers(name: str) -> int:
@@ -51,13 +51,13 @@ def default_layers(name: str) -> int:
         MissingExtraError: bert-score is not installed.
         StudyError: They chose none.
     """
-    known: dict[str, int] = _library().model2layers
+    layers: dict[str, int] = _library().model2layers
     for candidate in (name, name.rstrip("/").rsplit("/", 1)[-1]):
-        if candidate in known:
-            return known[candidate]
+        if candidate in layers:
+            return layers[candidate]
     raise StudyError(
-        f"BERTScore's authors chose no layer for the model {name!r}; say which layer to take, "
-        "or take a model they know, such as roberta-large"
+        f"BERTScore's authors chose no layer for the model {name!r}; choose a layer, "
+        "or take a model for which they did, such as roberta-large"
     )
 
 
@@ -86,7 +86,7 @@ def keep_layers(model: Any, layers: int) -> Any:  # noqa: ANN401 (transformers' 
             setattr(owner, name, stack[:layers])
             return model
     raise StudyError(
-        f"BERTScore cannot tell the layers of a {type(model).__name__}; "
+        f"BERTScore finds no layers in a {type(model).__name__}; "
         "take an encoder such as RoBERTa, BERT or DeBERTa"
     )
 
@@ -161,10 +161,10 @@ def bertscore(
     return results
 
 
-def _check_layers(wanted: int, there: int) -> None:
-    if not 0 <= wanted <= there:
+def _check_layers(wanted: int, available: int) -> None:
+    if not 0 <= wanted <= available:
         raise StudyError(
-            f"BERTScore's layer {wanted}: the model has {there} layers; choose from 0 to {there}"
+            f"BERTScore's layer {wanted}: the model has {available} layers; choose from 0 to {available}"
         )
 
 
@@ -231,11 +231,11 @@ def _bertscores(
 
 
 def _scored(
-    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]], told: Told
+    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]], on_done: OnDone
 ) -> list[tuple[float | None, bool]]:
     encoder = keep_layers(loaded.model, layer)
     texts, references = zip(*pairs, strict=True)
-    made = bertscore(encoder, loaded.tokenizer, texts, references, on_progress=told)
+    made = bertscore(encoder, loaded.tokenizer, texts, references, on_progress=on_done)
     long = [count_truncated(encoder, loaded.tokenizer, pair) > 0 for pair in pairs]
     return [(one and one[2], cut) for one, cut in zip(made, long, strict=True)]
 

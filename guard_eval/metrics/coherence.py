@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.lazy import LazyModel, OnDone
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
 from guard_eval.metrics.groups import Group, nonzero
@@ -34,6 +34,8 @@ _LOGITS = {"cpu": 2**26, "cuda": 2**29}
 """Most logits of a batch: a quarter of a gibibyte on a CPU, two on a GPU, in float32."""
 _TOKENS = {"cpu": 2**12, "cuda": 2**16}
 """Most tokens of a batch, padding counted."""
+_TEXTS = 64
+"""Most texts of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +66,7 @@ def log_likelihoods(
     prompts: Sequence[str],
     continuations: Sequence[str],
     *,
-    batch_size: int = 64,
+    batch_size: int = _TEXTS,
 ) -> Iterator[dict[int, LogLikelihood | None]]:
     """Yield what `model` says of each continuation, batch by batch, by its place; None if it has no token.
 
@@ -81,26 +83,7 @@ def log_likelihoods(
     """
     rows = _rows(model, tokenizer, prompts, continuations)
     for batch in _planned(rows, model, batch_size):
-        if _has_tokens(rows[batch[0]]):
-            yield dict(zip(batch, _score(model, [rows[place] for place in batch]), strict=True))
-        else:
-            yield dict.fromkeys(batch)
-
-
-def batches_of(
-    model: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    prompts: Sequence[str],
-    continuations: Sequence[str],
-    *,
-    batch_size: int = 64,
-) -> list[list[int]]:
-    """Return the places that `log_likelihoods` would score together, batch by batch.
-
-    Given one of these batches alone, in its order, `log_likelihoods` makes the same batch of it, and the same
-    numbers to the bit: it can be done elsewhere.
-    """
-    return list(_planned(_rows(model, tokenizer, prompts, continuations), model, batch_size))
+        yield dict(zip(batch, _scores(model, [rows[place] for place in batch]), strict=True))
 
 
 def _rows(
@@ -110,10 +93,11 @@ def _rows(
     continuations: Sequence[str],
 ) -> list[_Row]:
     limit = int(getattr(model.config, "max_position_embeddings", None) or 1 << 30)
+    start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     texts = [text if text.strip() else "" for text in continuations]
     return [
-        _fit(prompt, text, limit, kept=tokenizer.bos_token_id is not None)
-        for prompt, text in zip(_prompt_ids(tokenizer, prompts), _ids(tokenizer, texts), strict=True)
+        _fit(start + prompt, text, limit, kept=bool(start))
+        for prompt, text in zip(_ids(tokenizer, prompts), _ids(tokenizer, texts), strict=True)
     ]
 
 
@@ -140,11 +124,6 @@ class _Row:
     first: int
     prompt_cut: bool
     text_cut: bool
-
-
-def _prompt_ids(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401
-    start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-    return [start + ids for ids in _ids(tokenizer, prompts)]
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401
@@ -182,13 +161,18 @@ def _batches(rows: list[_Row], order: list[int], model: Any, batch_size: int) ->
             yield order[start:end]
 
 
+def _scores(model: Any, rows: Sequence[_Row]) -> Sequence[LogLikelihood | None]:  # noqa: ANN401
+    """Return what the model says of the rows of one batch, which all have tokens, or all have none."""
+    return _score(model, rows) if _has_tokens(rows[0]) else [None] * len(rows)
+
+
 @torch.inference_mode()
 def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: ANN401
     device = next(model.parameters()).device
     width = max(len(row.ids) for row in rows)
-    # No mask: what is padded on the right comes after all that is scored, and a causal model does not look
-    # ahead. Attention without a mask is faster. A row's own first token pads it, as one that means "padding"
-    # makes some models look for a mask.
+    # No mask: what is padded on the right comes after all that is scored, and a causal model does not attend
+    # to it. Attention without a mask is faster. A row's own first token pads it, as one that means "padding"
+    # makes some models build a mask.
     padded = [row.ids + row.ids[:1] * (width - len(row.ids)) for row in rows]
     ids = torch.tensor(padded, device=device)
     begin = min(row.first for row in rows) - 1
@@ -237,7 +221,7 @@ def _log_likelihoods(
     pairs: Iterable[tuple[str, str]], scorer: LazyModel, cache: ScoreCache, progress: Progress
 ) -> dict[tuple[str, str], LogLikelihood | None]:
     def batches(missing: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-        [(_, planned)] = scorer.map(_planned_requests, [missing])
+        [(_, planned)] = scorer.map(_planned_pairs, [missing])
         return [[missing[place] for place in batch] for batch in planned]
 
     return read_once(
@@ -253,17 +237,16 @@ def _log_likelihoods(
     )
 
 
-def _planned_requests(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: Told) -> list[list[int]]:
-    prompts, texts = zip(*pairs, strict=True)
-    return batches_of(loaded.model, loaded.tokenizer, prompts, texts)
+def _planned_pairs(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: OnDone) -> list[list[int]]:
+    rows = _rows(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True))
+    return list(_planned(rows, loaded.model, _TEXTS))
 
 
-def _scored(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: Told) -> list[LogLikelihood | None]:
-    prompts, texts = zip(*pairs, strict=True)
-    found: dict[int, LogLikelihood | None] = {}
-    for batch in log_likelihoods(loaded.model, loaded.tokenizer, prompts, texts):
-        found |= batch
-    return [found[place] for place in range(len(pairs))]
+def _scored(
+    loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: OnDone
+) -> Sequence[LogLikelihood | None]:
+    """Score one batch of `_planned_pairs`, in its order: the same numbers to the bit, wherever that is."""
+    return _scores(loaded.model, _rows(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True)))
 
 
 def _packed(one: LogLikelihood | None) -> bytes:

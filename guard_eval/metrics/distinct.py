@@ -44,8 +44,8 @@ class Distinct:
 def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> Distinct:
     """Return the different n-grams of all texts together over all their n-grams (Li et al. 2016).
 
-    Tokens are what stands between whitespace. The value falls as texts are added, since what is said once is
-    said again: only equal numbers of texts of about equal length compare, and the interval is that of the
+    Tokens are what stands between whitespace. The value falls as texts are added, since n-grams recur from
+    text to text: only equal numbers of texts of about equal length compare, and the interval is that of the
     value at this number of texts.
 
     The interval is the delete-one jackknife's over the texts that have an n-gram: value ± t · s, with one

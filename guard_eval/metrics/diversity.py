@@ -70,7 +70,7 @@ def ngram_counts(texts: Sequence[str], *, dropped: int = 1) -> NDArray[np.float6
 def _counts(words: list[str], dropped: int) -> list[int]:
     """Return different and counted n-grams of one text.
 
-    A longer n-gram that occurs twice begins with a pair that does, so only there is it looked for.
+    A longer n-gram that occurs twice begins with a pair that does, so it is searched for only among those.
     """
     two, three, four = (max(0, len(words) - n + 1 - dropped) for n in ORDERS)
     pairs = list(pairwise(words))[:two]
@@ -79,8 +79,8 @@ def _counts(words: list[str], dropped: int) -> list[int]:
     again = {
         place
         for here, pair in enumerate(pairs)
-        if (there := place_of(pair, here)) != here
-        for place in (there, here)
+        if (first_place := place_of(pair, here)) != here
+        for place in (first_place, here)
     }
     if not again:
         return [two, two, three, three, four, four]

@@ -1,4 +1,4 @@
-"""Results as a folder of files: CSV, JSON, Markdown, LaTeX, HTML and figures, each whole or not there at all.
+"""Results as a folder of files: CSV, JSON, Markdown, LaTeX, HTML and figures, each written whole or not.
 
 Names of strategies and datasets, notes and settings are data: every format escapes what its reader would take
 for markup, and CSV what a spreadsheet would take for a formula.

@@ -23,7 +23,7 @@ def length_outcomes(group: Group) -> list[Outcome]:
         ended = [(100 * bool(text.ended), text.ended is not None) for text in group.texts]
         for metric, rows in (("tokens", lengths), ("ended", ended)):
             table = np.array(rows, dtype=float)
-            if table[:, 1].any():  # a file of texts may know of neither
+            if table[:, 1].any():  # a file of texts may have neither
                 found.append(
                     ratio_of(
                         metric,

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
-from guard_eval.engines.lazy import LazyModel, Told
+from guard_eval.engines.lazy import LazyModel, OnDone
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
@@ -295,7 +295,7 @@ def hidden_features(
     """Return the last layer's hidden state at the last token of each text, [n, d].
 
     Special tokens are those the tokenizer adds of its own accord. Texts are sorted by length and padded on
-    the right, where a causal model does not look.
+    the right, which a causal model does not attend to.
 
     Args:
         model: A causal language model of transformers.
@@ -394,7 +394,7 @@ def _cut(
     )
 
 
-def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str], _: Told) -> list[tuple[str, int]]:
+def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str], _: OnDone) -> list[tuple[str, int]]:
     return [first_tokens(loaded.tokenizer, text, tokens) for text in texts]
 
 
@@ -412,8 +412,8 @@ def _features(
     )
 
 
-def _states(loaded: LoadedModel, texts: Sequence[str], told: Told) -> NDArray[np.float32]:
-    return hidden_features(loaded.model, loaded.tokenizer, texts, on_progress=told)
+def _states(loaded: LoadedModel, texts: Sequence[str], on_done: OnDone) -> NDArray[np.float32]:
+    return hidden_features(loaded.model, loaded.tokenizer, texts, on_progress=on_done)
 
 
 def _mauve(

@@ -83,7 +83,7 @@ def measure(
         settings: Which metrics, with what.
         models: Where models come from; used only for metrics that need one.
         cache: What models computed before.
-        remarks: What the caller knows of the texts that a reader must know, in sentences.
+        remarks: The caller's remarks on the texts, for the reader, in sentences.
         progress: Called as texts are measured.
 
     Raises:

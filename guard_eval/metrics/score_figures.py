@@ -115,8 +115,8 @@ def plane(
     if not written:
         return None
     marks = {one: HUMAN if one == HUMAN else str(written.index(one) + 1) for one in points}
-    known = across.scores.keys() | up.scores.keys()
-    listed = points + [one for one in strategies_of(results, dataset) if one in known and one not in points]
+    scored = across.scores.keys() | up.scores.keys()
+    listed = points + [one for one in strategies_of(results, dataset) if one in scored and one not in points]
     lines = [
         f"{marks.get(one, '').replace(HUMAN, '◆')}  {short(_name(one), _LONGEST)}: "
         f"{across.worded(one)}, {up.worded(one)}".strip()

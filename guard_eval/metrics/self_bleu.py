@@ -47,7 +47,7 @@ def self_bleu(texts: Sequence[str], *, max_n: int = 4) -> SelfBleu:
     number of texts, here rising with it: only equal numbers compare.
 
     The work is that of sorting all n-grams, not that of comparing all pairs of texts: the largest count of an
-    n-gram in another text clips nothing, except in the text that has most of it, and there it is the second
+    n-gram in another text clips nothing, except in the text that has most of it, where it is the second
     largest.
 
     Raises:
@@ -64,7 +64,9 @@ def self_bleu(texts: Sequence[str], *, max_n: int = 4) -> SelfBleu:
     if chosen.any():
         matches = np.stack([_clipped(*ngrams(texts, n), len(texts))[chosen] for n in range(1, max_n + 1)])
         scores[chosen] = _bleu(matches, lengths[chosen], _nearest(lengths)[chosen])
-    values = tuple(float(score) if there else None for score, there in zip(100 * scores, chosen, strict=True))
+    values = tuple(
+        float(score) if has_score else None for score, has_score in zip(100 * scores, chosen, strict=True)
+    )
     defined = [value for value in values if value is not None]
     return SelfBleu(
         value=math.fsum(defined) / len(defined) if defined else None,

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,6 +25,8 @@ WIDTH, ROW, LINE = 6.6, 0.29, 0.07
 """Inches: a figure's width, the height of one of its rows, and of each further line of a row's label."""
 LONGEST = 34
 """Characters of a label; a longer name is cut."""
+GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
+"""A dashed line at a value to compare with."""
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
 
 
@@ -57,6 +60,7 @@ def in_rows(
     description: str,
     strong: Collection[int] = (),
     legend: bool = False,
+    grid: bool = True,
     lines: int = 1,
     simulated: bool = False,
 ) -> Drawing:
@@ -69,15 +73,15 @@ def in_rows(
         heading: Its title in a line.
         description: Its text alternative.
         strong: The rows whose labels are bold.
-        legend: Whether a legend above needs room.
+        legend: Whether there is a legend above.
+        grid: Whether lines across help to read the values.
         lines: Into how many lines a long label may break.
         simulated: Whether to stamp it.
     """
     names = [_broken(label, lines) for label in labels]
     row = ROW + LINE * max((name.count("\n") for name in names), default=0)
-    with style(ink=INK, frame=INK, ground="none", salt=name):
-        figure = Figure(figsize=(WIDTH, row * len(names) + (1.0 if legend else 0.9)), layout="constrained")
-        axes = figure.add_subplot()
+
+    def draw_rows(axes: Axes) -> None:
         draw(axes)
         axes.set_yticks(range(len(names)), names)
         for place, tick in enumerate(axes.get_yticklabels()):
@@ -86,9 +90,53 @@ def in_rows(
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
+        if grid:
+            axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
+        if legend:
+            axes.legend(
+                loc="lower center",
+                bbox_to_anchor=(0.5, 1.0),
+                ncols=3,
+                frameon=False,
+                fontsize=9,
+                handlelength=1,
+            )
+
+    return drawn(
+        draw_rows,
+        name=name,
+        heading=heading,
+        description=description,
+        height=row * len(names) + (1.0 if legend else 0.9),
+        simulated=simulated,
+    )
+
+
+def drawn(
+    draw: Callable[[Axes], None],
+    *,
+    name: str,
+    heading: str,
+    description: str,
+    height: float,
+    simulated: bool = False,
+) -> Drawing:
+    """Return a figure of one pair of axes, `height` inches high; the other arguments as in `in_rows`."""
+    with style(ink=INK, frame=INK, ground="none", salt=name):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
         return finished(
             figure, axes, name=name, heading=heading, description=description, simulated=simulated
         )
+
+
+def interval_line(
+    axes: Axes, low: float | None, high: float | None, place: float, *, color: str, width: float
+) -> None:
+    """Draw an interval in a row, where it has both limits."""
+    if low is not None and high is not None:
+        axes.plot([low, high], [place, place], color=color, linewidth=width, solid_capstyle="butt")
 
 
 def finished(

@@ -23,7 +23,7 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
 
 FIRST, SECOND, BETWEEN = "#3a86c8", "#d97b1f", "#9aa1a9"
-"""Blue, orange and grey, told apart by colour-blind readers: areas under dark letters, on light and dark."""
+"""Blue, orange and grey, distinct to colour-blind readers: areas under dark letters, on light and dark."""
 DEEP_FIRST, DEEP_SECOND = "#2a6fb0", "#c2640c"
 """The same blue and orange for thin lines and letters on white."""
 SIZE = 9.5

@@ -26,7 +26,7 @@ from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
 from guard_eval.store.handout.orders import Orders
 from guard_eval.store.judging import batch_rows, claims, journal, requests, runs
-from guard_eval.store.judging import verdicts as judge_verdicts
+from guard_eval.store.judging import judgments as judge_verdicts
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
     Answer,

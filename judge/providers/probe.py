@@ -52,7 +52,7 @@ async def probe(sdk: openai.AsyncOpenAI, model: str) -> tuple[str, ...]:
 
 
 def read_models(entries: list[dict[str, Any]], headers: Mapping[str, str], model: str) -> tuple[str, ...]:
-    """Return what the user should be told of a server that lists its models so.
+    """Return messages for the user about a server that lists its models so.
 
     Args:
         entries: The models, each with its `id`.

@@ -25,7 +25,7 @@ Limit = Literal["max_tokens", "max_completion_tokens"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
+class RequestShape:
     """In which shape a request is put.
 
     Attributes:
@@ -57,9 +57,9 @@ def path_of(shape: str) -> str:
     return "/responses" if shape.startswith("responses/") else "/chat/completions"
 
 
-def first_shape(judge: Judge) -> Shape:
+def first_shape(judge: Judge) -> RequestShape:
     """Return the shape in which `judge` is asked first: what study.toml fixes, else the strictest."""
-    return Shape(
+    return RequestShape(
         dialect="responses" if judge.style == "responses" else "chat",
         output=OUTPUTS[0] if judge.output == "auto" else judge.output,
         limit="max_completion_tokens" if reasons(judge.model) else "max_tokens",
@@ -78,12 +78,12 @@ def schema(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def settings_of(judge: Judge, shape: Shape) -> dict[str, Any]:
+def settings_of(judge: Judge, shape: RequestShape) -> dict[str, Any]:
     """Return what the body of a request says besides messages, seed and temperature."""
     return _chat(judge, shape) if shape.dialect == "chat" else _responses(judge, shape)
 
 
-def _chat(judge: Judge, shape: Shape) -> dict[str, Any]:
+def _chat(judge: Judge, shape: RequestShape) -> dict[str, Any]:
     body: dict[str, Any] = {"model": judge.model, shape.limit: judge.max_output_tokens}
     if shape.output == "json_schema":
         named = {"name": "verdict", "strict": True, "schema": schema(in_order(judge.criteria))}
@@ -95,7 +95,7 @@ def _chat(judge: Judge, shape: Shape) -> dict[str, Any]:
     return body
 
 
-def _responses(judge: Judge, shape: Shape) -> dict[str, Any]:
+def _responses(judge: Judge, shape: RequestShape) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": judge.model,
         "max_output_tokens": judge.max_output_tokens,

@@ -96,7 +96,9 @@ def test_the_variance_pays_for_the_tuning():
         )
     own = np.sum(np.square(residuals)) / 90
     rest = (found.weight * 0.6) ** 2 * judge[10:].var(ddof=1) / 15
-    assert variance(found) == pytest.approx(own + rest, rel=1e-9)
+    # and two items more are as people alone
+    alone = people.var(ddof=1) / 10
+    assert variance(found) == pytest.approx((10 * (own + rest) + 2 * alone) / 12, rel=1e-9)
 
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -164,14 +166,17 @@ def test_without_weight_it_is_the_interval_of_people_alone():
         assert close(found.interval.high, expected.high)
 
 
-def test_a_perfect_judge_leaves_the_spread_of_all_items():
+def test_a_judge_that_was_right_so_far_may_err_elsewhere():
     judge = np.array(JUDGE * 4)
     people = np.where(np.arange(100) < 40, judge, np.nan)
     found = assisted_mean(people, judge, ["d"] * 100)
     assert (found.weight, found.correlation) == (pytest.approx(1), pytest.approx(1))
     assert found.interval.estimate == pytest.approx(judge.mean())
-    assert variance(found) == pytest.approx(judge.var() / 100, rel=0.05)
-    assert found.effective == pytest.approx(effective_items(40, 100, 1), rel=0.1)
+    fixed = assisted_mean(people, judge, ["d"] * 100, weight=1.0)
+    assert variance(fixed) == pytest.approx(judge.var() / 100, rel=0.05)
+    assert fixed.effective == pytest.approx(effective_items(40, 100, 1), rel=0.1)
+    alone = judge[:40].var(ddof=1) / 40
+    assert variance(found) == pytest.approx((40 * variance(fixed) + 2 * alone) / 42)
 
 
 def test_a_judge_that_contradicts_people_is_ignored():

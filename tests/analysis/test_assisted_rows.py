@@ -13,6 +13,7 @@ from analysis.results.assisted import assisted_lines, assisted_rows
 from analysis.results.shares import share_rows
 from analysis.stats.assisted import assisted_mean
 from analysis.verdicts.tidy import validate
+from guard_eval.cli.commands import report
 from guard_eval.errors import StudyError
 
 WORDS = {1: "x", -1: "y", 0: "tie"}
@@ -129,7 +130,7 @@ def test_people_who_rated_everything_stand_alone():
         row.alone.estimate,
     )
     assert row.gained == pytest.approx(0)
-    assert assisted_lines(verdicts(200)) == ()
+    assert assisted_lines(verdicts(200)) == assisted_lines(verdicts(5)) == ()
 
 
 def one_side(latent):
@@ -241,12 +242,12 @@ def test_nothing_where_people_rated_as_much():
 @pytest.mark.slow
 def test_the_report_has_the_line_and_its_answer_does_not(tmp_path):
     frame = verdicts(rated=100, judged=300)
-    report = write_report(frame, tmp_path / "both", Context(name="a study"))
+    both = write_report(frame, tmp_path / "both", Context(name="a study"))
     people = write_report(
         frame[frame["rater_kind"] == "person"], tmp_path / "people", Context(name="a study")
     )
-    assert report.summary[:100] == people.summary[:100]
-    assert "assisted" not in report.summary
+    assert both.summary[:100] == people.summary[:100]
+    assert "assisted" not in both.summary
     for name in ("index.html", "report.md", "report.tex"):
         text = (tmp_path / "both" / name).read_text(encoding="utf-8")
         assert "assisted by gpt" in text
@@ -256,3 +257,11 @@ def test_the_report_has_the_line_and_its_answer_does_not(tmp_path):
     assert (row["judge"], row["pairs_rated"], row["pairs_judged"]) == ("gpt", "100", "300")
     assert float(row["high"]) - float(row["low"]) < float(row["people_high"]) - float(row["people_low"])
     assert (tmp_path / "both" / "figures" / "assisted-1.svg").exists()
+
+
+@pytest.mark.slow
+def test_a_table_can_be_said_to_be_of_a_random_part(tmp_path):
+    verdicts(part=one_side).to_csv(tmp_path / "table.csv", index=False)
+    for random, said in ((False, "No assisted share for gpt on fluency"), (True, "--random-part")):
+        report(tmp_path / "table.csv", tmp_path / "out", random_part=random)
+        assert said in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from verdicts_by_hand import table
 from analysis.planning.population import _design, population_power
 from analysis.planning.question import PlanningQuestion, check
 from analysis.report.answer import answer
+from analysis.report.sections.shares import section
 from analysis.results.population import population_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.shares import share_rows
@@ -172,6 +173,13 @@ def test_the_answer_is_for_whom_the_study_declared_it(kind):
     assert (second.interval, second.test) == (these.share, these.test)
     text = answer([sampled], alpha=0.05, exploratory=False)
     assert "The answer holds for all raters like these; for these alone, see Sensitivity." in text
+
+
+def test_the_page_names_the_test_it_shows():
+    rows = share_rows(table(BIASED), raters="population")
+    shown = section(rows, name_methods=False)
+    assert "p for raters like these" in shown.parts[0].columns
+    assert "p by item" not in shown.paragraphs[0] + shown.parts[0].note
 
 
 def test_models_are_never_a_sample():

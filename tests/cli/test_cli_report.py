@@ -52,6 +52,17 @@ def test_what_is_said_of_raters_must_hold(reported, study):
         report.command(study, rater_kind="model")
 
 
+def test_for_whom_a_tables_answer_is_to_hold(reported, study):
+    assert reported(f"{HEADER}\n{ROWS}")[1].raters == "these"
+    context = reported(f"{HEADER}\n{ROWS}", raters="population")[1]
+    assert (context.raters, context.command) == (
+        "population",
+        "guard-eval report judged.csv --raters population",
+    )
+    with pytest.raises(StudyError, match=r"study\.toml declares raters = 'these' under"):
+        report.command(study, raters="population")
+
+
 def test_a_models_name_without_a_kind_is_warned_of(tmp_path, capsys):
     path = tmp_path / "judged.csv"
     path.write_text(f"{HEADER}\n{ROWS.replace('gpt', 'gpt-4')}")

@@ -87,7 +87,7 @@ def test_a_folder_without_a_model(tmp_path):
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_file_is_missing(folder, name):
     (folder / name).unlink()
-    refused(folder, "cannot load the model in .* put a whole transformers model there")
+    refused(folder, "cannot load the model in .* put a whole model into it")
 
 
 def test_broken_weights(folder):
@@ -112,7 +112,7 @@ def test_no_tokenizer(folder):
 def test_a_tokenizer_of_another_model(folder):
     config = (folder / "config.json").read_text().replace('"vocab_size": 320', '"vocab_size": 100')
     (folder / "config.json").write_text(config)
-    refused(folder, "knows 100 tokens and its tokenizer 288")
+    refused(folder, "has 100 tokens and its tokenizer 288")
 
 
 @pytest.mark.parametrize(

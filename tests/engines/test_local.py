@@ -232,7 +232,7 @@ def test_traces_come_before_their_batch(loaded, monkeypatch):
 @pytest.mark.parametrize(
     ("strategy", "says"),
     [
-        (TopK(k=321), r"top_k\(k=321\) chooses among 321 tokens, and the model 'llama' knows 320"),
+        (TopK(k=321), r"top_k\(k=321\) chooses among 321 tokens, and the model 'llama' has 320"),
         (ContrastiveSearch(k=400), r"chooses among 400 tokens"),
         (ContrastiveDecoding(), r"needs a second, smaller model; name it as model.amateur"),
     ],

@@ -8,23 +8,8 @@ from guard_eval.strategies import STRATEGIES
 
 pytestmark = pytest.mark.slow
 
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "the",
-    "mat",
-    "and",
-    "Lily",
-    "ran",
-    "to",
-    "the",
-    "old",
-    "red",
-    "house",
-    "where",
-] * 2
+TEXT = "the cat sat on the mat and Lily ran to the old red house where"
+WORDS = TEXT.split() * 2
 PROMPTS = [
     Prompt(id=f"p{n}", dataset="d", text=" ".join(WORDS[n % 5 : n % 5 + length]))
     for n, length in enumerate([1, 2, 3, 5, 8, 15, 3])

@@ -50,20 +50,32 @@ def bare(body):
     return verdict(body)
 
 
+def json_mode(body):
+    """Take JSON mode and no schema."""
+    if body.form == "json_object":
+        return verdict(body)
+    return failure(400, f"response_format {body.form} is unknown")
+
+
 def deaf(body):
     """Take any form, and answer in prose unless the prompt asks for a block."""
     return answer(body, "Method A reads better to me.") if "response_format" in body else verdict(body)
 
 
-@pytest.mark.parametrize(("act", "notices"), [(only_elsewhere, 1), (no_max_tokens, 1), (bare, 5), (deaf, 1)])
-def test_a_server_is_asked_as_it_can_be_and_what_it_lacks_is_said(run, pairs, server, act, notices):
+@pytest.mark.parametrize("style", ["auto", "batch"])
+@pytest.mark.parametrize(
+    ("act", "notices"), [(only_elsewhere, 1), (no_max_tokens, 1), (bare, 5), (deaf, 1), (json_mode, 1)]
+)
+def test_a_server_is_asked_as_it_can_be_and_what_it_lacks_is_named(
+    *, run, pairs, server, act, notices, style
+):
     pairs(3)
     server.act = act
-    ledger = run()
+    ledger = run(style=style)
     assert (ledger.verdicts, ledger.failures) == (6, {})
     assert len(ledger.notices) == notices
     assert set(server.paid.values()) == {1}
-    assert run().requests == 0
+    assert run(style=style).requests == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from judge.backend import ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.prompt import PROMPT_VERSION, messages
 from judge.providers.errors import ServerError
-from judge.providers.shapes import Shape, first_shape, schema
+from judge.providers.shapes import RequestShape, first_shape, schema
 from judge.request import MISSES, RequestBuilder, asks_the_same, request, request_key
 
 
@@ -70,7 +70,7 @@ TOO_LONG = "'max_tokens' is too large: this model's maximum context length is 51
         ("m", "json_schema is not supported", 429, None),
     ],
 )
-def test_a_refusal_of_the_shape_is_told_from_any_other(builder, model, said, status, expected):
+def test_a_refusal_of_the_shape_is_distinguished_from_any_other(builder, model, said, status, expected):
     one = builder(model)
     before = one.shape
     chosen = refuse(one, said, status=status)
@@ -99,7 +99,7 @@ def test_many_that_met_the_same_fall_back_once(builder):
     for _ in range(5):
         with pytest.raises(ShapeChanged):
             one.refused(shape, ServerError(status=400, param=None, message=MAX, detail="HTTP 400"))
-    assert one.shape == Shape(limit="max_completion_tokens")
+    assert one.shape == RequestShape(limit="max_completion_tokens")
     assert len(one.notices) == 1
 
 
@@ -329,6 +329,6 @@ def test_several_samples_are_not_asked_at_temperature_zero(blind):
 
 def test_without_a_system_message_the_user_says_it_all(blind):
     judge = Judge(model="m")
-    (only,) = request(judge, blind(), 7, shape=Shape(without=("system",)))["messages"]
+    (only,) = request(judge, blind(), 7, shape=RequestShape(without=("system",)))["messages"]
     system, user = request(judge, blind(), 7)["messages"]
     assert only == {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}

@@ -38,24 +38,8 @@ from guard_eval.metrics.bertscore import (
 
 pytestmark = pytest.mark.slow
 
-WORDS = [
-    *MARKS,
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "ran",
-    "on",
-    "to",
-    "mat",
-    "house",
-    "old",
-    "red",
-    "and",
-    "it",
-    "said",
-]
+VOCABULARY = "the a cat dog sat ran on to mat house old red and it said"
+WORDS = [*MARKS, *VOCABULARY.split()]
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "initializer_range": 0.4}
 TEXTS = ["the cat sat on the mat", "a dog ran", "it said the old red house and the mat", "dog"]
 REFERENCES = ["a cat sat on the old mat", "the dog ran to the house", "and it sat", "the cat sat on the mat"]
@@ -278,7 +262,7 @@ def test_layers_that_are_not_there(bert_folder):
         with pytest.raises(StudyError, match=f"layer {layers}: the model has 3 layers; choose from 0 to 3"):
             cut(bert_folder, layers)
     gpt2 = GPT2Model(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=20))
-    with pytest.raises(StudyError, match="cannot tell the layers of a GPT2Model; take an encoder"):
+    with pytest.raises(StudyError, match="finds no layers in a GPT2Model; take an encoder"):
         keep_layers(gpt2, 1)
 
 
@@ -288,7 +272,7 @@ def test_the_authors_layers():
     assert [default_layers(name) for name in ("roberta-large", "bert-base-uncased")] == [17, 9]
     assert default_layers("FacebookAI/roberta-large") == 17
     assert default_layers("/models/roberta-large/") == 17
-    with pytest.raises(StudyError, match=r"no layer for the model '\./mine'; say which layer to take"):
+    with pytest.raises(StudyError, match=r"no layer for the model '\./mine'; choose a layer"):
         default_layers("./mine")
 
 
@@ -302,7 +286,7 @@ def test_a_tokenizer_that_cannot_pad(bert):
 
 
 def test_the_signature():
-    assert signature("me/mine", 3, "P") == "bertscore|model:me/mine|layer:3|idf:no|rescaled:no|P"
+    assert signature("me/mine", 3) == "bertscore|model:me/mine|layer:3|idf:no|rescaled:no|F1"
 
 
 def test_without_the_extra(bert, monkeypatch):

@@ -170,7 +170,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
             progress=stop,
         )
     cache.close()
-    told = []
+    steps = []
     cache = ScoreCache(path)
     measure_generations(
         texts,
@@ -178,10 +178,10 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
         seed=1,
         models=Counted(),
         cache=cache,
-        progress=lambda stage, done, total: told.append((stage, done, total)),
+        progress=lambda stage, done, total: steps.append((stage, done, total)),
     )
     cache.close()
-    kept, *rest = [done for stage, done, _ in told if stage == "coherence"]
+    kept, *rest = [done for stage, done, _ in steps if stage == "coherence"]
     assert kept > 0
     assert kept + sum(rest) == 24  # with the references
 
@@ -235,7 +235,7 @@ def test_an_encoder_without_a_known_layer_asks_for_one(encoder_folder):
     found = run(
         texts_of("guard", 2, 5, 1), Counted(encoder_folder), compute=["bertscore"], bertscore_model="b"
     )
-    assert "say which layer" in found.failures[0]
+    assert "choose a layer" in found.failures[0]
 
 
 def test_texts_without_a_prompt_have_no_coherence():

@@ -103,7 +103,7 @@ def test_what_is_held_is_what_can_be_counted(store, make_pairs, walk, roster):
     for who in newcomers:  # what is kept for others is theirs alone
         promised = store.progress(who, walk.plan)[1]
         assert sum(iter(lambda who=who: rate(store, who, walk.plan), False)) == promised
-    for who in (*walk.people[1:], *newcomers):  # leases of what was open have gone to others
+    for who in (*walk.people[1:], *newcomers):  # leases of what was open are others' now
         while rate(store, who, walk.plan):
             pass
     ratings = rows(

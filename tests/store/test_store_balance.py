@@ -139,16 +139,16 @@ def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(
 
 def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
     store.add_pairs(make_pairs(4))
-    for name in ("Ann", "Ben", "gone"):
+    for name in ("Ann", "Ben", "out"):
         store.invite(name)
     store.rater("judge", "model")
-    store.revoke("gone")
+    store.revoke("out")
     for names, message in (
         ([], "names nobody"),
         (["Ann", "Ann"], "somebody twice"),
         (["Ann", "Nobody"], "no rater named 'Nobody'"),
         (["judge"], "'judge' is a model; a roster is of people"),
-        (["gone"], "'gone' is revoked or excluded"),
+        (["out"], "'out' is revoked or excluded"),
     ):
         with pytest.raises(StudyError, match=message):
             store.assign(names, plan)

@@ -60,16 +60,6 @@ def assert_exactly(rows, pairs, slots):
     assert all(sorted(numbers) == list(range(slots)) for numbers in taken.values())
 
 
-def test_threads_fill_every_slot_once(store, make_pairs, plan):
-    pairs = make_pairs(15)
-    store.add_pairs(pairs)
-    raters = people(store, *(f"person {number}" for number in range(8)))
-    three = replace(plan, slots=3)
-    shown = at_once([lambda rater=rater: rate_all(store, rater, three) for rater in raters])
-    assert sum(map(len, shown)) == 15 * 3
-    assert_exactly(store.tidy(), pairs, 3)
-
-
 def test_processes_fill_every_slot_once(store, store_url, make_pairs):
     pairs = make_pairs(20)
     store.add_pairs(pairs)

@@ -171,32 +171,29 @@ def test_the_digest_is_what_its_description_says(store_url):
     assert (found.rows, found.sha256) == (1, hashlib.sha256(written).hexdigest())
 
 
-@pytest.mark.parametrize(
-    ("table", "statement"),
-    [
+def test_the_smallest_change_shows(source):
+    late = insert(schema.verdict).values(
+        presentation_id=43, criterion="x", revision=0, choice="A", at=LAST_MOMENT, seconds=0.3
+    )
+    request, shown = judge_schema.request, schema.presentation
+    database = Database(source)
+    before = checksum(source)
+    for table, statement in (
         ("rater", update(schema.rater).values(created_at=FIRST_MOMENT + timedelta(microseconds=1))),
         ("rater", update(schema.rater).values(name=ODD + " ")),
-        ("request", update(judge_schema.request).where(judge_schema.request.c.attempt == 1).values(booked=0)),
-        ("presentation", update(schema.presentation).where(schema.presentation.c.id == 40).values(slot=1)),
+        ("request", update(request).where(request.c.attempt == 1).values(booked=0)),
+        ("presentation", update(shown).where(shown.c.id == 40).values(slot=1)),
         ("batch", update(judge_schema.batch).values(input_file="")),
-        (
-            "verdict",
-            insert(schema.verdict).values(
-                presentation_id=43, criterion="x", revision=0, choice="A", at=LAST_MOMENT, seconds=0.3
-            ),
-        ),
-    ],
-)
-def test_the_smallest_change_shows(source, table, statement):
-    before = checksum(source)
-    database = Database(source)
-    with database.write() as connection:
-        connection.execute(statement)
+        ("verdict", late),
+    ):
+        with database.write() as connection:
+            connection.execute(statement)
+        after = checksum(source)
+        assert after.sha256 != before.sha256
+        pairs = zip(before.tables, after.tables, strict=True)
+        assert [old.table for old, new in pairs if old != new] == [table]
+        before = after
     database.close()
-    after = checksum(source)
-    assert after.sha256 != before.sha256
-    pairs = zip(before.tables, after.tables, strict=True)
-    assert [old.table for old, new in pairs if old != new] == [table]
 
 
 def test_a_copy_overwrites_nothing(source, target, databases):
@@ -224,7 +221,7 @@ def test_a_target_that_changes_what_it_is_given_is_emptied_again(source, target)
     assert every_row(target) == []
 
 
-def test_what_the_other_system_cannot_hold_is_told_without_its_text(tmp_path, databases):
+def test_what_the_other_system_cannot_hold_is_named_without_its_text(tmp_path, databases):
     source = databases.new("sqlite", tmp_path)
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:
         database.execute("INSERT INTO meta VALUES (?, 'v')", ("secret" * 20,))
@@ -307,14 +304,14 @@ def test_nobody_else_may_have_it_open_when_it_is_moved(source, target):
 def test_who_comes_while_it_is_moved_stops_it(source, target, database_kind):
     if database_kind == "sqlite":
         # nobody can: the file is locked
-        def look_in(table, rows):
+        def read_meanwhile(table, rows):
             with (
                 closing(sqlite3.connect(source.removeprefix("sqlite:///"), timeout=0)) as other,
                 pytest.raises(sqlite3.OperationalError, match="locked"),
             ):
                 other.execute("SELECT * FROM rater")
 
-        copy(source, target, alone=True, on_copied=look_in)
+        copy(source, target, alone=True, on_copied=read_meanwhile)
         return
     come = []
 
@@ -330,7 +327,7 @@ def test_who_comes_while_it_is_moved_stops_it(source, target, database_kind):
     assert every_row(target) == []
 
 
-def test_a_server_that_is_not_there_is_told_without_a_password(source, monkeypatch):
+def test_a_missing_server_is_named_without_a_password(source, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "hunter2")
     for one, other in (
         (source, "postgresql://ann@127.0.0.1:1/x"),

@@ -103,7 +103,7 @@ def test_a_decision_that_cannot_be_is_refused(store, rated):
     assert len(store.notes()) == 1
 
 
-def test_exclusion_and_surplus_are_told_apart(store, make_pairs, one, clock):
+def test_exclusion_and_surplus_are_distinguished(store, make_pairs, one, clock):
     """Ann's rating came late, after Ben took her slot; then she is excluded, and Ben is too."""
     store.add_pairs(make_pairs(1))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")

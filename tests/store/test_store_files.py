@@ -99,7 +99,7 @@ def obey():
 
 
 def run(study, *arguments):
-    """Run a command that cannot write to the study; return what it said, and the folder of what it made."""
+    """Run a command that cannot write to the study; return how it ended, and the folder of what it made."""
     own = study.parent / "own"
     own.mkdir()
     done = subprocess.run(
@@ -128,7 +128,7 @@ READING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READING)
-def test_a_study_on_storage_that_is_only_read_is_looked_at(kept, name):
+def test_a_study_on_storage_that_is_only_read_can_be_reported(kept, name):
     before = {path.name: path.read_bytes() for path in kept.iterdir()}
     assert sorted(before) == ["study.db", "study.toml"]
     close_folder(kept)

@@ -105,7 +105,7 @@ def test_a_lease_that_is_over_gives_the_slot_to_another(store, make_pairs, one, 
     taken = store.hand_out(ben, one)[0]
     assert (taken.text_a, taken.text_b) == (abandoned.text_a, abandoned.text_b)
     assert taken.presentation != abandoned.presentation
-    assert store.hand_out(ann, one) == []  # its slot has gone, and nobody sees a pair twice
+    assert store.hand_out(ann, one) == []  # another has its slot, and nobody sees a pair twice
     assert store.hand_out(eve, one) == []
     assert store.progress(ann, one) == (0, 0)
 

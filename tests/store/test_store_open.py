@@ -160,7 +160,7 @@ def test_a_server_that_cannot_be_used_is_refused_without_its_password(url):
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         ("at http://ann:hunter2@host/v1, mail@host", "at http://ann:***@host/v1, mail@host"),
         ("'postgresql://ann:hun/ter@2@host'", "'postgresql://ann:***@host'"),
@@ -170,12 +170,12 @@ def test_a_server_that_cannot_be_used_is_refused_without_its_password(url):
         ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
     ],
 )
-def test_no_message_shows_the_password_of_a_url(said, shown):
-    assert str(StudyError(said)) == shown
+def test_no_message_shows_the_password_of_a_url(text, shown):
+    assert str(StudyError(text)) == shown
 
 
 @pytest.mark.parametrize("password", ["hunter2", "hun ter/2+", "%41"])
-def test_what_a_driver_says_loses_the_password_however_it_is_written(password):
+def test_a_drivers_message_loses_the_password_however_it_is_written(password):
     for url in (
         URL.create("postgresql", username="ann", password=password, host="h"),
         URL.create("postgresql", host="h", query={"sslpassword": password}),

@@ -71,20 +71,17 @@ def test_a_study_that_grows_keeps_its_pairs_where_they_were_and_fills_the_gaps(s
     assert store.pairs() == [*old, replace(first, position=4), replace(second, position=5)]
 
 
-def test_a_pair_of_one_method_is_refused(store, make_pairs):
-    with pytest.raises(StudyError, match="compares 'guard' with itself"):
-        store.add_pairs([replace(make_pairs(1)[0], method_b="guard")])
-
-
-def test_a_method_named_tie_is_refused(store, make_pairs):
-    with pytest.raises(StudyError, match="named 'tie'"):
-        store.add_pairs([replace(make_pairs(1)[0], method_b="tie")])
-
-
-def test_a_bad_id_is_refused(store, make_pairs):
-    for bad in ("", " ", "x" * 201, "nul \x00", "\ud800"):
-        with pytest.raises(StudyError, match="pair id"):
-            store.add_pairs([replace(make_pairs(1)[0], id=bad)])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method_b": "guard"}, "compares 'guard' with itself"),
+        ({"method_b": "tie"}, "named 'tie'"),
+        *(({"id": bad}, "pair id") for bad in ("", " ", "x" * 201, "nul \x00", "\ud800")),
+    ],
+)
+def test_a_pair_that_makes_no_sense_is_refused(store, make_pairs, change, message):
+    with pytest.raises(StudyError, match=message):
+        store.add_pairs([replace(make_pairs(1)[0], **change)])
 
 
 def test_awkward_texts_come_back_as_they_were(store, make_pairs):

@@ -42,11 +42,11 @@ def test_a_machine_whose_clock_is_ahead_takes_nobodys_pair(ahead, postgres_url, 
 def test_the_servers_time_goes_on_between_connections(ahead, postgres_url, monkeypatch):
     database = Database(postgres_url)
     with database.read() as connection:
-        told = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-    assert timedelta() <= database.clock() - told < timedelta(minutes=1)
+        server_time = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    assert timedelta() <= database.clock() - server_time < timedelta(minutes=1)
     count = clocks._count()
     monkeypatch.setattr(clocks, "_count", lambda: count + 3600)
-    assert timedelta(hours=1) <= database.clock() - told < timedelta(hours=1, minutes=1)
+    assert timedelta(hours=1) <= database.clock() - server_time < timedelta(hours=1, minutes=1)
     database.close()
 
 
@@ -57,7 +57,7 @@ def test_a_file_is_one_machines_and_so_is_its_time(ahead, tmp_path):
 
 
 @pytest.mark.postgres
-def test_a_connection_that_the_server_ended_is_said_calmly(postgres_url):
+def test_a_connection_that_the_server_ended_is_one_message(postgres_url):
     """It calls some of its reasons no operational error."""
     database = Database(postgres_url)
 

@@ -20,7 +20,7 @@ def opened(store, make_pairs, plan):
 
 
 def rows(store, number):
-    """Return the revisions of what was said of a presentation, by criterion."""
+    """Return the revisions of a presentation's verdicts, by criterion."""
     revisions = {}
     for row in store.history():
         if row.presentation == number:

@@ -1,4 +1,4 @@
-"""The table [annotation] of study.toml: what is left out changes nothing, what is wrong is said."""
+"""The table [annotation] of study.toml: what is left out changes nothing, what is wrong is named."""
 
 import re
 
@@ -73,7 +73,7 @@ def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ("[annotation]\nlanguage = 'fr'", "annotation.language: 'fr': input should be 'en' or 'de'"),
         ("[annotation]\nwording = 'w.txt'", "annotation.wording: 'w.txt': wording is a TOML file"),
@@ -85,7 +85,7 @@ def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
         ("[annotation]\ngold_every = 0", "gold_every: 0: input should be greater than or equal"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_its_remedy(study, lines, said):
+def test_what_is_wrong_is_named_with_its_remedy(study, lines, message):
     with pytest.raises(StudyError) as error:
         study(f"{GOOD}{lines}\n")
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -160,9 +160,9 @@ def test_what_was_made_otherwise_is_missing_and_named(folder, other):
     found = MadeAlready(folder, "guard", asked, PROMPTS)
     assert [prompt.id for prompt in PROMPTS if prompt in found] == ["p2"]
     assert (len(found), found.seconds) == (1, 0.5)
-    (said,) = found.otherwise(prompt for prompt in PROMPTS if prompt not in found)
-    assert said.startswith("2 were made otherwise")
-    assert any(word in said for word in ("bfloat16", "sha256:01", "vllm"))
+    (line,) = found.otherwise(prompt for prompt in PROMPTS if prompt not in found)
+    assert line.startswith("2 were made otherwise")
+    assert any(word in line for word in ("bfloat16", "sha256:01", "vllm"))
 
 
 def test_another_engine_counts_where_it_made_all(folder):

@@ -7,6 +7,7 @@ import pandas as pd
 from analysis.planning.question import PlanningQuestion
 from guard_eval.cli.commands import (
     MeasureOptions,
+    ReplicationOptions,
     generate,
     measure,
     measure_files,
@@ -14,6 +15,7 @@ from guard_eval.cli.commands import (
     pair,
     power,
     progress,
+    replicate,
     report,
     verdicts,
 )
@@ -48,8 +50,9 @@ def a_study(folder: Path) -> str:
 
 
 def tables_and_files() -> list[Path]:
-    """Report on a table, measure a file of texts, plan a study."""
+    """Report on a table, measure a file of texts, make a table of the paper, plan a study."""
     measure_files([Path("texts.jsonl")], MeasureOptions(settings={"compute": ["diversity"]}))
+    replicate("lambda", Path("made"), ReplicationOptions(models=("bundled",), limit=10))
     plan = power(PlanningQuestion(share=0.6, raters=(3, 5)))
     assert all(need.raters in {3, 5} for need in plan.needs)
     return [*report(Path("verdicts.csv"), Path("out"), rater_kind="model").paths]

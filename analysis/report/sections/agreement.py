@@ -12,7 +12,7 @@ from analysis.report.columns import CELL_COLUMNS, cell_table, defined, interval_
 from analysis.report.section import Section
 from analysis.results.agreement import AgreementRow, PairOfRaters
 from analysis.stats.agreement import Coefficient
-from guard_eval.reporting.drawing import INK, Drawing, in_rows
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.figure_style import FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
@@ -252,25 +252,19 @@ def _figure(rows: Sequence[AgreementRow], *, name_methods: bool) -> tuple[Drawin
     def draw(axes: Axes) -> None:
         for name, marker, colour, off, of in SERIES:
             for place, one in enumerate(map(of, shown)):
-                if one.low is not None and one.high is not None:
-                    ends = [one.low, one.high]
-                    axes.plot(ends, [place + off] * 2, color=colour, linewidth=1.4, solid_capstyle="butt")
+                interval_line(axes, one.low, one.high, place + off, color=colour, width=1.4)
             known = [
                 (one.value, place + off) for place, one in enumerate(map(of, shown)) if one.value is not None
             ]
             if known:
                 x, y = zip(*known, strict=True)
                 axes.plot(x, y, marker=marker, markersize=5, color=colour, linestyle="", label=name)
-        axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.axvline(0, **GUIDE)
         ends = [
             end for one in found if one.value is not None for end in (one.value, one.low) if end is not None
         ]
         axes.set_xlim(min(-0.1, *ends) - 0.02, 1.02)
         axes.set_xlabel("agreement beyond chance (0: as by chance, 1: complete)")
-        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
-        axes.legend(
-            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handlelength=1
-        )
 
     labels = [_row_name(row, name_methods=name_methods) for row in shown]
     described = "; ".join(f"{label}: {_values(row)}" for label, row in zip(labels, shown, strict=True))

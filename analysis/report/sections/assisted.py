@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-
 from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
+from analysis.report.forest import ForestLine, forest
 from analysis.report.section import Section
 from analysis.results.assisted import AssistedRow
 from analysis.stats.intervals import Interval
-from guard_eval.reporting.drawing import INK, Drawing, in_rows, short
+from guard_eval.reporting.drawing import Drawing
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.figure_style import FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
@@ -169,46 +168,21 @@ def _table(rows: Sequence[AssistedRow], *, name_methods: bool) -> Table:
 
 
 def _forest(rows: Sequence[AssistedRow], *, name: str) -> Drawing:
-    """Return the three shares of each result with their intervals and a line at 50 %."""
-    first, lines = rows[0], _lines(rows)
-
-    def draw(axes: Axes) -> None:
-        for place, line in enumerate(lines):
-            colour = SECOND if line.name.endswith(" alone") and line.name != "people alone" else FIRST
-            strong = line.is_assisted
-            if line.share.low is not None and line.share.high is not None:
-                ends = [100 * line.share.low, 100 * line.share.high]
-                axes.plot(
-                    ends,
-                    [place, place],
-                    color=colour,
-                    linewidth=2.6 if strong else 1.4,
-                    solid_capstyle="butt",
-                )
-            axes.plot(
-                [100 * (line.share.estimate or 0.0)],
-                [place],
-                marker="D" if strong else "o",
-                markersize=7 if strong else 5,
-                color=colour,
+    """Return the three shares of each result with their intervals."""
+    a, b = rows[0].method_a, rows[0].method_b
+    return forest(
+        [
+            ForestLine(
+                label=f"{title(line.row.criterion)}: {line.name}",
+                share=line.share,
+                strong=line.is_assisted,
+                color=SECOND if line.share is line.row.judged_alone else FIRST,
             )
-        axes.axvline(50, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlim(0, 100)
-        axes.set_xlabel(f"win share of {short(first.method_a)}, %\n(below 50: {short(first.method_b)} ahead)")
-        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
-
-    labels = [f"{title(line.row.criterion)}: {line.name}" for line in lines]
-    words = "; ".join(
-        f"{label}: {percent(line.share.estimate)}, interval {limits(line.share)}"
-        for label, line in zip(labels, lines, strict=True)
-    )
-    return in_rows(
-        draw,
-        labels,
+            for line in _lines(rows)
+        ],
+        methods=(a, b),
         name=name,
-        heading=f"Win share of {first.method_a} against {first.method_b}: people, assisted people, judge",
-        description=f"{words}. The dashed line is 50 %, no preference.",
-        strong=[place for place, line in enumerate(lines) if line.is_assisted],
-        lines=2,
-        simulated=first.simulated,
+        heading=f"Win share of {a} against {b}: people, assisted people, judge",
+        breaks=2,
+        simulated=rows[0].simulated,
     )

@@ -12,7 +12,7 @@ from analysis.report.section import Section
 from analysis.results.ranking import RankingRow
 from analysis.stats.intervals import Interval
 from analysis.stats.ranking_bootstrap import RankInterval
-from guard_eval.reporting.drawing import INK, Drawing, in_rows
+from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
 from guard_eval.reporting.tables import Columns, table_of
@@ -142,18 +142,15 @@ def _figure(row: RankingRow, *, name: str) -> Drawing:
 
     def draw(axes: Axes) -> None:
         for place, one in enumerate(methods):
-            if one.strength.low is not None and one.strength.high is not None:
-                ends = [one.strength.low, one.strength.high]
-                axes.plot(ends, [place, place], color=FIRST, linewidth=1.8, solid_capstyle="butt")
+            interval_line(axes, one.strength.low, one.strength.high, place, color=FIRST, width=1.8)
             assert one.strength.estimate is not None
             axes.plot([one.strength.estimate], [place], marker="o", markersize=6, color=FIRST)
             # Beside the frame, where no interval can reach.
             rank = f"{one.rank.estimate}"
             label = rank if one.rank.low == one.rank.high else f"{rank} ({_ranks(one.rank)})"
             axes.text(1.02, place, label, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
-        axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.axvline(0, **GUIDE)
         axes.set_xlabel("strength (0: the average); on the right the rank with its interval")
-        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
 
     described = "; ".join(
         f"{one.name}: rank {one.rank.estimate}, {_ranks(one.rank)}, "

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from analysis.report.columns import CELL_COLUMNS, cell_table, comparisons
 from analysis.report.section import Section
 from analysis.results.sequential import SequentialRow
-from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished, short
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, drawn, short
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND, style
+from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, sentence, title
 
@@ -113,9 +113,8 @@ def _figure(rows: Sequence[SequentialRow], *, name: str) -> Drawing:
     """Return the e-values after each item on a logarithmic scale, a line for each criterion."""
     first = rows[0]
     alpha = first.test.alpha
-    with style(ink=INK, frame=INK, ground="none", salt=name):
-        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes = figure.add_subplot()
+
+    def draw(axes: Axes) -> None:
         for place, row in enumerate(rows):
             shown = np.unique(np.linspace(0, row.test.n, min(row.test.n + 1, MOST_POINTS)).astype(int))
             tens = np.concatenate([[0.0], row.test.log_e])[shown] / math.log(10)
@@ -127,18 +126,19 @@ def _figure(rows: Sequence[SequentialRow], *, name: str) -> Drawing:
                 linewidth=1.5,
                 label=short(title(row.criterion)),
             )
-        axes.axhline(-math.log10(alpha), color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.axhline(-math.log10(alpha), **GUIDE)
         axes.set(xlabel="items", ylabel="E, powers of ten")
         axes.set_xlim(left=0)
         axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.8)
-        heading = f"Evidence item by item: {first.method_a} against {first.method_b}, judged by "
-        lines = "; ".join(f"{title(row.criterion)}: {_e_value(row)} after {row.test.n} items" for row in rows)
-        return finished(
-            figure,
-            axes,
-            name=name,
-            heading=heading + RATERS[first.rater_kind],
-            description=f"E-values: {lines}. The dashed line is {1 / alpha:g}, where p is {alpha:g}.",
-            simulated=first.simulated,
-        )
+
+    lines = "; ".join(f"{title(row.criterion)}: {_e_value(row)} after {row.test.n} items" for row in rows)
+    return drawn(
+        draw,
+        name=name,
+        heading=f"Evidence item by item: {first.method_a} against {first.method_b}, judged by "
+        f"{RATERS[first.rater_kind]}",
+        description=f"E-values: {lines}. The dashed line is {1 / alpha:g}, where p is {alpha:g}.",
+        height=HEIGHT,
+        simulated=first.simulated,
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
 from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
+from analysis.report.forest import ForestLine, forest
 from analysis.report.section import Section
 from analysis.results.shares import ShareRow, unit_note
-from guard_eval.reporting.drawing import INK, Drawing, in_rows, short
+from guard_eval.reporting.drawing import Drawing, in_rows, short
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
@@ -29,9 +30,18 @@ from guard_eval.reporting.words import (
 TESTS_NOTE = (
     "Win share: wins plus half the ties, averaged over pairs. p as in the paper: exact binomial on non-tied "
     "ratings, which treats ratings as independent; several ratings of one pair are not, and then it finds "
-    "differences too often. p by item: sign-flip test on item means, which holds however ratings of a pair "
-    "depend on each other."
+    "differences too often."
 )
+THESE_NOTE = (
+    "p by item: sign-flip test on item means, which holds however ratings of a pair depend on each other."
+)
+POPULATION_NOTE = (
+    "p for raters like these: t test that takes pairs and raters as samples, which holds however ratings of "
+    "a pair or of a rater depend on each other."
+)
+
+
+_NOTES = {"these": THESE_NOTE, "population": POPULATION_NOTE}
 
 
 def _dataset(row: ShareRow) -> str:
@@ -80,13 +90,15 @@ COLUMNS: Columns[ShareRow] = {
 def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
     """Return the tables of one kind of raters after the other, and the figures."""
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
+    estimands = {row.estimand for row in rows}
+    notes = [note for name, note in _NOTES.items() if name in estimands]
     drawings = []
     for number, members in comparisons(rows):
         drawings += [_forest(members, name=f"shares-{number}"), _bars(members, name=f"verdicts-{number}")]
     return Section(
         anchor="shares",
         title="Win shares",
-        paragraphs=(f"{TESTS_NOTE} {unit_note(rows)}",),
+        paragraphs=(" ".join((TESTS_NOTE, *notes, unit_note(rows))),),
         parts=(
             *(
                 share_table([row for row in rows if row.rater_kind == kind], name_methods=name_methods)
@@ -104,8 +116,8 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
     declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
     family = plural(max(row.family for row in rows), "result")
     note = (
-        f"{first.correction}: p by item, adjusted over {family} on all datasets, {declared} beforehand; rows "
-        "without it are exploratory."
+        f"{first.correction}: {_test_name(first)}, adjusted over {family} on all datasets, {declared} "
+        "beforehand; rows without it are exploratory."
     )
     tests = [test for row in rows for test in (row.paper_test, row.test)]
     left = {**left_columns(name_methods=name_methods), "Dataset": _dataset}
@@ -119,7 +131,7 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
             "Win share": lambda row: percent(row.share.estimate),
             interval_name(first.level): lambda row: limits(row.share),
             "p as in the paper": lambda row: p_of(row.paper_test),
-            "p by item": lambda row: p_of(row.test),
+            _test_name(first): lambda row: p_of(row.test),
             first.correction: _adjusted,
         },
         caption=f"Win shares, judged by {RATERS[first.rater_kind]}"
@@ -130,6 +142,11 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
     )
 
 
+def _test_name(row: ShareRow) -> str:
+    """Return the heading of the p-values that a conclusion rests on."""
+    return "p by item" if row.estimand == "these" else "p for raters like these"
+
+
 def _adjusted(row: ShareRow) -> str:
     if row.adjusted is not None:
         return p_value(row.adjusted)
@@ -137,36 +154,17 @@ def _adjusted(row: ShareRow) -> str:
 
 
 def _forest(rows: Sequence[ShareRow], *, name: str) -> Drawing:
-    """Return win shares with their intervals and a line at 50 %, for one comparison and one kind of rater."""
-    first = rows[0]
-
-    def draw(axes: Axes) -> None:
-        for place, row in enumerate(rows):
-            total = row.dataset is None
-            share = 100 * (row.pooled if row.share.estimate is None else row.share.estimate)
-            if row.share.low is not None and row.share.high is not None:
-                ends = [100 * row.share.low, 100 * row.share.high]
-                axes.plot(
-                    ends, [place, place], color=FIRST, linewidth=2.6 if total else 1.4, solid_capstyle="butt"
-                )
-            axes.plot(
-                [share], [place], marker="D" if total else "o", markersize=7 if total else 5, color=FIRST
-            )
-        axes.axvline(50, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlim(0, 100)
-        axes.set_xlabel(f"win share of {short(first.method_a)}, %\n(below 50: {short(first.method_b)} ahead)")
-        axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
-
-    heading = f"Win share of {first.method_a} against {first.method_b}, judged by {RATERS[first.rater_kind]}"
-    lines = "; ".join(
-        f"{_label(row)}: {percent(row.share.estimate)}, interval {limits(row.share)}" for row in rows
-    )
-    return _drawn(
-        draw,
-        rows,
+    """Return win shares with their intervals, for one comparison and one kind of rater."""
+    a, b = rows[0].method_a, rows[0].method_b
+    return forest(
+        [
+            ForestLine(label=_label(row), share=row.share, pooled=row.pooled, strong=row.dataset is None)
+            for row in rows
+        ],
+        methods=(a, b),
         name=name,
-        heading=heading,
-        description=f"{lines}. The dashed line is 50 %, no preference.",
+        heading=f"Win share of {a} against {b}, judged by {RATERS[rows[0].rater_kind]}",
+        simulated=rows[0].simulated,
     )
 
 
@@ -198,37 +196,21 @@ def _bars(rows: Sequence[ShareRow], *, name: str) -> Drawing:
             left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.set_xlim(0, 100)
         axes.set_xlabel("% of ratings")
-        axes.legend(
-            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9, handlelength=1
-        )
 
     heading = f"Verdicts on {first.method_a} and {first.method_b}, by {RATERS[first.rater_kind]}"
     lines = "; ".join(f"{_label(row)}: {row.wins} wins, {row.ties} ties, {row.losses} losses" for row in rows)
-    return _drawn(
-        draw, rows, name=name, heading=heading, description=f"For {first.method_a}: {lines}.", legend=True
-    )
-
-
-def _label(row: ShareRow) -> str:
-    return f"{title(row.criterion)} · {_dataset(row)}"
-
-
-def _drawn(
-    draw: Callable[[Axes], None],
-    rows: Sequence[ShareRow],
-    *,
-    name: str,
-    heading: str,
-    description: str,
-    legend: bool = False,
-) -> Drawing:
     return in_rows(
         draw,
         [_label(row) for row in rows],
         name=name,
         heading=heading,
-        description=description,
+        description=f"For {first.method_a}: {lines}.",
         strong={place for place, row in enumerate(rows) if row.dataset is None},
-        legend=legend,
-        simulated=rows[0].simulated,
+        legend=True,
+        grid=False,
+        simulated=first.simulated,
     )
+
+
+def _label(row: ShareRow) -> str:
+    return f"{title(row.criterion)} · {_dataset(row)}"

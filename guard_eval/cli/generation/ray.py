@@ -85,7 +85,7 @@ class _Missing:
         shard: Shard,
         made_by: Mapping[str, str | None],
     ) -> None:
-        """Find out; arguments as of `generate_work.work_of`, the prompts as what reads them."""
+        """Find out; arguments as of `work.work_of`, the prompts as what reads them."""
 
         def mine() -> Iterator[Prompt]:
             return (prompt for prompt in prompts() if shard.holds(prompt.id))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from analysis.verdicts.tidy import validate
 from guard_eval.cli.console import say, say_next
@@ -20,7 +20,7 @@ from guard_eval.cli.replication.needs import needs
 from guard_eval.cli.replication.ours import WHO, is_counts, of_counts, of_metrics, of_speed, of_verdicts
 from guard_eval.cli.replication.output import PaperText, finish, finish_texts
 from guard_eval.cli.replication.paper import ENTRIES, Entry, cases, find, labels, published, speed_with_ratios
-from guard_eval.cli.replication.studies import ROOT, Asked, apart_of, existing, lay_out, planned
+from guard_eval.cli.replication.studies import ROOT, ReplicationOptions, apart_of, existing, lay_out, planned
 from guard_eval.cli.reporting.verdicts import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
@@ -43,27 +43,27 @@ _CASES = {"CS": "contrastive(k=10, alpha=0.6)", "ACS": "acs(q=1)", "GUARD": "gua
 def replicate(
     table: str,
     folder: Path | None = None,
+    options: ReplicationOptions | None = None,
     *,
     dry_run: bool = False,
-    **options: Any,  # noqa: ANN401 (those of Asked)
 ) -> None:
     """Make a table again, as far as this machine and the raters have come, and show it beside the paper's.
 
     Args:
         table: Its short name, or its label in the paper's TeX.
         folder: Where to make it and write it; `replication/` and its study's name if None.
+        options: In place of the paper's setting.
         dry_run: Only say what would be run.
-        **options: What is asked for in place of the paper's setting: the fields of `studies.Asked`.
 
     Raises:
         StudyError: No such table, no prompts, or what one of the commands finds wrong.
     """
-    entry, asked = find(table), Asked(**options)
+    entry, asked = find(table), options or ReplicationOptions()
     if not entry.study:
         say(f"{entry.label}, {entry.title}: there is nothing to run. {entry.pointer}")
         return
     place = folder or ROOT / entry.study
-    studies = existing(place) if asked == Asked() else []
+    studies = existing(place) if asked == ReplicationOptions() else []
     if dry_run:
         _forecast(entry, place, asked, studies)
         return
@@ -92,7 +92,7 @@ def replicate_verdicts(table: str, path: Path, folder: Path | None, *, rater_kin
     _finish_verdicts(entry, ours, Departures(), folder, (remark,))
 
 
-def _forecast(entry: Entry, place: Path, asked: Asked, studies: Studies) -> None:
+def _forecast(entry: Entry, place: Path, asked: ReplicationOptions, studies: Studies) -> None:
     """Say what would be run; where a study exists, the commands say what is left of it."""
     say(f"{entry.label}: {entry.title}")
     for _, study in studies:

@@ -40,8 +40,8 @@ Changes = Mapping[tuple[str, str], str | int | list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the command line asks for in place of the paper's setting; empty or None where it does not."""
+class ReplicationOptions:
+    """What is asked for in place of the paper's setting; empty or None where nothing is."""
 
     models: tuple[str, ...] = ()
     amateur: str | None = None
@@ -112,7 +112,7 @@ def name_of(model: str) -> str:
     return known.name if known else PurePath(model).name
 
 
-def planned(entry: Entry, folder: Path, asked: Asked) -> list[Planned]:
+def planned(entry: Entry, folder: Path, asked: ReplicationOptions) -> list[Planned]:
     """Return the studies of a table: one, or one for each model in a folder of its own.
 
     Raises:
@@ -161,7 +161,7 @@ def lay_out(wanted: Planned) -> Study:
     return Study.open(wanted.folder)
 
 
-def _text(entry: Entry, folder: Path, asked: Asked, *, hub: str) -> str:
+def _text(entry: Entry, folder: Path, asked: ReplicationOptions, *, hub: str) -> str:
     settings, text = settings_of(entry), shipped(entry)
     changes: dict[tuple[str, str], str | int | list[str]] = {("model", "name"): seen_from(folder, hub)}
     if asked.amateur is not None:
@@ -191,7 +191,7 @@ def _text(entry: Entry, folder: Path, asked: Asked, *, hub: str) -> str:
     return changed(text, changes)
 
 
-def _prompts(entry: Entry, asked: Asked) -> list[Prompt]:
+def _prompts(entry: Entry, asked: ReplicationOptions) -> list[Prompt]:
     if entry.kind in {"cases", "trace"}:
         if asked.prompts:
             raise StudyError(f"{entry.label} has prompts of its own, those of the paper; leave --prompts out")
@@ -216,7 +216,7 @@ def _prompts(entry: Entry, asked: Asked) -> list[Prompt]:
     return [found[place] for _, place in sorted(in_turn)[: wanted[""]]]
 
 
-def _files(asked: Asked) -> list[Path]:
+def _files(asked: ReplicationOptions) -> list[Path]:
     if asked.prompts:
         return files_of(asked.prompts)
     if USUAL.is_dir():

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.report.build import Report, write_report
 from analysis.report.context import Context
 from analysis.report.paper_tables import paper_tables as tables_of
-from analysis.results.shares import share_rows
+from analysis.results.shares import Estimand, share_rows
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
 from guard_eval.cli.reporting.verdicts import rows_of, table_of, verdicts
@@ -26,6 +26,7 @@ def report(
     output: Path | None = None,
     *,
     rater_kind: RaterKind | None = None,
+    raters: Estimand | None = None,
     random_part: bool = False,
 ) -> Report:
     """Write the significance report.
@@ -34,6 +35,7 @@ def report(
         source: A study, or a table of verdicts.
         output: The folder to write; the study's own, or TABLE-report in the current folder.
         rater_kind: Who judged, where a table does not say it.
+        raters: For whom the answer on a table is to hold, by default for these raters; a study declares it.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
     Returns:
@@ -42,7 +44,15 @@ def report(
     Raises:
         StudyError: There are no verdicts, or the folder holds something else.
     """
+    if raters is not None and isinstance(source, Study):
+        declared = source.settings.analysis.raters
+        raise StudyError(
+            f"{source.folder} is a study, whose study.toml declares raters = {declared!r} under [analysis]; "
+            "leave --raters out"
+        )
     table, context = _with_context(source, rater_kind=rater_kind)
+    if raters is not None:
+        context = replace(context, raters=raters, command=f"{context.command} --raters {raters}")
     if random_part:
         context = replace(context, random_part=True, command=f"{context.command} --random-part")
     if output is None:

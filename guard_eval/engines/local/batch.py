@@ -16,7 +16,7 @@ class Batch:
     Attributes:
         prompts: The token ids of each, none empty.
         keys: `noise.row_key` of each, `[B]`, on the model's device.
-        ends: Tokens that end a text, `[E]`, there too.
+        ends: Tokens that end a text, `[E]`, on the same device.
         limit: How many new tokens at most.
     """
 
@@ -42,9 +42,9 @@ class Generated:
 
 
 class Rows:
-    """Which rows of a batch still run, and what each has written: kept on the device, looked at now and then.
+    """Which rows of a batch still run, and what each has written: kept on the device, read now and then.
 
-    Looking makes a GPU wait for the host, so there it is done every few steps only; what a row wrote after
+    Reading makes a GPU wait for the host, so on a GPU it is done every few steps only; what a row wrote after
     its end is cut off when the batch is done.
     """
 

@@ -55,7 +55,7 @@ class BatchSizes:
     def auto(cls, model: Any, *, tokens: int, copies: int = 1) -> BatchSizes:  # noqa: ANN401 (transformers' classes)
         """Return sizes for a model and texts of up to `tokens` tokens, prompt included.
 
-        On a CPU memory does not run out with an error but with the process's end, so there the limit is an
+        On a CPU memory does not run out with an error but with the process's end, so the limit is an
         estimate: what half of the free memory holds, with `copies` caches a row, and at most 32.
         """
         if model.device.type != "cpu":
@@ -106,7 +106,7 @@ def in_batches(
     Args:
         rows: In descending order of `length`.
         decode: What may run out of memory; it is then called again with fewer of the same rows.
-        sizes: What is known of memory; it learns.
+        sizes: What fits into memory; it learns.
         kind: The way of decoding, as far as memory is concerned.
         length: Tokens of a row, those to come included.
 
@@ -119,7 +119,7 @@ def in_batches(
         batch = rows[start : start + sizes.rows(kind, longest)]
         made = _try(decode, batch)
         if made is None:
-            # Only now, when the error and the tensors that its frames held are gone.
+            # Only now, when the error and the tensors that its frames held are released.
             _release()
             sizes.failed(kind, longest, len(batch))
             continue

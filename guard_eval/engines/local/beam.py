@@ -142,13 +142,13 @@ class _Beams:
         going = self._open.nonzero()[:, 0]
         if len(going) == len(self._open):
             return None
-        self.take_down()
+        self.collect()
         self._open, self._index = self._open[going], self._index[going]
         self._scores, self._tokens = self._scores[going], self._tokens[going]
         self._ended_scores, self._ended = self._ended_scores[going], self._ended[going]
         return going
 
-    def take_down(self) -> list[list[int]]:
+    def collect(self) -> list[list[int]]:
         """Return each prompt's best ended hypothesis so far, up to its end."""
         ends = set(self._batch.ends.tolist())
         for prompt, tokens in zip(self._index.tolist(), self._ended[:, 0].tolist(), strict=True):
@@ -181,7 +181,7 @@ def decode_beams(
         scorer.keep(rows)
         scores = scorer.step(tokens)
     failed = [None if step == batch.limit else step for step in beams.failed_at.tolist()]
-    return Generated(tokens=beams.take_down(), failed_at=failed)
+    return Generated(tokens=beams.collect(), failed_at=failed)
 
 
 def _scorer(model: Any, batch: Batch, strategy: BeamSearch | ContrastiveDecoding, amateur: Any) -> Scorer:  # noqa: ANN401

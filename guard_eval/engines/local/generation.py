@@ -117,7 +117,7 @@ def generate(
 def warm_up(loaded: LoadedModel) -> None:
     """Run two steps and forget them: the first ones load code and memory, which is nobody's tokens/s."""
     prompt = Prompt(id="warm-up", dataset="", text="Once")
-    with suppress(StudyError):  # what is wrong with the model is told of a prompt that the user knows
+    with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
         for _ in generate(
             loaded, [prompt], Greedy(), seed=0, max_new_tokens=2, max_prompt_tokens=2, batch_size=1
         ):

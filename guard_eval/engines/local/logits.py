@@ -1,4 +1,4 @@
-"""The loop of the strategies that look at one row of logits alone."""
+"""The loop of the strategies that need one row of logits alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Traces:
         self._rows: list[dict[str, list[float]]] = [{} for _ in batch.prompts]
 
     def keep(self, choose: Chooser, going: Tensor | None) -> None:
-        """Take down the rows that do not go on; all of them where `going` is None."""
+        """Record the rows that do not go on; all of them where `going` is None."""
         stay = set() if going is None else set(going.tolist())
         values = {name: kept.tolist() for name, kept in choose.trace.items()}
         for place, row in enumerate(self._here):

@@ -166,7 +166,7 @@ class RowSession:
         self._model = model
         self._prompts = prompts
         self._texts = len(prompts) * copies
-        # The candidates of a fork are there for a moment.
+        # The candidates of a fork exist for a moment.
         self._capacity = max(map(len, prompts)) + limit + candidates
         self._layers: dict[int, _Layer] = {}
         self._slots = list(range(len(prompts)))

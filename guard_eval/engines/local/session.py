@@ -1,7 +1,7 @@
 """The forward passes of a batch, behind the few calls that every decoding loop is made of.
 
 `rows.py` is the exact way, for float32 on a CPU: no padding, every row's attention by itself. `padded.py` is
-the way of all other models and devices. The loops do not know which of the two they have.
+the way of all other models and devices. The loops are the same for both.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def encode(
     """Return each prompt's tokens, of which the last `max_prompt_tokens` are kept.
 
     A beginning-of-text token that the tokenizer sets stays in front, and counts: models were trained to see
-    it there. With `chat` the prompt is what a user says, and the model's template opens its answer; then the
-    limit is on the prompt's own tokens, and the template, which may not be cut, comes on top.
+    it first. With `chat` the prompt is the user's message, and the model's template opens its answer; then
+    the limit is on the prompt's own tokens, and the template, which may not be cut, comes on top.
 
     Raises:
         StudyError: Prompts have no tokens, or the template refuses them (all are named), or there is no
@@ -83,11 +83,11 @@ def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: A
 
 
 def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
-    said = [{"role": "user", "content": _last_tokens(tokenizer, prompt.text, limit)}]
+    conversation = [{"role": "user", "content": _last_tokens(tokenizer, prompt.text, limit)}]
     try:
         # Control tokens that a prompt spells out are data, not turns of the conversation.
         encoded = tokenizer.apply_chat_template(
-            said, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
+            conversation, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
         )
     except TemplateError as error:
         raise _RefusedPromptError(
@@ -98,7 +98,7 @@ def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # no
 
 
 def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
-    """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer knows places."""
+    """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
     if not tokenizer.is_fast:
         ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return text if len(ids) <= limit else _decode(tokenizer, ids[-limit:])

@@ -27,7 +27,7 @@ _QUIET = {
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 """No report of its use to Ray's makers; no warnings of what a later version will do about GPUs, of what would
-happen to workers if this process were gone, or, a page each, of every worker that is started again; and a
+happen to workers if this process ended, or, a page each, of every worker that is started again; and a
 thread that is late does not connect anew to a cluster that has been left. Ray's log files have all of it."""
 
 
@@ -84,7 +84,7 @@ def connected(address: str | None) -> Iterator[Any]:
         )
     ray = library()
     data = import_module("ray.data")
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what it raises is said once
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what it raises is shown once
     data.DataContext.get_current().enable_progress_bars = False  # the command shows its own
     _start(ray, address)
     try:
@@ -95,11 +95,11 @@ def connected(address: str | None) -> Iterator[Any]:
 
 def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
     if address is not None:
-        _knock(address)
+        _check_port(address)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     end = signal.getsignal(signal.SIGTERM)
     try:
-        # it says that it will say nothing; and its workers take modules from the folder it is started in
+        # it announces that it will be quiet; and its workers take modules from the folder it is started in
         with _muted(), chdir(HOME):
             if address is None:
                 # Two CPUs at least: Ray needs one beside the worker's.
@@ -110,22 +110,22 @@ def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         where = "a Ray of its own" if address is None else f"the Ray cluster at {address}"
-        raise StudyError(f"cannot reach {where}: {reason}; is it running? ray status tells") from error
+        raise StudyError(f"cannot reach {where}: {reason}; check it with: ray status") from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, end or signal.SIG_DFL)  # Ray takes it, and ends without a word
+            signal.signal(signal.SIGTERM, end or signal.SIG_DFL)  # Ray replaces it, and ends silently
 
 
-def _knock(address: str) -> None:
-    """See at once whether anybody is there; Ray would try for minutes."""
+def _check_port(address: str) -> None:
+    """Check at once that something listens; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         except OSError as error:
             raise StudyError(
-                f"cannot reach the Ray cluster at {address}: {error.strerror or error}; is it running? ray "
-                "status on its head tells"
+                f"cannot reach the Ray cluster at {address}: {error.strerror or error}; check it with ray "
+                "status on its head"
             ) from error
 
 
@@ -183,9 +183,9 @@ def has_room(ray: Any, pool: Pool) -> bool:  # noqa: ANN401
 
 
 def actors(ray: Any, pool: Pool, *, blocks: int) -> dict[str, Any]:  # noqa: ANN401
-    """Return what `Dataset.map_batches` is told of the workers, no more of them than blocks.
+    """Return what `Dataset.map_batches` takes for the workers, no more of them than blocks.
 
-    Ray Data starts a worker that died again, elsewhere if its machine is gone, and gives it what it was at.
+    Ray Data starts a worker that died again, elsewhere if its machine is lost, with the same block.
     """
     resources = {"num_gpus": 1, "num_cpus": 1} if pool.gpu else {"num_cpus": pool.cpus}
     return {"compute": ray.data.ActorPoolStrategy(size=min(pool.workers, blocks)), **resources}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guard_eval.engines.lazy import Item, LazyModel, Made, Told
+from guard_eval.engines.lazy import Item, LazyModel, Made, OnDone
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.ray.cluster import Pool, actors, use_threads
 from guard_eval.engines.ray.results import REFUSED, count_attempt, start_counter, tables
@@ -17,7 +17,7 @@ from guard_eval.errors import StudyError
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteModel(LazyModel):
-    """A model that every worker loads for itself; this process knows its name and revision alone.
+    """A model that every worker loads for itself; this process has its name and revision alone.
 
     Attributes:
         ray: Ray, connected.
@@ -29,9 +29,9 @@ class RemoteModel(LazyModel):
 
     def map(
         self,
-        work: Callable[[LoadedModel, Sequence[Item], Told], Made],
+        work: Callable[[LoadedModel, Sequence[Item], OnDone], Made],
         chunks: Sequence[Sequence[Item]],
-        told: Told = lambda _: None,
+        on_done: OnDone = lambda _: None,
     ) -> Iterator[tuple[int, Made]]:
         """Yield what `work` makes of each chunk on some worker, and the chunk's place, as they are done.
 
@@ -62,7 +62,7 @@ class RemoteModel(LazyModel):
                     raise StudyError(row[REFUSED])
                 if row["place"] in left:  # else it came twice
                     left.remove(row["place"])
-                    told(len(chunks[row["place"]]))
+                    on_done(len(chunks[row["place"]]))
                     yield row["place"], pickle.loads(row["data"])  # noqa: S301 (our own worker's)
         if left:
             raise StudyError(f"{len(left)} chunks did not come back from the workers; run the command again")
@@ -85,8 +85,8 @@ class _Reader:
             made = self._work(self._ready, items, lambda _: None)
         except StudyError as error:  # Ray would wrap it beyond recognition
             refused = str(error)
-        said = pa.array([refused], pa.string())
-        return pa.table({"place": [row["place"]], "data": [pickle.dumps(made)], REFUSED: said})
+        reason = pa.array([refused], pa.string())
+        return pa.table({"place": [row["place"]], "data": [pickle.dumps(made)], REFUSED: reason})
 
     @cached_property
     def _ready(self) -> LoadedModel:

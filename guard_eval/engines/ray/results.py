@@ -16,7 +16,7 @@ from guard_eval.errors import StudyError
 PATIENCE = 60.0
 """Seconds without a result for which a lost machine is waited for before the others go on without it."""
 REFUSED = "refused"
-"""The column of what a worker has to say that a user can mend."""
+"""The column of errors that a user can fix."""
 MOST = 4
 """How often a block is begun: three workers may die of it."""
 _TICK = 1.0
@@ -37,10 +37,10 @@ def tables(ray: Any, pool: Pool, data: Any) -> Iterator[Any]:  # noqa: ANN401 (R
     """Yield the tables of a data set as workers finish them.
 
     A worker of a lost machine is started elsewhere by Ray, if there is room. If not, its share of the work
-    would wait for ever once all other work is done; so somebody has to look, while somebody else waits.
+    would wait for ever once all other work is done; so one thread reads and this one checks the machines.
 
     Raises:
-        ShrunkError: So it is.
+        ShrunkError: The cluster has no room for all workers any more.
         StudyError: Workers cannot go on; what was yielded stays good.
     """
     queue: Queue[Any] = Queue(maxsize=2)
@@ -59,7 +59,7 @@ def tables(ray: Any, pool: Pool, data: Any) -> Iterator[Any]:  # noqa: ANN401 (R
             if item is _END:
                 return
             if isinstance(item, BaseException):
-                raise _said(item) from item
+                raise _worker_error(item) from item
             yield item
             last = time.monotonic()
     finally:
@@ -82,7 +82,7 @@ def _read(data: Any, queue: Queue[Any], stop: Event) -> None:  # noqa: ANN401
 
 
 def _stop_executors() -> None:
-    """Let Ray Data leave off in order; its thread would fall over a connection that is gone."""
+    """End Ray Data in order; its thread would fail on a closed connection."""
     for thread in enumerate_threads():
         shut_down = getattr(thread, "shutdown", None)
         if thread.name.startswith("StreamingExecutor") and callable(shut_down):
@@ -99,7 +99,7 @@ def _put(queue: Queue[Any], item: Any, stop: Event) -> bool:  # noqa: ANN401
     return False
 
 
-def _said(error: BaseException) -> StudyError:
+def _worker_error(error: BaseException) -> StudyError:
     reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
     return StudyError(
         f"the workers could not go on: {reason.strip()}; what they made is kept: run the same command again"

@@ -28,14 +28,14 @@ _WANTED, _MADE = 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What every worker must know.
+    """What every worker is given.
 
     Attributes:
         study: The study, for its settings.
         strategies: Those at work, by signature.
         locations: Where each model is to be loaded from, by its name.
         pool: The workers.
-        made_by: What they must make texts with: of `revision`, `dtype` and `amateur_revision` what is known.
+        made_by: What they must make texts with: of `revision`, `dtype` and `amateur_revision` the known ones.
     """
 
     study: Study
@@ -146,7 +146,7 @@ class Order:
 
 
 def order_of(ray: Any, job: Job, pending: Iterable[Pending]) -> Order:  # noqa: ANN401
-    """Put prompts into Ray's store, block by block; what leaves no trace in this process is their text.
+    """Put prompts into Ray's store, block by block; their texts are not held in this process.
 
     Raises:
         StudyError: A prompt is no valid Unicode.
@@ -181,7 +181,7 @@ def order_of(ray: Any, job: Job, pending: Iterable[Pending]) -> Order:  # noqa: 
             except UnicodeEncodeError as error:
                 raise StudyError(
                     f"the prompt that holds {error.object[:60]!r} is no valid Unicode (a lone surrogate); "
-                    "mend or remove it"
+                    "fix or remove it"
                 ) from error
     return Order(blocks, wanted)
 
@@ -202,7 +202,7 @@ def write(ray: Any, job: Job, order: Order) -> Iterator[list[Continuation]]:  # 
         **actors(ray, job.pool, blocks=len(order.blocks)),
     )
     number = {strategy: place for place, strategy in enumerate(job.strategies)}
-    known = {name: value for name, value in job.made_by.items() if value is not None}
+    expected = {name: value for name, value in job.made_by.items() if value is not None}
     for table in tables(ray, job.pool, data):
         fresh, refused = [], None
         for row in table.to_pylist():
@@ -213,7 +213,7 @@ def write(ray: Any, job: Job, order: Order) -> Iterator[list[Continuation]]:  # 
             if order.wanted[mark] == _WANTED:  # else it came twice
                 order.wanted[mark] = _MADE
                 fresh.append(continuation_of(row, "a worker's answer"))
-        differing = [_differences(one.recipe, known) for one in fresh]
+        differing = [_differences(one.recipe, expected) for one in fresh]
         yield [one for one, wrong in zip(fresh, differing, strict=True) if not wrong]
         if refused is not None:
             raise StudyError(refused)
@@ -227,12 +227,12 @@ def write(ray: Any, job: Job, order: Order) -> Iterator[list[Continuation]]:  # 
         raise StudyError(f"{order.texts} texts did not come back from the workers; run the command again")
 
 
-def _differences(recipe: Recipe, known: dict[str, str]) -> list[str]:
-    """Return how a text's models differ from those `known`; the first text tells what nobody knew."""
+def _differences(recipe: Recipe, expected: dict[str, str]) -> list[str]:
+    """Return how a text's models differ from those `expected`; the first text sets what is open."""
     names = ["revision", "dtype", *(["amateur_revision"] if recipe.amateur else [])]
     found = {name: getattr(recipe, name) for name in names}
     return [
-        f"{name} {known[name]} and {value}"
+        f"{name} {expected[name]} and {value}"
         for name, value in found.items()
-        if known.setdefault(name, value) != value
+        if expected.setdefault(name, value) != value
     ]

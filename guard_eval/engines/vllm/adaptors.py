@@ -1,8 +1,8 @@
 """vLLM's two interfaces for logits processors, spoken without importing vLLM.
 
-Model runner V2 names a request by its place among all requests and tells on each call which of them the rows
-belong to. The older runner, V1, tells of every change to the batch, and its rows are the batch. Both hand
-over float32 logits to which bans (minimum length, bad words, grammars, biases) have been applied: what is
+Model runner V2 names a request by its place among all requests and says on each call which of them the rows
+belong to. The older runner, V1, reports every change to the batch, and its rows are the batch. Both pass
+float32 logits to which bans (minimum length, bad words, grammars, biases) have been applied: what is
 banned has −inf, and no strategy chooses it.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from guard_eval.engines.vllm.request import Asked, Parameters, asked
+from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_request
 from guard_eval.engines.vllm.rows import Request, Requests, Row
 
 
@@ -43,12 +43,12 @@ class ForRunnerV1:
         if batch_update is None:
             return
         for request, outputs in self._at.values():
-            request.stands(len(outputs))
+            request.set_length(len(outputs))
         for place in batch_update.removed:
             self._leave(place)
         for place, parameters, prompt, outputs in batch_update.added:
             self._leave(place)  # a new request may take the place of one that has ended
-            wanted = asked(parameters)
+            wanted = read_request(parameters)
             if wanted is not None:
                 self._at[place] = self._begin(wanted, prompt or [], outputs), outputs
         for one, other, direction in batch_update.moved:
@@ -68,7 +68,7 @@ class ForRunnerV1:
         rows = [Row(place, request, len(outputs)) for place, (request, outputs) in self._at.items()]
         return self._requests.choose(logits, rows)
 
-    def _begin(self, wanted: Asked, prompt: list[int], outputs: list[int]) -> Request:
+    def _begin(self, wanted: StrategyRequest, prompt: list[int], outputs: list[int]) -> Request:
         written = torch.tensor(outputs, dtype=torch.int32, device=self._device)
         return self._requests.begin(
             wanted, torch.tensor(prompt, dtype=torch.int32, device=self._device), written
@@ -86,7 +86,7 @@ class ForRunnerV2:
         self._states = req_states
         self._speculates = vllm_config.speculative_config is not None
         self._requests = Requests(req_states.device, running=req_states.max_num_reqs)
-        self._new: dict[int, Asked] = {}
+        self._new: dict[int, StrategyRequest] = {}
         self._at: dict[int, Request] = {}
 
     def add_request(self, req_idx: int, sampling_params: Parameters) -> bool:
@@ -97,7 +97,7 @@ class ForRunnerV2:
         """
         self._requests.leave(self._at.pop(req_idx, None))
         self._new.pop(req_idx, None)
-        wanted = asked(sampling_params)
+        wanted = read_request(sampling_params)
         if wanted is None:
             return False
         if self._speculates:
@@ -108,8 +108,8 @@ class ForRunnerV2:
     def apply_staged_writes(self) -> None:
         """Begin what is new: only now are its tokens on the device."""
         for place, wanted in self._new.items():
-            prompt, there = self._lengths(place)
-            tokens = self._states.all_token_ids.gpu[place, :there]
+            prompt, filled = self._lengths(place)
+            tokens = self._states.all_token_ids.gpu[place, :filled]
             self._at[place] = self._requests.begin(wanted, tokens[:prompt], tokens[prompt:])
         self._new.clear()
 
@@ -122,10 +122,9 @@ class ForRunnerV2:
             raise RuntimeError(_SPECULATIVE)
         rows = []
         for row, (place, length) in enumerate(zip(places, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
-            prompt, there = self._lengths(place)
-            if (
-                place in self._at and length >= there
-            ):  # else its prompt is not all read, and nothing is written
+            prompt, filled = self._lengths(place)
+            # Before, its prompt is not all read, and nothing is written.
+            if place in self._at and length >= filled:
                 rows.append(Row(row, self._at[place], length - prompt))
         return self._requests.choose(logits, rows)
 

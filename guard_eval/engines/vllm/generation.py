@@ -39,7 +39,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
         dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved.
 
     Raises:
-        StudyError: There is no such model, or vLLM cannot tell what it is.
+        StudyError: There is no such model, or it cannot be read.
     """
     import vllm  # noqa: PLC0415 (this module is also read where there is none)
     from vllm.platforms import current_platform  # noqa: PLC0415
@@ -51,7 +51,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
         tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False, **version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StudyError(
-            f"cannot read the model {name!r}: {first_line(error)}; put a whole transformers model there"
+            f"cannot read the model {name!r}: {first_line(error)}; put a whole model into it"
         ) from error
     try:
         ends: Any = GenerationConfig.from_pretrained(location, **version)
@@ -77,7 +77,7 @@ class Served:
     """A model that vLLM holds.
 
     Attributes:
-        described: What is known of it.
+        described: Its tokenizer and settings.
         engine: vLLM's `LLMEngine`.
     """
 

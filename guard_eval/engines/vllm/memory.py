@@ -18,9 +18,9 @@ from torch import Tensor
 
 from guard_eval.decoding.entropy import discount_sums
 from guard_eval.decoding.guard import guard_step
-from guard_eval.decoding.guard_state import Past
+from guard_eval.decoding.guard_state import StepHistory
 from guard_eval.decoding.noise import advanced, gumbel
-from guard_eval.engines.vllm.request import Asked
+from guard_eval.engines.vllm.request import StrategyRequest
 from guard_eval.strategies import Guard
 
 _ROOM = 256
@@ -33,13 +33,13 @@ class Slot:
 
     Attributes:
         number: Which.
-        asked: What the request asks; its strategy is GUARD.
+        wanted: What the request asks; its strategy is GUARD.
         prompt: The prompt's length, in tokens.
-        done: How many steps are written, and their tokens stand.
+        done: How many steps are written, and their tokens count.
     """
 
     number: int
-    asked: Asked
+    wanted: StrategyRequest
     prompt: int
     done: int = 0
 
@@ -59,23 +59,23 @@ class GuardMemory:
         self._left: deque[Slot] = deque()
         self._weights: dict[float, Tensor] = {}
 
-    def begin(self, asked: Asked, prompt: Tensor, outputs: Tensor) -> Slot:
+    def begin(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Slot:
         """Return a slot for a request.
 
         Args:
-            asked: What it asks.
+            wanted: What it asks.
             prompt: Its tokens, `[P]`.
             outputs: What was written of it before, `[t]`: of a request that comes back it is not empty.
 
         Raises:
             RuntimeError: It comes back, and its entropies are not here.
         """
-        known = self._same(asked, prompt, outputs) if len(outputs) else None
-        slot = Slot(self._free(), asked, len(prompt), done=len(outputs))
+        earlier = self._find_earlier(wanted, prompt, outputs) if len(outputs) else None
+        slot = Slot(self._free(), wanted, len(prompt), done=len(outputs))
         self._reserve(slot.number, steps=len(outputs), prompt=len(prompt))
-        if known is not None:
+        if earlier is not None:
             for kept in (self._entropies, self._totals, self._outputs):
-                kept[slot.number] = kept[known.number]
+                kept[slot.number] = kept[earlier.number]
         self._prompts[slot.number] = -1
         self._prompts[slot.number, : len(prompt)] = prompt
         self._slots[slot.number] = slot
@@ -97,7 +97,7 @@ class GuardMemory:
         self._reserve(0, steps=max(steps) + 1, prompt=0)
         where, at = sent([[slot.number for slot in slots], list(steps)], self._device)
         window = torch.arange(min(*steps, strategy.window), device=self._device)
-        past = Past(
+        past = StepHistory(
             self._entropies[where, at - window.flip(0)[:, None]],
             self._totals[where, at],
             self._discounts(strategy.decay)[at],
@@ -105,7 +105,7 @@ class GuardMemory:
         made = guard_step(logits, past, self._counted(slots, where, at, max(steps), strategy), strategy)
         best = made.best
         if strategy.select == "sample":
-            keys = sent([slot.asked.key for slot in slots], self._device)
+            keys = sent([slot.wanted.key for slot in slots], self._device)
             best = (made.scores + gumbel(advanced(keys, at), 0, made.ids)).argmax(-1)
         tokens = made.ids.gather(1, best[:, None])[:, 0]
         self._entropies[where, at + 1], self._totals[where, at + 1] = made.notes[:2]
@@ -132,17 +132,17 @@ class GuardMemory:
             self._weights[decay] = sums.to(self._device)
         return self._weights[decay]
 
-    def _same(self, asked: Asked, prompt: Tensor, outputs: Tensor) -> Slot:
+    def _find_earlier(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Slot:
         """Return a slot that holds the entropies of this text, whichever request it was."""
-        known = outputs >= 0  # scheduled asynchronously, the last tokens may not have been read back yet
+        read = outputs >= 0  # scheduled asynchronously, the last tokens may not have been read back yet
         for slot in self._slots.values():
-            if (slot.asked, slot.prompt) == (asked, len(prompt)) and slot.done >= len(outputs):
+            if (slot.wanted, slot.prompt) == (wanted, len(prompt)) and slot.done >= len(outputs):
                 written = self._outputs[slot.number, : len(outputs)]
                 same = torch.equal(self._prompts[slot.number, : len(prompt)], prompt.int())
-                if same and torch.equal(written[known], outputs[known].int()):
+                if same and torch.equal(written[read], outputs[read].int()):
                     return slot
         raise RuntimeError(
-            f"guard-eval: a request for {asked.strategy} came back after {len(outputs)} tokens (vLLM sets "
+            f"guard-eval: a request for {wanted.strategy} came back after {len(outputs)} tokens (vLLM sets "
             "requests back where memory is short), and the entropies of these are not in this worker; give "
             "vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )

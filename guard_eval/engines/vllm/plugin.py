@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from guard_eval.engines.vllm.adaptors import BatchUpdate, ForRunnerV1, ForRunnerV2
-from guard_eval.engines.vllm.request import Parameters, asked
+from guard_eval.engines.vllm.request import Parameters, read_request
 
 PROCESSOR = "guard_eval.engines.vllm.plugin:StrategyProcessor"
 """What the entry point names; also for `vllm serve --logits-processors`, where it is not installed."""
@@ -29,9 +29,9 @@ class Strategies:
         """Refuse a request before it is queued; over HTTP it is answered with status 400.
 
         Raises:
-            StudyError: See `request.asked`.
+            StudyError: See `request.read_request`.
         """
-        asked(sampling_params)
+        read_request(sampling_params)
 
     def is_argmax_invariant(self) -> bool:
         """Say that greedy requests, too, are to pass through."""

@@ -32,7 +32,7 @@ class Parameters(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class StrategyRequest:
     """A strategy, and its `noise.row_key`; 0 where nothing is drawn."""
 
     strategy: LogitStrategy
@@ -44,7 +44,7 @@ def extra_args(strategy: Strategy, *, seed: int, prompt_id: str) -> dict[str, st
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id}
 
 
-def asked(parameters: Parameters) -> Asked | None:
+def read_request(parameters: Parameters) -> StrategyRequest | None:
     """Return what a request asks; None if nothing.
 
     Raises:
@@ -61,7 +61,7 @@ def asked(parameters: Parameters) -> Asked | None:
         )
     strategy = _strategy(given.get(STRATEGY))
     _check_neutral(parameters, strategy)
-    return Asked(strategy, _key(strategy, given.get(SEED), given.get(PROMPT_ID, "")))
+    return StrategyRequest(strategy, _key(strategy, given.get(SEED), given.get(PROMPT_ID, "")))
 
 
 def unsupported(strategy: Strategy) -> str | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from guard_eval.decoding.choosers import LogitStrategy, chooser
 from guard_eval.decoding.noise import advanced
 from guard_eval.engines.vllm.memory import GuardMemory, Slot, sent
-from guard_eval.engines.vllm.request import Asked
+from guard_eval.engines.vllm.request import StrategyRequest
 from guard_eval.strategies import Guard
 
 
@@ -22,11 +22,11 @@ from guard_eval.strategies import Guard
 class Request:
     """A request of ours that is in the batch; GUARD's has a slot."""
 
-    asked: Asked
+    wanted: StrategyRequest
     slot: Slot | None
 
-    def stands(self, tokens: int) -> None:
-        """Say how many of the tokens chosen for it stand; vLLM throws away those after half a prompt."""
+    def set_length(self, tokens: int) -> None:
+        """Set how many of the tokens chosen for it count; vLLM discards those after half a prompt."""
         if self.slot is not None:
             self.slot.done = tokens
 
@@ -47,10 +47,10 @@ class Requests:
         """Begin without any; at most `running` are in a batch."""
         self._memory = GuardMemory(device, running=running)
 
-    def begin(self, asked: Asked, prompt: Tensor, outputs: Tensor) -> Request:
+    def begin(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Request:
         """Return a request; arguments and errors as in `GuardMemory.begin`."""
-        guards = isinstance(asked.strategy, Guard)
-        return Request(asked, self._memory.begin(asked, prompt, outputs) if guards else None)
+        guards = isinstance(wanted.strategy, Guard)
+        return Request(wanted, self._memory.begin(wanted, prompt, outputs) if guards else None)
 
     def leave(self, request: Request | None) -> None:
         """Say that a request is out of the batch; it may come back."""
@@ -61,7 +61,7 @@ class Requests:
         """Leave in each of `rows` of `logits` `[B, V]` what its strategy chooses alone; return `logits`."""
         groups: dict[tuple[LogitStrategy, int], list[Row]] = {}
         for row in rows:
-            strategy = row.request.asked.strategy
+            strategy = row.request.wanted.strategy
             # GUARD's first steps have windows of different lengths; from then on all steps are alike.
             kind = min(row.step, strategy.window) if isinstance(strategy, Guard) else 0
             groups.setdefault((strategy, kind), []).append(row)
@@ -85,5 +85,5 @@ class Requests:
         if isinstance(strategy, Guard):
             slots = [row.request.slot for row in group if row.request.slot is not None]
             return self._memory.choose(logits, slots, steps, strategy)
-        keys, at = sent([[row.request.asked.key for row in group], steps], logits.device)
+        keys, at = sent([[row.request.wanted.key for row in group], steps], logits.device)
         return chooser(strategy, advanced(keys, at), 1)(logits, 0, keys[:, None])

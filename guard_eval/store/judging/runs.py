@@ -78,17 +78,17 @@ def live(connection: Connection, rater: Rater, now: datetime) -> dict[int, bool]
 def mark_lost(connection: Connection, rater: Rater, now: datetime) -> None:
     """Note as lost what ended runs of the rater had under way; its money stays set aside."""
     going = list(live(connection, rater, now))
-    gone = (
+    under_way = (
         request.c.rater_id == rater.id,
         request.c.state == "open",
         request.c.batch_id.is_(None),
         or_(request.c.run_id.is_(None), request.c.run_id.not_in(going)),
     )
-    connection.execute(update(request).where(*gone).values(state="lost", settled_at=now))
+    connection.execute(update(request).where(*under_way).values(state="lost", settled_at=now))
 
 
 def is_running(process: str) -> bool:
-    """Return whether a process of this machine, as `_process` names it, is still there.
+    """Return whether a process of this machine, as `_process` names it, is still running.
 
     >>> is_running(_process(os.getpid()))
     True

@@ -12,7 +12,7 @@ from guard_eval.cli import app
 from guard_eval.cli.demo import simulate
 from guard_eval.cli.replication.needs import Machine, needs
 from guard_eval.cli.replication.paper import ENTRIES, find
-from guard_eval.cli.replication.studies import Asked, planned
+from guard_eval.cli.replication.studies import ReplicationOptions, planned
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
@@ -140,25 +140,25 @@ def test_a_table_of_several_models_is_several_studies(tmp_path):
     prompts.mkdir()
     (prompts / "wikitext.jsonl").write_text('{"prompt": "Once"}\n')
     entry = find("models")
-    found = planned(entry, tmp_path / "out", Asked())
+    found = planned(entry, tmp_path / "out", ReplicationOptions())
     assert [one.folder.name for one in found] == ["Gemma-7B", "Llama-3.1", "Mistral-v0.3", "Deepseek-7B"]
     assert 'name = "mistralai/Mistral-7B-v0.3"' in found[2].text
-    (one,) = planned(entry, tmp_path / "out", Asked(models=("Llama-3.1",)))
+    (one,) = planned(entry, tmp_path / "out", ReplicationOptions(models=("Llama-3.1",)))
     assert 'name = "meta-llama/Llama-3.1-8B"' in one.text
     with pytest.raises(StudyError, match="tab:lambda_selection is about one model; give --model once"):
-        planned(find("lambda"), tmp_path / "out", Asked(models=("a", "b")))
+        planned(find("lambda"), tmp_path / "out", ReplicationOptions(models=("a", "b")))
 
 
 def test_contrastive_decoding_needs_an_amateur(tmp_path, capsys):
     prompts = tmp_path / "prompts"
     prompts.mkdir()
     (prompts / "wikitext.jsonl").write_text('{"prompt": "Once"}\n')
-    (paper,) = planned(find("main"), tmp_path / "a", Asked())
+    (paper,) = planned(find("main"), tmp_path / "a", ReplicationOptions())
     assert '"contrastive_decoding",' in paper.text
-    (other,) = planned(find("main"), tmp_path / "b", Asked(models=("gpt2-xl",)))
+    (other,) = planned(find("main"), tmp_path / "b", ReplicationOptions(models=("gpt2-xl",)))
     assert "contrastive_decoding" not in other.text
     assert "contrastive_decoding is left out" in capsys.readouterr().out
-    (both,) = planned(find("main"), tmp_path / "c", Asked(models=("gpt2-xl",), amateur="gpt2"))
+    (both,) = planned(find("main"), tmp_path / "c", ReplicationOptions(models=("gpt2-xl",), amateur="gpt2"))
     assert 'amateur = "gpt2"' in both.text
     assert '"contrastive_decoding",' in both.text
 
@@ -168,9 +168,9 @@ def test_prompts_of_other_datasets_are_left_out(tmp_path):
     prompts.mkdir()
     for name in ("wikitext", "wikinews", "tales"):
         (prompts / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
-    (one,) = planned(find("median"), tmp_path / "out", Asked())
+    (one,) = planned(find("median"), tmp_path / "out", ReplicationOptions())
     assert {prompt.dataset for prompt in one.prompts} == {"Wikinews", "tales"}
-    (timed,) = planned(find("speed"), tmp_path / "out", Asked())
+    (timed,) = planned(find("speed"), tmp_path / "out", ReplicationOptions())
     assert [prompt.dataset for prompt in timed.prompts][:3] == ["tales", "Wikinews", "Wikitext"]
 
 

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.slow
 DRIVER = """
 import json, sys, threading
 from pathlib import Path
+from importlib.util import find_spec
 import psutil
+import ray
 from guard_eval.cli.generate import generate
 from guard_eval.cli.generation import ray as generate_ray
 from guard_eval.engines.ray.writers import Job
@@ -38,7 +40,8 @@ def hold(path, target):
     if len(parts) == 2:
         over.set()
         watcher.join()
-        print("HELD", json.dumps(workers), flush=True)
+        ask = ray.remote(num_cpus=0)(lambda: find_spec("judge").origin)
+        print("HELD", json.dumps([workers, ray.get(ask.remote())]), flush=True)
         sys.stdin.read()  # until it is killed: one file is whole, and of the other the name is missing
     return rename(path, target)
 Path.replace = hold
@@ -49,9 +52,12 @@ generate(Study.open(Path(sys.argv[1])), engine="ray")
 
 
 @pytest.mark.timeout(0)  # it waits for what must come, however long the machine takes
-def test_a_killed_command_leaves_whole_files_and_no_workers(study, one_machine):
+def test_a_killed_command_leaves_whole_files_and_no_workers(study, one_machine, tmp_path):
+    """Its workers took no module from the folder that the command was started in."""
+    (tmp_path / "judge.py").touch()
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, study.folder],
+        [sys.executable, "-P", "-c", DRIVER, study.folder],
+        cwd=tmp_path,
         env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -59,8 +65,9 @@ def test_a_killed_command_leaves_whole_files_and_no_workers(study, one_machine):
     )
     held = next((line for line in process.stdout if line.startswith("HELD ")), None)
     assert held is not None, "the command ended before its second file"
-    workers = json.loads(held.removeprefix("HELD "))
+    workers, module = json.loads(held.removeprefix("HELD "))
     assert workers
+    assert module.endswith("/judge/__init__.py")
     kill(process)
     process.communicate()
     assert len(list(study.continuations.glob("*.parquet"))) == 1
@@ -71,25 +78,6 @@ def test_a_killed_command_leaves_whole_files_and_no_workers(study, one_machine):
     generate(study)
     assert texts_of(study) == one_machine.texts
     until(lambda: not any(map(_runs, workers.items())), math.inf)
-
-
-def test_workers_take_no_module_from_the_folder_of_the_command(tmp_path):
-    (tmp_path / "judge.py").touch()
-    code = """
-from importlib.util import find_spec
-from guard_eval.engines.ray.cluster import connected
-with connected(None) as ray:
-    print(ray.get(ray.remote(lambda: find_spec("judge").origin).remote()))
-"""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.endswith("/judge/__init__.py\n"), done.stderr
 
 
 def _runs(worker):

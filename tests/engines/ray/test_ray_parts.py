@@ -1,4 +1,4 @@
-"""What `--engine ray` does before and after Ray: whom it asks, what it refuses, what it writes down."""
+"""What `--engine ray` does before and after Ray: which cluster it uses, what it refuses and writes."""
 
 import socket
 import sys
@@ -131,8 +131,8 @@ def test_a_cluster_that_does_not_answer():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         port = taken.getsockname()[1]
-        with pytest.raises(StudyError, match=f"127.0.0.1:{port}: .* is it running"):
-            cluster._knock(f"127.0.0.1:{port}")
+        with pytest.raises(StudyError, match=f"127.0.0.1:{port}: .* check it with ray status"):
+            cluster._check_port(f"127.0.0.1:{port}")
 
 
 def test_a_block_that_kills_every_worker_is_given_up(monkeypatch):

@@ -1,22 +1,25 @@
-"""What requests may ask, and what they are told where they may not."""
+"""What requests may ask for, and why they are refused."""
 
 import pytest
 from fake_vllm import parameters
 
 from guard_eval.decoding.noise import row_key
-from guard_eval.engines.vllm.request import asked, extra_args, unsupported
+from guard_eval.engines.vllm.request import extra_args, read_request, unsupported
 from guard_eval.errors import StudyError
 from guard_eval.strategies import Guard, TopP, parse
 
 
 def test_a_request_of_somebody_else_is_none_of_ours():
-    assert asked(parameters()) is None
-    assert asked(parameters({})) is None
-    assert asked(parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0)) is None
+    assert read_request(parameters()) is None
+    assert read_request(parameters({})) is None
+    assert (
+        read_request(parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0))
+        is None
+    )
 
 
 def test_a_strategy_by_its_signature():
-    found = asked(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
+    found = read_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
     assert found is not None
     assert found.strategy == Guard(window=4, formulation="released")
     assert found.key == 0
@@ -25,16 +28,16 @@ def test_a_strategy_by_its_signature():
 def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engines():
     given = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
     assert given == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
-    found = asked(parameters(given))
+    found = read_request(parameters(given))
     assert found is not None
     assert found.key == row_key(7, "wiki-1", "top_p(p=0.9)")
-    anonymous = asked(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
+    anonymous = read_request(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
     assert anonymous is not None
     assert anonymous.key == row_key(7, "", "guard(select=sample)")
 
 
 @pytest.mark.parametrize(
-    ("given", "changes", "said"),
+    ("given", "changes", "message"),
     [
         ({"guard_eval": "gaurd"}, {}, "did you mean 'guard'"),
         ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
@@ -58,10 +61,10 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
         ({"guard_eval": "guard"}, {"thinking_token_budget": 9}, "thinking_token_budget"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(given, changes, said):
+def test_what_cannot_be_is_refused_with_the_remedy(given, changes, message):
     with pytest.raises(StudyError) as refused:
-        asked(parameters(given, **changes))
-    assert said in str(refused.value)
+        read_request(parameters(given, **changes))
+    assert message in str(refused.value)
 
 
 def test_every_strategy_runs_on_vllm_or_says_why_not():

@@ -14,15 +14,15 @@ def test_a_batch_judges_all_and_costs_half(batches, run, store, pairs, server):
     pairs(4)
     server.lag = 2
     server.shuffle = True
-    heard = []
-    ledger = run(on_progress=heard.append)
+    reports = []
+    ledger = run(on_progress=reports.append)
     assert (ledger.verdicts, ledger.requests, ledger.failures) == (8, 8, {})
     assert ledger.cost_usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 2 / 1e6)
     assert Counter(row.verdict for row in store.tidy()) == {"guard": 8, "top_k(k=50)": 8}
     assert [server.count(step) for step in ("upload", "create", "poll", "download")] == [1, 1, 3, 1]
     (batch,) = batches()
     assert (batch.status, batch.provider_id, batch.input_file) == ("done", "batch_2", "file_1")
-    notices = "; ".join(each.notice for each in heard if each.notice)
+    notices = "; ".join(each.notice for each in reports if each.notice)
     assert "batch_2 with 8 requests is sent" in notices
     assert "batch_2: completed, 8 of 8" in notices
     assert run().requests == 0
@@ -57,13 +57,6 @@ def test_the_journal_has_the_line_as_it_came_and_what_it_states(run, store, pair
     )  # fmt: skip
     assert answer.seconds == 60  # the batch's own times: made at 1000, completed at 1060
     assert answer.usd == pytest.approx((100 * 2 + 10 * 8) / 2 / 1e6)
-
-
-def test_equal_requests_are_sent_once(run, store, pairs, server, pair):
-    store.add_pairs([pair(0, text_a="the same", text_b="the same"), pair(1)])
-    ledger = run()
-    assert (ledger.requests, ledger.verdicts) == (3, 4)
-    assert len(server.batches) == 1
 
 
 def test_only_an_error_file_is_read_and_only_the_missing_are_sent_again(run, store, pairs, server):
@@ -132,27 +125,6 @@ def test_prose_is_asked_again_as_another_sample(run, pairs, server):
     assert len(server.paid) == 8
 
 
-def test_a_server_that_ignores_the_schema_is_asked_for_a_block(run, pairs, server):
-    pairs(2)
-    server.act = lambda body: answer(body, "I prefer A.") if "response_format" in body else verdict(body)
-    ledger = run()
-    assert (ledger.verdicts, ledger.failures) == (4, {})
-    assert any("does not hold to it" in notice for notice in ledger.notices)
-
-
-def test_a_refused_schema_falls_back_once_for_all_its_lines(run, pairs, server):
-    pairs(3)
-
-    def act(body):
-        kind = body.get("response_format", {"type": "text"})["type"]
-        return verdict(body) if kind == "json_object" else failure(400, f"response_format {kind} is unknown")
-
-    server.act = act
-    ledger = run()
-    assert (ledger.verdicts, ledger.requests) == (6, 12)
-    assert len(ledger.notices) == 1
-
-
 def test_a_model_of_the_other_dialect_is_sent_there(run, pairs, server):
     pairs(1)
     words = "This model is only supported in v1/responses and not in v1/chat/completions."
@@ -165,7 +137,7 @@ def test_a_model_of_the_other_dialect_is_sent_there(run, pairs, server):
     ]
 
 
-def test_passing_troubles_of_each_step_are_tried_again(run, pairs, server):
+def test_passing_failures_of_each_step_are_tried_again(run, pairs, server):
     pairs(1)
     for step in ("upload", "create", "poll", "download"):
         server.faults[step] = [failure(500), failure(429, headers={"Retry-After": "0.01"})]
@@ -176,7 +148,7 @@ def test_passing_troubles_of_each_step_are_tried_again(run, pairs, server):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_batch_whose_making_was_not_heard_of_is_looked_for(run, pairs, server, listed):
+def test_a_batch_whose_making_was_not_confirmed_is_looked_for(run, pairs, server, listed):
     pairs(1)
     server.faults["create"] = [Out(drop=True)]  # it is made, and the answer is lost
     if not listed:
@@ -208,7 +180,7 @@ def test_a_server_without_batches_is_said_to_have_none(run, store, pairs, server
         ("create", failure(400, "file is malformed"), "does not take the batch"),
     ],
 )
-def test_what_only_the_user_can_mend_is_said_and_nothing_is_lost(*, run, pairs, server, step, fault, words):
+def test_what_only_the_user_can_fix_is_said_and_nothing_is_lost(*, run, pairs, server, step, fault, words):
     pairs(1)
     server.faults[step] = [fault]
     with pytest.raises(StudyError, match=words):

@@ -1,4 +1,4 @@
-"""A judge's verdicts, many in one transaction: what `verdicts` does for one rater on one screen."""
+"""A judge's verdicts, many in one transaction; `guard_eval.store.verdicts` saves a person's, one by one."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def save(
     for each in judgments:
         check_choices(each.choices)
         for criterion, choice in each.choices.items():
-            revision, said = latest.get((each.presentation, criterion), (-1, ""))
-            if said != choice:
+            revision, current = latest.get((each.presentation, criterion), (-1, ""))
+            if current != choice:
                 latest[each.presentation, criterion] = (revision + 1, choice)
                 rows.append(
                     {
