@@ -383,7 +383,7 @@ def count(options: argparse.Namespace) -> int:
             ((number + 1, f"rater {number}", MOMENT) for number in range(options.raters)),
         )
         database.executemany(
-            "INSERT INTO pair VALUES (?, 'd', 'p', '', 'guard', 'top_k', 'c', 'd', '', '', ?)",
+            "INSERT INTO pair VALUES (?, 'd', 'p', '', 'guard', 'top_k', 'c', 'd', '', '', ?, 1)",
             ((pair_id, position) for position, pair_id in enumerate(ids)),
         )
         database.executemany(
@@ -456,7 +456,7 @@ def _write_study(file: Path, verdicts: int) -> None:
     database = sqlite3.connect(file)
     database.execute("INSERT INTO rater (id, name, kind, created_at) VALUES (1, 'a', 'model', ?)", (MOMENT,))
     database.executemany(
-        "INSERT INTO pair VALUES (?, 'd', ?, ?, 'guard', 'top_k', ?, ?, ?, ?, ?)",
+        "INSERT INTO pair VALUES (?, 'd', ?, ?, 'guard', 'top_k', ?, ?, ?, ?, ?, 1)",
         (
             (f"p{n:09}", f"n{n}", "x" * 200, f"c{n}", f"d{n}", "word " * 180, "text " * 180, n)
             for n in range(pairs)

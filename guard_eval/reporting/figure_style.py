@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from guard_eval.reporting.escaping import one_line
 
 FIRST, SECOND, BETWEEN = "#3a86c8", "#d97b1f", "#9aa1a9"
-"""Blue, orange and grey, distinct for colour-blind readers: areas under dark letters, on light and dark."""
+"""Blue, orange and grey, distinct to colour-blind readers: areas under dark letters, on light and dark."""
 SIZE = 9.5
 """Points of text."""
 DPI = 200
