@@ -1,4 +1,4 @@
-"""What the judge is told: the paper's instructions, and the two texts as data."""
+"""What the judge is sent: the paper's instructions, and the two texts as data."""
 
 from __future__ import annotations
 

@@ -124,13 +124,13 @@ def test_the_study_is_asked_all_the_same(store, pairs, ask, server):
 
 def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, pairs, ask, server, fake):
     store.add_pairs(pairs)
-    gone = []
+    failed = []
 
     def act(one):
         if one.texts[0] == one.texts[1]:
             return fake.completion("", refusal="no")
-        if not gone or one.digest in gone:
-            gone.append(one.digest)
+        if not failed or one.digest in failed:
+            failed.append(one.digest)
             return fake.failure(500)
         return fake.verdict(one)
 

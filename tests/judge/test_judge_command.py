@@ -289,10 +289,10 @@ def keys_seen(server):
 
 def questions(monkeypatch, *answers):
     """Sit before the terminal and answer so; return what was asked."""
-    heard, left = [], iter(answers)
+    reports, left = [], iter(answers)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(typer, "confirm", lambda question: heard.append(question) or next(left))
-    return heard
+    monkeypatch.setattr(typer, "confirm", lambda question: reports.append(question) or next(left))
+    return reports
 
 
 @pytest.mark.parametrize("more", [{}, {"calibrate": True}, {"batch": True}])
@@ -305,32 +305,32 @@ def test_a_key_that_a_study_names_leaves_after_a_question_alone(stranger, said, 
         said(stranger, yes=True, **more)
     assert "trusted.toml" in str(caught.value)
     assert "secret" not in str(caught.value)
-    heard = questions(monkeypatch, False)
+    reports = questions(monkeypatch, False)
     assert "nothing was sent" in said(stranger, yes=True, **more)
-    assert heard == [f"study.toml wants the key in THEIR_KEY sent to {place}. Send it there?"]
+    assert reports == [f"study.toml wants the key in THEIR_KEY sent to {place}. Send it there?"]
     assert server.asks == []
 
 
 def test_what_is_remembered_is_one_server_with_one_variable(stranger, said, server, monkeypatch, tmp_path):
-    heard = questions(monkeypatch, True, True)
+    reports = questions(monkeypatch, True, True)
     said(stranger, yes=True)
     assert keys_seen(server) == {"Bearer secret-0123456789"}
-    assert str(tmp_path / "config" / "guard-eval" / "trusted.toml") in heard[1]
+    assert str(tmp_path / "config" / "guard-eval" / "trusted.toml") in reports[1]
     assert not any("trusted" in path.name for path in stranger.iterdir())
     again = [True, False, False, False]
-    heard = questions(monkeypatch, *again)
+    reports = questions(monkeypatch, *again)
     said(stranger, yes=True, calibrate=True)
-    assert heard == []
+    assert reports == []
     monkeypatch.setenv("ANOTHER_KEY", "secret-2")
     text = STRANGER.format(url=server.url).replace("THEIR_KEY", "ANOTHER_KEY") + 'name = "b"\n'
     write_settings(stranger, text)
     said(stranger, yes=True)
-    assert len(heard) == 2
-    assert "ANOTHER_KEY" in heard[0]
+    assert len(reports) == 2
+    assert "ANOTHER_KEY" in reports[0]
     write_settings(stranger, text.replace("127.0.0.1", "localhost").replace('"b"', '"c"'))
     said(stranger, yes=True)
-    assert "localhost" in heard[2]
-    assert len(heard) == 3
+    assert "localhost" in reports[2]
+    assert len(reports) == 3
 
 
 def test_the_users_list_answers_for_scripts_and_a_study_cannot_bring_one(stranger, said, server, monkeypatch):
@@ -368,7 +368,7 @@ def test_two_judges_at_one_server_are_one_question_and_openai_s_key_stays(
         f'[[judge]]\nmodel = "gpt-4.1"\nname = "third"\ncriteria = ["fluency"]\nbase_url = "{server.url}"\n'
     )
     write_settings(stranger, f"{STRANGER.format(url=server.url)}[[judge]]{second}{keyless}")
-    heard = questions(monkeypatch, True, False)
+    reports = questions(monkeypatch, True, False)
     said(stranger, yes=True)
-    assert len(heard) == 2
+    assert len(reports) == 2
     assert keys_seen(server) == {"Bearer secret-0123456789", "Bearer none"}

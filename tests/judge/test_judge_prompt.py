@@ -238,7 +238,7 @@ def test_a_hostile_text_stays_inside_its_tags(text, place, lines):
 
 
 @given(st.text(st.characters(), max_size=60), st.text(st.characters(), max_size=60), st.integers())
-def test_any_texts_can_be_told_apart_and_sent(text_a, text_b, seed):
+def test_any_texts_can_be_distinguished_and_sent(text_a, text_b, seed):
     blind = BlindPair(presentation=1, prompt=text_b + text_a, text_a=text_a, text_b=text_b)
     body = request(Judge(model="m"), blind, seed)
     found = sections(body["messages"][1]["content"], nonce(blind, seed))

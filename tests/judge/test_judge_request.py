@@ -70,7 +70,7 @@ TOO_LONG = "'max_tokens' is too large: this model's maximum context length is 51
         ("m", "json_schema is not supported", 429, None),
     ],
 )
-def test_a_refusal_of_the_shape_is_told_from_any_other(builder, model, said, status, expected):
+def test_a_refusal_of_the_shape_is_distinguished_from_any_other(builder, model, said, status, expected):
     one = builder(model)
     before = one.shape
     chosen = refuse(one, said, status=status)

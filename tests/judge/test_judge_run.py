@@ -180,7 +180,7 @@ def test_a_failure_that_passes_becomes_a_verdict(run, store, pairs, server, fake
     assert (run().verdicts, store.failures()) == (2, [])
 
 
-def test_a_standing_trouble_ends_the_run(run, store, pairs, server, fake):
+def test_a_lasting_failure_ends_the_run(run, store, pairs, server, fake):
     pairs(40)
     server.act = lambda ask: fake.failure(400, message="not on Sundays")
     with pytest.raises(StudyError, match=r"failed 10 times in a row.*not on Sundays"):
@@ -258,12 +258,12 @@ def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fa
         )
 
     server.act = act
-    heard = []
-    ledger = run(on_progress=heard.append)
+    reports = []
+    ledger = run(on_progress=reports.append)
     assert ledger.verdicts == 12
     assert len(ledger.notices) == said
     assert asks in ledger.notices[-1]
-    assert "; ".join(progress.notice for progress in heard if progress.notice) == "; ".join(ledger.notices)
+    assert "; ".join(progress.notice for progress in reports if progress.notice) == "; ".join(ledger.notices)
     refused = [ask for ask in server.asks if ask.get("response_format", {"type": "text"})["type"] != takes]
     assert said <= len(refused) <= 4 * said  # once each of those under way, then remembered
     asked = len(server.asks)
@@ -276,12 +276,12 @@ def test_progress_counts_up_to_all(run, pairs, server, fake):
     server.act = lambda ask: (
         fake.completion("", finish="length") if "number 2" in ask.texts[0] else fake.verdict(ask)
     )
-    heard = []
-    run(on_progress=heard.append)
-    assert [progress.verdicts + progress.failed for progress in heard] == list(range(1, 9))
-    assert {progress.total for progress in heard} == {8}
-    assert (heard[-1].verdicts, heard[-1].failed) == (6, 2)
-    assert heard[-1].cost_usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
+    reports = []
+    run(on_progress=reports.append)
+    assert [progress.verdicts + progress.failed for progress in reports] == list(range(1, 9))
+    assert {progress.total for progress in reports} == {8}
+    assert (reports[-1].verdicts, reports[-1].failed) == (6, 2)
+    assert reports[-1].cost_usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 1e6)
 
 
 def test_an_answer_that_was_journalled_and_not_read_is_read_and_not_paid(
@@ -357,14 +357,14 @@ def test_the_key_is_in_no_row_no_file_and_no_message(
         return fake.verdict(ask)
 
     server.act = act
-    heard = []
-    ledger = run(on_progress=heard.append)
+    reports = []
+    ledger = run(on_progress=reports.append)
     assert ledger.failures == {"rejected": 2, "unparseable": 2}
     store.close()
     rows = repr(every_row(database))
     assert "prose [key]" in rows
-    told = [rows, repr(ledger), repr(heard), *capfd.readouterr()]
-    assert all(fake.KEY not in words for words in told)
+    shown = [rows, repr(ledger), repr(reports), *capfd.readouterr()]
+    assert all(fake.KEY not in words for words in shown)
     files = [each for each in Path(tmp_path).rglob("*") if each.is_file()]
     assert all(fake.KEY.encode() not in each.read_bytes() for each in files)
 

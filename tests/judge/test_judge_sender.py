@@ -50,7 +50,7 @@ class Scripted:
 
 
 class Memory:
-    """A journal that remembers, and answers reservations as it is told."""
+    """A journal that remembers, and answers reservations as a test decides."""
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
@@ -127,7 +127,7 @@ def test_an_answer_is_written_before_it_is_given(ask):
         (request_error("too_long"), 1, ["released"]),
     ],
 )
-def test_each_kind_of_trouble_has_its_own_end(ask, act, times, settled):
+def test_each_kind_of_failure_has_its_own_end(ask, act, times, settled):
     outcome, ledger, journal, _ = ask(REPLY, act, times=1, backend=Scripted(act), retry=_reached())
     assert outcome == act
     assert (ledger.requests, ledger.retries) == (times, times - 1)
@@ -188,7 +188,7 @@ def test_stopping_ends_a_wait_and_receives_what_is_under_way(ask):
     assert isinstance(outcome, Answer)
 
 
-def test_what_only_the_user_can_mend_ends_it_with_nothing_booked(ask):
+def test_what_only_the_user_can_fix_ends_it_with_nothing_booked(ask):
     outcomes, ledger, journal, _ = ask(StudyError("no credit"), times=9)
     assert sum(isinstance(outcome, StudyError) for outcome in outcomes) <= 4
     assert sum(isinstance(outcome, Stopped) for outcome in outcomes) >= 5
@@ -217,12 +217,12 @@ def test_a_question_of_another_form_is_made_anew_and_an_old_one_is_not_sent(ask)
 
 
 def test_an_answer_that_is_there_is_not_asked_for(ask):
-    there = Answer(
-        key="k", attempt=0, presentation=1, status=200, body=b"there", request_id=None, usage=Usage(),
+    stored = Answer(
+        key="k", attempt=0, presentation=1, status=200, body=b"stored", request_id=None, usage=Usage(),
         seconds=0.0, at=REPLY.at,
     )  # fmt: skip
-    outcome, ledger, journal, _ = ask(REPLY, journal=Memory(there))
-    assert (outcome, ledger.requests) == (there, 0)
+    outcome, ledger, journal, _ = ask(REPLY, journal=Memory(stored))
+    assert (outcome, ledger.requests) == (stored, 0)
     assert journal.written == []
     outcome, *_ = ask(REPLY, journal=Memory("not_claimed"))
     assert isinstance(outcome, ClaimLost)

@@ -14,15 +14,15 @@ def test_a_batch_judges_all_and_costs_half(batches, run, store, pairs, server):
     pairs(4)
     server.lag = 2
     server.shuffle = True
-    heard = []
-    ledger = run(on_progress=heard.append)
+    reports = []
+    ledger = run(on_progress=reports.append)
     assert (ledger.verdicts, ledger.requests, ledger.failures) == (8, 8, {})
     assert ledger.cost_usd == pytest.approx(8 * (100 * 2 + 10 * 8) / 2 / 1e6)
     assert Counter(row.verdict for row in store.tidy()) == {"guard": 8, "top_k(k=50)": 8}
     assert [server.count(step) for step in ("upload", "create", "poll", "download")] == [1, 1, 3, 1]
     (batch,) = batches()
     assert (batch.status, batch.provider_id, batch.input_file) == ("done", "batch_2", "file_1")
-    notices = "; ".join(each.notice for each in heard if each.notice)
+    notices = "; ".join(each.notice for each in reports if each.notice)
     assert "batch_2 with 8 requests is sent" in notices
     assert "batch_2: completed, 8 of 8" in notices
     assert run().requests == 0
@@ -137,7 +137,7 @@ def test_a_model_of_the_other_dialect_is_sent_there(run, pairs, server):
     ]
 
 
-def test_passing_troubles_of_each_step_are_tried_again(run, pairs, server):
+def test_passing_failures_of_each_step_are_tried_again(run, pairs, server):
     pairs(1)
     for step in ("upload", "create", "poll", "download"):
         server.faults[step] = [failure(500), failure(429, headers={"Retry-After": "0.01"})]
@@ -148,7 +148,7 @@ def test_passing_troubles_of_each_step_are_tried_again(run, pairs, server):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_batch_whose_making_was_not_heard_of_is_looked_for(run, pairs, server, listed):
+def test_a_batch_whose_making_was_not_confirmed_is_looked_for(run, pairs, server, listed):
     pairs(1)
     server.faults["create"] = [Out(drop=True)]  # it is made, and the answer is lost
     if not listed:
@@ -180,7 +180,7 @@ def test_a_server_without_batches_is_said_to_have_none(run, store, pairs, server
         ("create", failure(400, "file is malformed"), "does not take the batch"),
     ],
 )
-def test_what_only_the_user_can_mend_is_said_and_nothing_is_lost(*, run, pairs, server, step, fault, words):
+def test_what_only_the_user_can_fix_is_said_and_nothing_is_lost(*, run, pairs, server, step, fault, words):
     pairs(1)
     server.faults[step] = [fault]
     with pytest.raises(StudyError, match=words):

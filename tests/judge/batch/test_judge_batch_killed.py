@@ -102,9 +102,9 @@ def test_a_provider_that_cannot_list_gets_what_may_be_there_once_more_and_its_mo
         with pytest.raises(KilledError):
             run()
     server.faults["list"] = [Out(status=404)]
-    heard = []
-    assert run(on_progress=heard.append).verdicts == 2
-    assert any("count as lost" in (each.notice or "") for each in heard)
+    reports = []
+    assert run(on_progress=reports.append).verdicts == 2
+    assert any("count as lost" in (each.notice or "") for each in reports)
     spend = store.spending()[0]
     assert (spend.lost, spend.answers) == (2, 2)
     assert spend.held_usd > 0
@@ -150,16 +150,16 @@ def test_online_runs_leave_to_a_batch_what_is_in_it(
 def test_ctrl_c_leaves_the_batch_going_and_says_how_to_go_on(run, pairs, server):
     pairs(1)
     server.lag = 10**6
-    heard = []
+    reports = []
 
     def stop(now):
-        heard.append(now.notice or "")
-        if "validating" in heard[-1]:
+        reports.append(now.notice or "")
+        if "validating" in reports[-1]:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         run(on_progress=stop)
-    assert "run the same command again" in heard[-1]
+    assert "run the same command again" in reports[-1]
     server.lag = 0
     assert run().verdicts == 2
     assert len(server.batches) == 1

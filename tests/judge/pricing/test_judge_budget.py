@@ -151,13 +151,13 @@ def test_a_server_that_ignores_its_limit_is_found_out_by_its_first_response(
     store.add_pairs([pair(number) for number in range(20)])
     judge = judge.model_copy(update={"concurrency": 64})
     server.act = lambda ask: fake.completion(json.dumps(dict.fromkeys(ask.criteria, "A")), tokens=(100, 9000))
-    heard = []
-    spend = run_within(store, judge, environ, 0.30, on_progress=lambda now: heard.append(now.notice or ""))
+    reports = []
+    spend = run_within(store, judge, environ, 0.30, on_progress=lambda now: reports.append(now.notice or ""))
     # 4 x $0.0722 fit into $0.30, and a fifth does not
     assert sum(server.paid.values()) == spend.answers == 4
     assert spend.usd == pytest.approx(4 * DEAR)
-    assert any("a response cost $0.0722, where $0.0" in words for words in heard)
-    assert sum("9000 tokens, of 512 allowed" in words for words in heard) == 1
+    assert any("a response cost $0.0722, where $0.0" in words for words in reports)
+    assert sum("9000 tokens, of 512 allowed" in words for words in reports) == 1
     assert run_within(store, judge, environ, 0.36).answers == 4  # $0.0712 is left
     assert run_within(store, judge, environ, 0.37).answers == 5
 

@@ -20,7 +20,7 @@ TEMPLATE = (
 
 @pytest.fixture
 def model(tmp_path):
-    """Write a tokenizer of words, which adds marks of its own and cuts texts unless told not to."""
+    """Write a tokenizer of words, which adds marks of its own and cuts texts by default."""
 
     def write(folder="model", *, template=TEMPLATE, in_file=False):
         tokens = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "<s>": 1}, unk_token="[UNK]"))

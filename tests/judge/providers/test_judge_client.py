@@ -63,7 +63,7 @@ def test_the_server_gets_the_body_as_it_is(send, server, judge, blind, fake):
         (529, "server_error", "no"),
     ],
 )
-def test_passing_troubles_are_told_apart(*, send, server, fake, status, kind, billed):
+def test_passing_failures_are_distinguished(*, send, server, fake, status, kind, billed):
     server.act = lambda _: fake.failure(status, message="later", headers={"Retry-After": "7"})
     request_error = send()
     assert (request_error.kind, request_error.detail) == (kind, f"HTTP {status}: later")
@@ -120,7 +120,7 @@ def test_a_wait_is_read_in_all_its_forms():
         ({"status": 400, "code": "billing_hard_limit_reached"}, "no credit left"),
     ],
 )
-def test_what_only_the_user_can_mend_ends_it_at_once(send, server, fake, act, words):
+def test_what_only_the_user_can_fix_ends_it_at_once(send, server, fake, act, words):
     act = act | {"message": act.get("message", "no").format(key=fake.KEY)}
     server.act = lambda _: fake.failure(**act)
     with pytest.raises(StudyError, match=words) as caught:

@@ -28,7 +28,7 @@ def entry(name="m", owner="someone", **more):
         ([], {"server": "uvicorn"}, None),
     ],
 )
-def test_servers_are_told_apart_as_far_as_they_say(entries, headers, kind):
+def test_servers_are_distinguished_as_far_as_they_say(entries, headers, kind):
     notices = "; ".join(read_models(entries, headers, entries[0]["id"] if entries else "m"))
     assert (f"the server is {kind}" in notices) == (kind not in (None, "OpenAI"))
     assert ("whose model takes 4,096 tokens" in notices) == ("4096" in repr(entries))
