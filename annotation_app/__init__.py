@@ -1,1 +1,1 @@
-"""The browser in which people compare texts; the only room that knows Streamlit."""
+"""The browser in which people compare texts; the only package that imports Streamlit."""

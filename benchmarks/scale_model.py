@@ -187,7 +187,7 @@ def studies(options: argparse.Namespace) -> list[Planned]:
 
 def table(planned: list[Planned], measured: Measured) -> str:
     """Return the table as Markdown, a column for each study."""
-    lines = [line(["", *(f"{study.pairs:,.0f} pairs" for study in planned)])]
+    lines = ["| " + line(f"{study.pairs:,.0f} pairs" for study in planned)]
     lines.append("| --- |" + " ---: |" * len(planned))
     for name, formula, unit in LINES:
         cells = (shown(formula(study, measured), unit, study, measured) for study in planned)

@@ -364,6 +364,10 @@ AND NOT EXISTS (SELECT 1 FROM presentation AS seen WHERE seen.rater_id = :rater
                 AND seen.pair_id = occupancy.pair_id AND seen.pool IN ('people', 'simulated'))
 ORDER BY ring LIMIT 16
 """
+_PAIR = (
+    "INSERT INTO pair (id, dataset, prompt_id, prompt, method_a, method_b, continuation_a, continuation_b, "
+    "text_a, text_b, position, for_people)"
+)
 _PRESENT = """
 INSERT OR IGNORE INTO presentation (pair_id, slot, rater_id, pool, attempt, first, handed_out, leased_until,
     rated_at, superseded) VALUES (?, ?, ?, 'people', 0, 'a', ?, ?, ?, 0)
@@ -383,11 +387,12 @@ def count(options: argparse.Namespace) -> int:
             ((number + 1, f"rater {number}", MOMENT) for number in range(options.raters)),
         )
         database.executemany(
-            "INSERT INTO pair VALUES (?, 'd', 'p', '', 'guard', 'top_k', 'c', 'd', '', '', ?)",
+            f"{_PAIR} VALUES (?, 'd', 'p', '', 'guard', 'top_k', 'c', 'd', '', '', ?, 1)",
             ((pair_id, position) for position, pair_id in enumerate(ids)),
         )
         database.executemany(
-            "INSERT INTO occupancy VALUES ('people', ?, ?, 0, 1, ?, 'd', 'guard', 'top_k')",
+            "INSERT INTO occupancy (pool, pair_id, ring, held, vacant, position, dataset, method_a, "
+            "method_b) VALUES ('people', ?, ?, 0, 1, ?, 'd', 'guard', 'top_k')",
             ((pair_id, draw.getrandbits(31), position) for position, pair_id in enumerate(ids)),
         )
         seats = [(pair_id, slot) for pair_id in ids for slot in range(options.overlap)]
@@ -456,7 +461,7 @@ def _write_study(file: Path, verdicts: int) -> None:
     database = sqlite3.connect(file)
     database.execute("INSERT INTO rater (id, name, kind, created_at) VALUES (1, 'a', 'model', ?)", (MOMENT,))
     database.executemany(
-        "INSERT INTO pair VALUES (?, 'd', ?, ?, 'guard', 'top_k', ?, ?, ?, ?, ?)",
+        f"{_PAIR} VALUES (?, 'd', ?, ?, 'guard', 'top_k', ?, ?, ?, ?, ?, 1)",
         (
             (f"p{n:09}", f"n{n}", "x" * 200, f"c{n}", f"d{n}", "word " * 180, "text " * 180, n)
             for n in range(pairs)
@@ -468,7 +473,8 @@ def _write_study(file: Path, verdicts: int) -> None:
         ((n + 1, f"p{n % pairs:09}", n // pairs, MOMENT, MOMENT) for n in range(shown)),
     )
     database.executemany(
-        "INSERT INTO verdict VALUES (?, ?, 0, 'A', ?, ?, ?)",
+        "INSERT INTO verdict (presentation_id, criterion, revision, choice, at, seconds, active_seconds) "
+        "VALUES (?, ?, 0, 'A', ?, ?, ?)",
         ((n + 1, f"criterion {k}", MOMENT, n / 7, n / 11) for n in range(shown) for k in range(4)),
     )
     database.commit()

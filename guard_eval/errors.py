@@ -1,4 +1,4 @@
-"""Errors a user can mend: each message names the thing, the value and the remedy.
+"""Errors that a user can fix: each message names the thing, the value and the remedy.
 
 The command line prints the message and leaves with code 2; everything else is a defect and shows its
 traceback.

@@ -109,7 +109,7 @@ def plan(question: PlanningQuestion, *, progress: Callable[[str], None] = lambda
 
     Args:
         question: What is planned.
-        progress: Told what is being done.
+        progress: Called with what is being done.
 
     Raises:
         StudyError: The question contradicts itself or is too near to one half to simulate.

@@ -23,7 +23,7 @@ def answer(
         rows: `share_rows` of the verdicts.
         alpha: The error rate.
         exploratory: Whether anything makes these results exploratory.
-        redundant: What an audit said of criteria that measure the same thing.
+        redundant: What an audit found on criteria that measure the same thing.
     """
     totals = [row for row in rows if row.dataset is None]
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in totals)]
@@ -111,17 +111,17 @@ def _finding(row: ShareRow, alpha: float) -> tuple[str, str, str]:
 
 
 def _sentence(finding: tuple[str, str, str], rows: list[ShareRow]) -> str:
-    said, first, second = finding
-    if said == "no test":
+    result, first, second = finding
+    if result == "no test":
         names = and_list([title(row.criterion) for row in rows])
         balanced = f"every {rows[0].unit} is balanced between {first} and {second}"
         return f"On {names} {balanced}, so there is nothing to test."
     figures = and_list([f"{title(row.criterion)} ({_figures(row)})" for row in rows])
-    if said == "preferred":
+    if result == "preferred":
         return f"{first} was preferred to {second} on {figures}."
-    if said == "preferred less":
+    if result == "preferred less":
         return f"{first} was preferred less often than {second} on {figures}; the share is that of {first}."
-    if said == "out of reach":
+    if result == "out of reach":
         few = f"There are too few {rows[0].unit}s to tell {first} and {second} apart, whatever the verdicts,"
         return f"{few} on {figures}; the share is that of {first}."
     none = f"There is no evidence of a difference between {first} and {second} on"

@@ -16,7 +16,7 @@ class Section:
     Attributes:
         anchor: Its place in the page: a word, unique in a report.
         title: Its heading, also in the list of contents.
-        paragraphs: What is said before anything is shown; plain text.
+        paragraphs: The text before tables and figures, plain.
         parts: Tables and figures, in the order shown.
         exports: Tables for csv/ by file name without ending, unrounded.
     """

@@ -24,13 +24,13 @@ from guard_eval.reporting.words import and_list, equals, number, percent, plural
 REDUNDANT = "redundant criteria"
 """The kind of finding that bears on how many results there are."""
 REDUNDANT_KAPPA = 0.8
-"""Two criteria are said to measure the same from this κ on ("almost perfect", Landis and Koch 1977)."""
+"""Two criteria count as one from this κ on ("almost perfect", Landis and Koch 1977)."""
 SIDE_ALPHA = 0.01
 """Sides as uneven as chance makes them this seldom, where it decides by pair, are reported."""
 ONE_SIDED = 0.9
 """From this share of a rater's non-tied verdicts for one place or method on, the rater is reported."""
 FEWEST = 10
-"""Below this number of showings, or of non-tied verdicts, nothing is said of a rater or of two criteria."""
+"""Below this number of showings, or of non-tied verdicts, there is no finding on raters or criteria."""
 
 _MISSING = -9
 _ROUNDING = 1e-12
@@ -75,11 +75,11 @@ def audit(frame: pd.DataFrame) -> tuple[Finding, ...]:
 
 
 def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:
-    """Yield the groups of criteria that say the same of a showing: a pair as one rater once saw it.
+    """Yield the groups of criteria that agree on a showing: a pair as one rater once saw it.
 
     Two criteria belong together where Cohen's κ between them (Cohen 1960) is at least `threshold`, and a
     group is what such links connect. The finding says on how many showings the whole group carries one
-    verdict, and how far any two of it agree at the least. Where κ is undefined nothing is said here.
+    verdict, and how far any two of it agree at the least. Where κ is undefined there is no finding.
     """
     sheets = table.rows.groupby(_SHEET, sort=True)
     number_of = sheets.ngroup().to_numpy()

@@ -33,7 +33,7 @@ class JudgeUsage:
         spent: What each judge has taken.
         failed: What each left without a verdict.
         seen: Which models answered.
-        checked: What judges said of the calibration's pairs.
+        checked: What judges answered on the calibration's pairs.
         asked_otherwise: Judges whose answers are to requests unlike the present ones.
     """
 
@@ -91,7 +91,7 @@ def _row(
     judge: str, check: CheckName, criterion: str, items: Sequence[CheckedItem], *, alpha: float
 ) -> CalibrationRow:
     whole = [each.said for each in items if each.said and len(each.said) == each.asked]
-    outcomes = [_outcome(check, said) for said in whole]
+    outcomes = [_outcome(check, answers) for answers in whole]
     return CalibrationRow(
         judge=judge,
         check=check,
@@ -103,13 +103,13 @@ def _row(
     )
 
 
-def _outcome(check: CheckName, said: Sequence[str]) -> int:
+def _outcome(check: CheckName, answers: Sequence[str]) -> int:
     """Return 1 for the check's outcome, −1 for its opposite, 0 between them."""
     if check == "identical":
-        return 1 if set(said) == {"tie"} else -1
+        return 1 if set(answers) == {"tie"} else -1
     if check == "swapped":
-        return 1 if len(set(said)) == 1 else -1
-    lead = said.count("target") - said.count("other")
+        return 1 if len(set(answers)) == 1 else -1
+    lead = answers.count("target") - answers.count("other")
     return (lead > 0) - (lead < 0)
 
 

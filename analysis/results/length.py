@@ -106,7 +106,7 @@ def _row(
 
 def _warnings(items: pd.DataFrame) -> tuple[str, ...]:
     unknown, differ = int((~items["known"]).sum()), int(items["differ"].sum())
-    said = [f"{plural(unknown, 'pair')} without both lengths left out"] if unknown else []
+    warnings = [f"{plural(unknown, 'pair')} without both lengths left out"] if unknown else []
     if differ:
-        said.append(f"{plural(differ, 'pair')} with several lengths; the middle one is taken")
-    return tuple(said)
+        warnings.append(f"{plural(differ, 'pair')} with several lengths; the middle one is taken")
+    return tuple(warnings)

@@ -105,7 +105,7 @@ def placed_model(verdicts: pd.DataFrame, *, level: float = 0.95) -> Modelled | N
     if fewest < FEWEST:
         which = known["method_b" if first.mean() > 0.5 else "method_a"].iloc[0]
         seldom = f"{which} was first in {fewest} of {plural(len(known), 'verdict')}"
-        why = f"{seldom}: place and method cannot be told apart"
+        why = f"{seldom}: place and method cannot be separated"
         return _nothing(why, n=len(known), level=level, method=method)
     ahead = (known["verdict"] == known["method_a"]).astype(float)
     behind = (known["verdict"] == known["method_b"]).astype(float)
@@ -253,7 +253,7 @@ def _design(table: pd.DataFrame, more: Floats, *, why_not: str = "") -> tuple[Fl
         whole = np.hstack([plain, own[:, :-1] - own[:, -1:] * (each[:-1] / each[-1])])
         if np.linalg.matrix_rank(whole) == whole.shape[1]:
             return whole, (f"terms for {plural(len(raters), 'rater')}",)
-        why_not = "they cannot be told from the place"
+        why_not = "they cannot be separated from the place"
     return plain, (f"no terms for raters: {why_not}",)
 
 

@@ -162,8 +162,8 @@ def _bootstrapped(items: pd.DataFrame, alpha: float, seed: int) -> Way:
         p_value=None, statistic=0.0, n=found.n, method=found.method, warnings=("it gives an interval alone",)
     )
     error = max(found.low_error or 0.0, found.high_error or 0.0)
-    said = () if found.low is None else (f"Monte-Carlo error of a limit {100 * error:.2f} points",)
-    return BOOTSTRAP, found.estimate, found, none, "; ".join((*said, *found.warnings))
+    error_note = () if found.low is None else (f"Monte-Carlo error of a limit {100 * error:.2f} points",)
+    return BOOTSTRAP, found.estimate, found, none, "; ".join((*error_note, *found.warnings))
 
 
 def _pooled(scores: pd.DataFrame, *, per_item: float, alpha: float) -> Iterator[Way]:

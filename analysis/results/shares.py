@@ -40,7 +40,7 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShareRow(CellRow):
-    """What one kind of rater said of one comparison on one criterion, in one dataset or in all.
+    """What one kind of rater preferred in one comparison on one criterion, in one dataset or in all.
 
     Attributes:
         dataset: The dataset, or `None` for all of them.

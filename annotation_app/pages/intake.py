@@ -1,8 +1,8 @@
-"""What a rater is asked before the first pair, what was answered, and which page comes next.
+"""What was asked before the first pair and answered, and which page comes next.
 
 Every answer is a note in the store, on disk before the next page is shown: whoever comes back, in this
 browser or another one, is not asked again. What is noted already is not noted twice, for a button is easily
-pressed twice. Nothing here knows Streamlit.
+pressed twice. Nothing here uses Streamlit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Intake:
-    """What the store knows of a rater besides verdicts.
+    """What the store holds of a rater besides verdicts.
 
     Attributes:
         agreed: Whether consent was given; None where it was not asked for yet.
@@ -36,7 +36,7 @@ class Intake:
         attempts: How often the comprehension check was tried.
         passed: Whether it was passed.
         finished: How many pairs were rated when the last thanks were shown.
-        came: The arrivals that were noted.
+        arrivals: The arrivals that were noted.
     """
 
     agreed: bool | None = None
@@ -45,7 +45,7 @@ class Intake:
     attempts: int = 0
     passed: bool = False
     finished: int = 0
-    came: frozenset[str] = frozenset()
+    arrivals: frozenset[str] = frozenset()
 
     @property
     def begun(self) -> bool:
@@ -68,7 +68,7 @@ def read(store: Store, rater: Rater) -> Intake:
         attempts=len(checks),
         passed=any(check["passed"] for check in checks),
         finished=finished[-1]["rated"] if finished else 0,
-        came=frozenset(notes.get("arrival", [])),
+        arrivals=frozenset(notes.get("arrival", [])),
     )
 
 
@@ -96,8 +96,8 @@ def next_step(
 
 def practice_pairs(wording: Wording, criteria: tuple[Criterion, ...]) -> tuple[PracticePair, ...]:
     """Return the practice pairs that have an answer to one of the study's questions."""
-    asked = {criterion.name for criterion in criteria}
-    return tuple(pair for pair in wording.practice.pairs if asked & pair.expected.keys())
+    names = {criterion.name for criterion in criteria}
+    return tuple(pair for pair in wording.practice.pairs if names & pair.expected.keys())
 
 
 def unpractised(practice: tuple[PracticePair, ...], intake: Intake) -> list[PracticePair]:
@@ -106,9 +106,9 @@ def unpractised(practice: tuple[PracticePair, ...], intake: Intake) -> list[Prac
 
 
 def note_arrival(store: Store, rater: Rater, intake: Intake, arrival: Mapping[str, str]) -> None:
-    """Note how a rater came, once for each way."""
+    """Note how a rater arrived, once for each way."""
     detail = _json(arrival)
-    if detail not in intake.came:
+    if detail not in intake.arrivals:
         store.note(rater, "arrival", detail)
 
 
@@ -138,11 +138,11 @@ def note_check(
 ) -> tuple[str, ...]:
     """Note an attempt at the comprehension check, and return the names of what was answered wrongly.
 
-    `before` is how many attempts the page knew of. Where there were more by now, from a second press or in
-    another window, this one is not noted.
+    `before` is the number of attempts when the page was shown. Where there are more by now, from a second
+    press or in another window, this one is not noted.
     """
-    asked = wording.check.questions
-    wrong = tuple(question.name for question in asked if answers.get(question.name) != question.right)
+    questions = wording.check.questions
+    wrong = tuple(question.name for question in questions if answers.get(question.name) != question.right)
     if read(store, rater).attempts == before < ATTEMPTS:
         detail = {"attempt": before + 1, "answers": answers, "wrong": wrong, "passed": not wrong}
         store.note(rater, "check", _json(detail))

@@ -49,7 +49,7 @@ def _where(app: AppState, pair: PracticePair) -> str:
 
 
 def _handle(sent: Mapping[str, Any]) -> bool:
-    """Note the judgment; return whether there was one. A press sent twice finds its pair practised."""
+    """Note the judgment; return whether anything was sent. A press sent twice finds its pair practised."""
     visit: RaterSession | None = st.session_state.get("visit")
     if visit is None or sent.get("submit") is None:
         return False

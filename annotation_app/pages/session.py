@@ -35,7 +35,7 @@ STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
 _RECOUNT_SECONDS = 30.0
-"""How old a count of the rater's pairs, and a look at the invite, may get before the store is asked again."""
+"""The greatest age of a count of the rater's pairs, and of a check of the invite."""
 
 # Plain dictionaries: every page asks for these several times, and Streamlit's cache takes its time.
 _STATES: dict[str, AppState] = {}
@@ -69,7 +69,7 @@ class RaterSession:
         rater: Whose it is.
         started: Whether the instructions were left.
         trail: Presentations with a verdict, of all visits, in the order they were shown.
-        at: Which of them is looked at; beyond the last is the pair still to be rated.
+        at: Which of them is shown; beyond the last is the pair still to be rated.
         pair: The pair before the rater, or None when nothing is left.
         rated: How many pairs this rater has rated, in all visits.
         available: How many are left for this rater, the open one included.
@@ -106,7 +106,7 @@ class RaterSession:
 
     @property
     def earlier(self) -> bool:
-        """Return whether a pair that was rated before is being looked at."""
+        """Return whether a pair that was rated before is shown."""
         return self.at < len(self.trail)
 
     def next_view(self) -> ViewState:
@@ -256,9 +256,9 @@ def _count(app: AppState, visit: RaterSession) -> None:
 
 def _follow_other_window(visit: RaterSession, trail: list[int]) -> None:
     """Add what the rater did in another window, and stay at the pair now shown."""
-    looked_at = visit.trail[visit.at] if visit.earlier else None
+    shown = visit.trail[visit.at] if visit.earlier else None
     visit.trail = trail
-    visit.at = trail.index(looked_at) if looked_at in trail else len(trail)
+    visit.at = trail.index(shown) if shown in trail else len(trail)
     if not visit.earlier and visit.pair is not None and visit.pair.presentation in trail:
         visit.pair = None
 

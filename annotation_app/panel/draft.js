@@ -2,7 +2,7 @@
 
 const IDLE = 30_000; // ms without a sign of life that still count as reading
 
-/* How long a pair was on the screen, and how much of that somebody was there: the page seen and in focus, and
+/* How long a pair was on the screen, and how much of that somebody was present: the page seen and in focus, and
    a key, a finger or the mouse moved in the last 30 s. Nothing ticks: time is added when something happens. */
 class Clock {
   constructor(seconds, active) {
@@ -51,7 +51,7 @@ class Draft {
     this.comment = before.comment ?? view.comment;
     this.problems = before.problems ?? view.problems;
     this.breaks = before.breaks ?? [];
-    this.sent = before.sent ?? ""; // the press of Save of which nothing came back yet
+    this.sent = before.sent ?? ""; // the press of Save that is not acknowledged yet
     this.clock = new Clock(before.seconds ?? 0, before.active ?? 0);
   }
 
@@ -74,7 +74,7 @@ class Draft {
     this.problems = reported ? [...rest, name] : rest;
   }
 
-  keep() {
+  store() {
     this.clock.tick();
     const { choices, comment, problems, breaks, sent, clock } = this;
     remember(sessionStorage, this.key, { choices, comment, problems, breaks, sent, ...clock.seconds });

@@ -3,7 +3,7 @@
 Everything a rater does stays in the browser until Save sends it in one message. Keys work wherever the focus
 is, but for fields that are written in. */
 
-const PATIENCE = 6_000; // ms without an answer of the server before the rater is told
+const PATIENCE = 6_000; // ms without an answer of the server before the rater is informed
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 
@@ -37,7 +37,7 @@ class Panel {
     if (this.draft.sent) this.pending ??= this.draft.message(view);
     this.tries = this.pending ? this.tries + 1 : 0;
     if (this.pending && this.tries < TRIES) this.deliver();
-    else this.tell(view.note || (view.earlier ? view.words.earlier : ""), view.problem);
+    else this.announce(view.note || (view.earlier ? view.words.earlier : ""), view.problem);
     return ++this.visits;
   }
 
@@ -52,7 +52,7 @@ class Panel {
     this.root?.remove();
     this.root = page(this);
     this.home.append(this.root);
-    this.name();
+    this.labelRemarks();
     // A page of the server's that comes next learns that there was another one before it; see pages/page.js.
     document.documentElement.dataset.geView = "pair";
     Object.assign(document.documentElement, { lang: this.view.language, dir: this.view.direction });
@@ -65,7 +65,7 @@ class Panel {
     if (visit !== this.visits) return;
     clearTimeout(this.waiting);
     clearTimeout(this.soon);
-    this.draft.keep();
+    this.draft.store();
     this.listeners.abort();
     this.listeners = this.view = null;
     this.root.remove();
@@ -81,35 +81,35 @@ class Panel {
     on(document, ["pointermove", "pointerdown", "keydown", "wheel", "touchmove", "scroll"], () => this.draft.clock.touch());
     on(document, ["keydown"], (event) => this.press(event), false);
     on(window, ["focus", "blur"], () => this.draft.clock.tick());
-    on(window, ["pagehide"], () => this.draft.keep());
-    const dialogs = new MutationObserver(() => this.quiet());
+    on(window, ["pagehide"], () => this.draft.store());
+    const dialogs = new MutationObserver(() => this.closeDialog());
     dialogs.observe(document.body, { childList: true });
     signal.addEventListener("abort", () => dialogs.disconnect());
-    on(document, ["visibilitychange"], () => this.draft.keep());
+    on(document, ["visibilitychange"], () => this.draft.store());
   }
 
-  // What is said.
+  // Messages.
 
   /* Where the connection is lost, Streamlit bars the page with a dialog about its server. Closed at once; the
      page says it in its own words, and goes on. */
-  quiet() {
+  closeDialog() {
     const close = document.querySelector("body > .stDialog button");
     if (!close) return;
     close.click();
     this.parts.alert.textContent = this.pending ? this.view.words.slow : this.view.words.away;
   }
 
-  tell(note, problem) {
+  announce(note, problem) {
     const { note: status, alert } = this.parts;
     status.textContent = "";
-    // A moment later than the page: a screen reader reads out what changes, not what is there.
+    // A moment later than the page: a screen reader reads out what changes, not what is present.
     setTimeout(() => {
       status.textContent = note;
       alert.textContent = problem;
     }, 30);
   }
 
-  name() {
+  labelRemarks() {
     const { words } = this.view;
     const { comment, problems } = this.draft;
     this.parts.say.textContent = comment.trim() || problems.length ? words.said : words.say;
@@ -126,15 +126,15 @@ class Panel {
     this.parts.questions.forEach(({ group }, other) => group.classList.toggle("ge-now", other === index));
   }
 
-  reach(index) {
+  focusQuestion(index) {
     this.turn(index);
     this.parts.questions[index].inputs[0].focus();
   }
 
   changed() {
     this.draft.sent = "";
-    this.draft.keep();
-    this.name();
+    this.draft.store();
+    this.labelRemarks();
   }
 
   choose(index, letter) {
@@ -150,7 +150,7 @@ class Panel {
     this.choose(this.at, letter);
     this.parts.note.textContent = words.answered.replace("{criterion}", criterion.title).replace("{answer}", words[letter]);
     const next = this.unanswered();
-    if (next.length) this.reach(next.find((index) => index > this.at) ?? next[0]);
+    if (next.length) this.focusQuestion(next.find((index) => index > this.at) ?? next[0]);
     else this.parts.save.focus({ preventScroll: true });
   }
 
@@ -161,7 +161,7 @@ class Panel {
     if (!act) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    // A key held down is one press, and what is pressed before the next pair is there is not meant for it.
+    // A key held down is one press, and what is pressed before the next pair appears is not meant for it.
     if (!event.repeat && !this.busy) act();
   }
 
@@ -189,16 +189,16 @@ class Panel {
     if (!area.hidden) area.querySelector("textarea").focus();
   }
 
-  rest() {
-    this.rested = performance.now();
+  startBreak() {
+    this.breakStart = performance.now();
     this.draft.clock.stop(true);
     this.parts.dialog.showModal();
   }
 
-  resume() {
-    this.draft.breaks.push((performance.now() - this.rested) / 1000);
+  endBreak() {
+    this.draft.breaks.push((performance.now() - this.breakStart) / 1000);
     this.draft.clock.stop(false);
-    this.draft.keep();
+    this.draft.store();
   }
 
   // What is sent.
@@ -209,13 +209,13 @@ class Panel {
     const missing = this.unanswered();
     if (missing.length) {
       const titles = new Intl.ListFormat(document.documentElement.lang || "en");
-      this.reach(missing[0]);
+      this.focusQuestion(missing[0]);
       const list = titles.format(missing.map((index) => criteria[index].title));
       this.parts.alert.textContent = words.missing.replace("{criteria}", list);
       return;
     }
     this.draft.sent = `${Date.now()}-${Math.random()}`;
-    this.draft.keep();
+    this.draft.store();
     this.pending = this.draft.message(this.view);
     this.tries = 0;
     this.parts.alert.textContent = "";
@@ -225,7 +225,7 @@ class Panel {
   deliver() {
     const { words } = this.view;
     this.soon = setTimeout(() => { this.parts.note.textContent = words.saving; }, 400);
-    this.ask("submit", this.pending, () => {
+    this.post("submit", this.pending, () => {
       this.parts.alert.textContent = words.slow;
       this.deliver();
     });
@@ -233,14 +233,14 @@ class Panel {
 
   go(to) {
     if (this.busy) return;
-    this.draft.keep();
-    this.ask("turn", { pair: this.view.pair, to }, () => {
+    this.draft.store();
+    this.post("turn", { pair: this.view.pair, to }, () => {
       this.busy = false;
       this.parts.alert.textContent = this.view.words.away;
     });
   }
 
-  ask(event, value, late) {
+  post(event, value, late) {
     this.busy = true;
     clearTimeout(this.waiting);
     this.waiting = setTimeout(late, PATIENCE);

@@ -55,7 +55,7 @@ function head(panel) {
   const toggle = button("ge-quiet ge-keys", words.keys, () => panel.switchKeys(toggle), { "aria-pressed": `${keys}` });
   const extras = view.extras ? [
     button("ge-quiet", words.instructions, () => panel.go("instructions")),
-    button("ge-quiet", words.break, () => panel.rest()),
+    button("ge-quiet", words.break, () => panel.startBreak()),
   ] : [];
   return make("header", { class: "ge-head" }, heading, bar, note, toggle, ...extras);
 }
@@ -140,7 +140,7 @@ function foot(panel) {
 /* A break covers the texts and stops the clock. */
 function rest(panel) {
   const { words } = panel.view;
-  const dialog = make("dialog", { class: "ge-rest", "aria-labelledby": "ge-rest", onclose: () => panel.resume() },
+  const dialog = make("dialog", { class: "ge-rest", "aria-labelledby": "ge-rest", onclose: () => panel.endBreak() },
     make("h2", { id: "ge-rest" }, words.break_title),
     make("p", {}, words.break_lead),
     button("ge-save", words.break_end, () => dialog.close(), { autofocus: true }));

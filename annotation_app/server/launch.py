@@ -37,7 +37,7 @@ STOP_SECONDS = 10.0
 _SERVER = Path(__file__).resolve().with_name("application.py")
 
 OPTIONS: dict[str, str] = {
-    # Streamlit calls home, and asks the internet for its own address, unless told not to.
+    # Streamlit calls home, and asks the internet for its own address, unless these forbid it.
     "browser.gatherUsageStats": "false",
     "logger.hideWelcomeMessage": "true",
     "server.fileWatcherType": "none",
@@ -52,7 +52,7 @@ OPTIONS: dict[str, str] = {
     "server.enableCORS": "true",
     # In MB, of what a stranger may send at once; application.py sets the other limit.
     "server.maxMessageSize": "1",
-    # middleware.py knows the addresses without a prefix.
+    # middleware.py compares addresses without a prefix.
     "server.baseUrlPath": "",
     # A full garbage collection after every click costs more than the click; see application.py.
     "runner.postScriptGC": "false",
@@ -81,7 +81,7 @@ def serve(
         headless: Whether to leave the owner's own browser alone.
         on_ready: Called once with the app's address when it answers.
         proxy: Addresses or networks of reverse proxies, with commas: only these are believed what they say in
-            X-Forwarded-For of where a rater comes from, and in X-Forwarded-Host of the page's address.
+            X-Forwarded-For about a rater's address, and in X-Forwarded-Host of the page's address.
 
     Raises:
         MissingExtraError: Streamlit, or what the study needs of it, is not installed.
@@ -118,7 +118,7 @@ def _command(port: int, address: str, *, headless: bool) -> list[str]:
         "server.headless": str(headless).lower(),
     }
     flags = [part for name, value in options.items() for part in (f"--{name}", value)]
-    # -P: the working directory is where Streamlit looks for its settings, never a place to import from.
+    # -P: the working directory is where Streamlit reads its settings, never a place to import from.
     return [sys.executable, "-P", "-m", "streamlit", "run", str(_SERVER), *flags]
 
 
@@ -215,7 +215,7 @@ PROVIDER_KEYS = ("redirect_uri", "cookie_secret", "client_id", "client_secret", 
 
 
 def check_readiness(study: Study) -> None:
-    """See that the study's wording can be shown and that its raters can sign in as it says.
+    """Check that the study's wording can be shown and that its raters can sign in as it says.
 
     Raises:
         StudyError: The wording has errors, or the secrets.toml for `oidc = true` is missing or incomplete.
@@ -229,7 +229,7 @@ def check_readiness(study: Study) -> None:
 
 
 def _check_provider(homes: list[Path]) -> None:
-    """See that one of the places in which Streamlit looks has all it needs; the later place counts."""
+    """Check that the places in which Streamlit searches have all it needs together; a later place counts."""
     places = [home / ".streamlit" / "secrets.toml" for home in homes]
     found = [place for place in places if place.is_file()]
     if not found:

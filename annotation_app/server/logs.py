@@ -56,5 +56,5 @@ def set_up() -> None:
     for logger in loggers:
         # at the handlers: a logger's own filter does not see what its children pass on
         for handler in logger.handlers:
-            if not any(isinstance(known, PrivacyFilter) for known in handler.filters):
+            if not any(isinstance(present, PrivacyFilter) for present in handler.filters):
                 handler.addFilter(PrivacyFilter())

@@ -39,7 +39,7 @@ def load(language: Language = "en", own: Path | None = None) -> Wording:
     A file that names another language than the one it lies over is a translation, and must be complete.
 
     Raises:
-        StudyError: The file cannot be read, or has keys, values or placeholders that no page knows; then all
+        StudyError: The file cannot be read, or has keys, values or placeholders that no page has; then all
             of them are named at once.
     """
     base = _shipped(language)
@@ -56,8 +56,8 @@ def of_study(study: Study) -> Wording:
     Raises:
         StudyError: Its own file cannot be used; see `load`.
     """
-    asked = study.settings.annotation
-    return load(asked.language, study.folder / asked.wording if asked.wording else None)
+    settings = study.settings.annotation
+    return load(settings.language, study.folder / settings.wording if settings.wording else None)
 
 
 def fill(text: str, **values: object) -> str:
@@ -136,15 +136,17 @@ def _tuples(tree: Any) -> Any:  # noqa: ANN401 (whatever TOML holds)
 
 def _wrong_placeholders(words: Tree) -> list[str]:
     """Name the texts whose placeholders are not those of the English text in the same place."""
-    asked = placeholders(_shipped("en"))
+    english = placeholders(_shipped("en"))
     problems = []
     for place, given in placeholders(words).items():
-        known = asked.get(place, frozenset())
-        if known - given:
-            problems.append(f"{place}: lacks {_braces(known - given)}; write it where it belongs")
-        if given - known:
-            allowed = f"known here: {_braces(known)}" if known else "nothing is filled in here; remove it"
-            problems.append(f"{place}: has {_braces(given - known)}; {allowed}")
+        expected = english.get(place, frozenset())
+        if expected - given:
+            problems.append(f"{place}: lacks {_braces(expected - given)}; write it where it belongs")
+        if given - expected:
+            allowed = "nothing is filled in here; remove it"
+            if expected:
+                allowed = f"known here: {_braces(expected)}"
+            problems.append(f"{place}: has {_braces(given - expected)}; {allowed}")
     return problems
 
 

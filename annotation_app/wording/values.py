@@ -33,11 +33,16 @@ class Page(_Words):
     title: Text
 
 
-class SignIn(_Words):
-    """Where an invite is asked for, and what is wrong with one."""
+class Notice(_Words):
+    """A page with nothing to do but, perhaps, to press a button."""
 
     title: Text
     lead: Text
+
+
+class SignIn(Notice):
+    """Where an invite is entered, and what is wrong with one."""
+
     field: Text
     button: Text
     unknown: Text
@@ -48,22 +53,13 @@ class SignIn(_Words):
     account_trouble: Text
 
 
-class Consent(_Words):
+class Consent(Notice):
     """What a rater agrees to."""
 
-    title: Text
-    lead: Text
     points: tuple[Text, ...]
     contact: Text
     agree: Text
     decline: Text
-
-
-class Notice(_Words):
-    """A page with nothing to do but, perhaps, to press a button."""
-
-    title: Text
-    lead: Text
 
 
 class ButtonNotice(Notice):
@@ -91,11 +87,9 @@ class Background(ButtonNotice):
         return self
 
 
-class Instructions(_Words):
+class Instructions(Notice):
     """The task and the rubric."""
 
-    title: Text
-    lead: Text
     questions: Text
     points: tuple[Text, ...]
     start: Text
@@ -123,7 +117,7 @@ class PracticePair(_Words):
 
 
 class Practice(_Words):
-    """Pairs to practise on, and what is said of each answer."""
+    """Pairs to practise on, and the feedback on each answer."""
 
     position: Text
     answers: Text
@@ -281,7 +275,7 @@ class Wording(_Words):
 
 
 def _once(what: str, names: list[str]) -> None:
-    # A list that is empty because its items were refused never comes here.
+    # A list that is empty because its items were refused is reported before.
     if not names:
         raise ValueError(f"{what} has nothing in it; to leave the page out, switch it off in study.toml")
     repeated = [name for name, times in Counter(names).items() if times > 1]

@@ -64,7 +64,7 @@ def _run(signals: Sequence[int]) -> None:
         if error.errno not in _USER_CAN_FIX:
             raise
         _leave(
-            f"error: cannot write {error.filename}: {error.strerror}; mend that and run the command again", 2
+            f"error: cannot write {error.filename}: {error.strerror}; fix that and run the command again", 2
         )
     except SystemExit as leaving:
         if leaving.code == 130:

@@ -66,8 +66,8 @@ def command(
 
 def _token(store: Store, name: str) -> str:
     """Return a token for a rater: a new one's first, or a new one in place of those given before."""
-    known = any(rater.name == name and rater.kind == "person" for rater in store.raters())
-    return store.link(name) if known else store.invite(name)[1]
+    exists = any(rater.name == name and rater.kind == "person" for rater in store.raters())
+    return store.link(name) if exists else store.invite(name)[1]
 
 
 def _notices(study: Study, store: Store) -> list[str]:

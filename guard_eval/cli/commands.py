@@ -52,7 +52,7 @@ COMMANDS = {
     "judge": "Have language models compare the pairs.",
     "report": "Write the significance report.",
     "power": "Find out how many items and raters a study needs.",
-    "export": "Write what raters said as a table.",
+    "export": "Write the verdicts as a table.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
     "demo": "Run a complete small study.",

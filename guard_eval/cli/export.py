@@ -1,4 +1,4 @@
-"""`guard-eval export`: what raters said, as a long table."""
+"""`guard-eval export`: the verdicts as a long table."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def command(
         bool, typer.Option("--excluded", help="Also ratings of excluded raters, marked as such.")
     ] = False,
 ) -> None:
-    """Write what raters said as a table.
+    """Write the verdicts as a table.
 
     Every current verdict that counts, un-blinded, one a row: the side shown, the button pressed and the
     method it stands for. For guard-eval report or any other program.

@@ -12,20 +12,15 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import one_line
-from guard_eval.reporting.writing import write_whole
 
 FIRST, SECOND, BETWEEN = "#3a86c8", "#d97b1f", "#9aa1a9"
-"""Blue, orange and grey, told apart by colour-blind readers: areas under dark letters, on light and dark."""
-DEEP_FIRST, DEEP_SECOND = "#2a6fb0", "#c2640c"
-"""The same blue and orange for thin lines and letters on white."""
+"""Blue, orange and grey, distinct to colour-blind readers: areas under dark letters, on light and dark."""
 SIZE = 9.5
 """Points of text."""
 DPI = 200
@@ -83,11 +78,10 @@ def as_pdf(figure: Figure) -> bytes:
     return data.getvalue()
 
 
-def as_png(figure: Figure, about: dict[str, str] | None = None, *, ground: str = "auto") -> bytes:
-    """Return the figure as a PNG file on `ground`, within `style`, with `about` in its metadata."""
+def as_png(figure: Figure, *, ground: str = "auto") -> bytes:
+    """Return the figure as a PNG file on `ground`, within `style`."""
     data = io.BytesIO()
-    metadata = {"Software": None, **(about or {})}
-    figure.savefig(data, format="png", dpi=DPI, facecolor=ground, metadata=metadata)
+    figure.savefig(data, format="png", dpi=DPI, facecolor=ground, metadata={"Software": None})
     return data.getvalue()
 
 
@@ -98,19 +92,3 @@ def described(svg: str, title: str, description: str, *, name: str = "figure") -
     texts = f'<title id="{name}-title">{html.escape(one_line(title))}</title>'
     texts += f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>'
     return f"{svg[:end]} {label}>{texts}{svg[end + 1 :]}"
-
-
-def save(figure: Figure, path: Path, title: str, description: str) -> None:
-    """Write a figure with its text alternative, whole or not at all, within `style`.
-
-    Raises:
-        StudyError: The path ends otherwise than in .svg or .png, or cannot be written.
-    """
-    match path.suffix.lower():
-        case ".svg":
-            data = described(as_svg(figure), title, description).encode()
-        case ".png":
-            data = as_png(figure, {"Title": one_line(title), "Description": one_line(description)})
-        case other:
-            raise StudyError(f"{path}: a figure ends in .svg or .png, not in {other!r}")
-    write_whole(path, data, make_folder=True)

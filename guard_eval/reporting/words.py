@@ -14,7 +14,7 @@ NO_P = "none"
 """Stands where a p-value would, of a test that cannot give a small one."""
 
 KIND_PLACE = {kind: place for place, kind in enumerate(RATERS)}
-"""In which order kinds of raters are told of, everywhere: people first."""
+"""The order of kinds of raters everywhere: people first."""
 
 
 class HasLimits(Protocol):

@@ -29,5 +29,5 @@ def write_whole(path: Path, data: bytes, *, make_folder: bool = False) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise StudyError(
-            f"cannot write {path}: {error.strerror}; mend that and run the command again"
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
         ) from error

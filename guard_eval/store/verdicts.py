@@ -28,7 +28,7 @@ class Saved:
 
     Attributes:
         revision: The highest revision now current among the criteria saved: 0 unless a mind was changed.
-        surplus: The slot had gone to another rater before this came; it is kept, and not counted by default.
+        surplus: Another rater had taken the slot before this came; it is kept, and not counted by default.
     """
 
     revision: int

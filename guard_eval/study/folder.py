@@ -81,7 +81,7 @@ class Study:
 
     @property
     def metrics(self) -> Path:
-        """Return the folder of the metrics: tables, figures, and what models said of each text."""
+        """Return the folder of the metrics: tables, figures, and the score that models gave each text."""
         return self.folder / "metrics"
 
     @property

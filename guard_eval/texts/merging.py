@@ -74,7 +74,7 @@ def merge_strategy(
         prompts: The study's.
         settings: The study's; texts from elsewhere must have been made with them.
         write: Join; else check alone.
-        progress: Told of each text.
+        progress: Called for each text.
 
     Raises:
         StudyError: Two texts of one id differ, a text from elsewhere is none of this study's, texts of

@@ -114,7 +114,7 @@ def test_a_place_that_never_changes_is_said():
     letters = {f"p{i:03}": letter for i, letter in enumerate("xxyx-xyx")}
     found = placed_model(table(letters, first=dict.fromkeys(letters, "x")))
     assert found.test.p_value is None
-    assert found.note == "y was first in 0 of 8\u00a0verdicts: place and method cannot be told apart"
+    assert found.note == "y was first in 0 of 8\u00a0verdicts: place and method cannot be separated"
     assert placed_model(table(letters)) is None
 
 

@@ -4,10 +4,10 @@ import csv
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+from html_page import Page
 
 from analysis.report.build import write_report
 from analysis.report.context import Context, MeasuredMetrics
@@ -81,19 +81,6 @@ def contents(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-class Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.texts = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.texts.append(data)
 
 
 @pytest.fixture(scope="module")

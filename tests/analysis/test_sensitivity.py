@@ -83,7 +83,7 @@ def test_the_place_is_adjusted_for_only_where_it_is_known():
     row = by_way(table(said, first=first))["linear GEE, adjusted for place"]
     # Half-way between the places, which are the raters: (5 + 1/2) / 8 either way.
     assert row.share == pytest.approx(11 / 16)
-    assert "no terms for raters: they cannot be told from the place" in row.note
+    assert "no terms for raters: they cannot be separated from the place" in row.note
     assert not any("place" in way for way in by_way(table(said)))
 
 

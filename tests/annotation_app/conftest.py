@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from guard_eval.study.folder import Study
 
 SEED = 902104577
 DATASET = "wikinews-heldout"
+RATERS = ("ann", "ben", "cas", "dan", "eve", "fay", "gus", "hal", "ida", "jon", "kim", "lea", "mia", "ned")
 FIRST, SECOND = "contrastive(k=10, alpha=0.6)", "top_k(k=50)"
 
 TOML = """
@@ -86,11 +89,11 @@ class Built:
 
     @property
     def plan(self) -> Plan:
-        asked = Study.open(self.folder).settings
+        settings = Study.open(self.folder).settings
         return Plan(
-            seed=asked.seed,
-            slots=asked.annotation.raters_per_pair,
-            lease=timedelta(minutes=asked.annotation.lease_minutes),
+            seed=settings.seed,
+            slots=settings.annotation.raters_per_pair,
+            lease=timedelta(minutes=settings.annotation.lease_minutes),
         )
 
 
@@ -221,60 +224,52 @@ def served(
         number=2,
         hostile=(HOSTILE, LONG),
         gold=1,
-        raters=(
-            "ann",
-            "ben",
-            "cas",
-            "dan",
-            "eve",
-            "fay",
-            "gus",
-            "hal",
-            "ida",
-            "jon",
-            "kim",
-            "lea",
-            "mia",
-            "ned",
-        ),
-        slots=14,
+        raters=RATERS,
+        slots=len(RATERS),
         more="gold_every = 3\nrepeats = 1",
         new_database=lambda made: databases.new(kind, made),
     )
     log = folder / "log"
     with serving(built.folder, log) as url:
         yield Served(built, url)
-    said = log.read_text()
-    assert not [token for token in built.tokens.values() if token in said]
-    assert FIRST_WORD not in said
-    assert "Traceback" not in said
+    written = log.read_text()
+    assert not [text for text in (*built.tokens.values(), FIRST_WORD, "Traceback") if text in written]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """Start Debian's browser. One module's at a time: Playwright starts only once in a thread."""
+@pytest.fixture(scope="session")
+def shared_browser() -> Iterator[SimpleNamespace]:
+    """Start Debian's browser once, with a context whose cache tests share: Streamlit's files are large.
+
+    Between tests that use it Playwright's event loop must not look as if it ran, or no other could.
+    """
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is missing; run: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
+        loop = asyncio.get_running_loop()
         browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield browser
+        shared = SimpleNamespace(browser=browser, desktop=browser.new_context(**DESKTOP), loop=loop)
+        asyncio._set_running_loop(None)
+        yield shared
+        asyncio._set_running_loop(loop)
         browser.close()
 
 
-@pytest.fixture(scope="module")
-def desktop(chromium: Any) -> Iterator[Any]:
-    """Share a browser's cache among the tests: Streamlit's own files are large."""
-    context = chromium.new_context(**DESKTOP)
-    yield context
-    context.close()
+@pytest.fixture
+def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
+    """The browser, for one test."""
+    asyncio._set_running_loop(shared_browser.loop)
+    yield shared_browser.browser
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture
-def visit(chromium: Any, desktop: Any, served: Served) -> Iterator[Callable[..., Any]]:
+def visit(chromium: Any, shared_browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
     """Open a tab, signed in and at the first pair where a name is given; with options, in another browser."""
     opened: list[Any] = []
 
     def open_page(name: str = "", **options: Any) -> Any:
-        context = chromium.new_context(**{**DESKTOP, **options}) if options else desktop
+        context = chromium.new_context(**{**DESKTOP, **options}) if options else shared_browser.desktop
         page = context.new_page()
         opened.append(context if options else page)
         page.set_default_timeout(15_000)

@@ -6,7 +6,6 @@ import shutil
 import pytest
 import typer
 
-from annotation_app.server import launch
 from guard_eval.cli import annotate
 from guard_eval.errors import StudyError
 
@@ -14,26 +13,26 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def said(monkeypatch, capsys):
+def run(monkeypatch, capsys):
     """Run the command with a server that is ready and ends at once; return what was printed."""
 
     def serve(folder, *, on_ready, **_options):
         on_ready("http://127.0.0.1:8501")
         return 0
 
-    monkeypatch.setattr(launch, "serve", serve)
+    monkeypatch.setattr(annotate, "serve", serve)
 
-    def run(folder, **options):
+    def command(folder, **options):
         with pytest.raises(typer.Exit):
             annotate.command(folder, **options)
         return capsys.readouterr().out
 
-    return run
+    return command
 
 
-def test_a_known_rater_gets_a_new_link(study, said):
+def test_a_known_rater_gets_a_new_link(study, run):
     built = study()
-    out = said(built.folder, invite="ann")
+    out = run(built.folder, invite="ann")
     (token,) = re.findall(r"ann: http://127\.0\.0\.1:8501/\?invite=(\S+)", out)
     with built.open() as store:
         assert store.sign_in(token).name == "ann"
@@ -42,14 +41,14 @@ def test_a_known_rater_gets_a_new_link(study, said):
     assert "Note:" not in out
 
 
-def test_a_study_without_pairs_is_not_served(study, said):
+def test_a_study_without_pairs_is_not_served(study, run):
     with pytest.raises(StudyError, match="has no pairs yet; run: guard-eval pair"):
         annotate.command(study(0).folder)
 
 
-def test_what_the_owner_should_know_first(study, said, monkeypatch):
+def test_what_the_owner_should_know_first(study, run, monkeypatch):
     built = study(raters=())
-    assert "guard-eval raters" in said(built.folder)
+    assert "guard-eval raters" in run(built.folder)
     with built.open() as store:
         rater, _ = store.invite("ann")
     from guard_eval.store import Store
@@ -65,7 +64,7 @@ def test_what_the_owner_should_know_first(study, said, monkeypatch):
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**9, 10**9, 50 * 2**20)
     )
-    out = said(built.folder)
+    out = run(built.folder)
     assert "study.toml is not what it was when the first verdict came" in out
     assert "guard-eval gold STUDY FILE" in out
     assert "annotation.pairs_per_rater sets a limit" in out

@@ -1,22 +1,16 @@
 """Real raters' sessions in Chromium, against the real server."""
 
-from __future__ import annotations
-
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from app_browser import (
-    CHROMIUM,
     FIRST_WORD,
     HOSTILE,
     LONG,
     PHONE,
     SECOND_WORD,
-    Served,
     Wire,
     begin,
     chosen,
@@ -31,15 +25,10 @@ from app_browser import (
 
 PACKAGE = Path(__file__).parents[2] / "annotation_app"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing; apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 
 
-def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(
-    served: Served, visit: Callable[..., Any]
-):
+def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(served, visit):
     """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
     built = served.built
     page = visit("")
@@ -105,7 +94,7 @@ def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(
     assert [secret for secret in secrets if secret.lower().encode() in received] == []
 
 
-def test_hostile_texts_are_shown_and_not_run(served: Served, visit: Callable[..., Any]):
+def test_hostile_texts_are_shown_and_not_run(served, visit):
     page = visit("cas")
     wire = Wire(page, served.url)
     while HOSTILE[:20] not in page.locator(".ge-sides").inner_text():
@@ -123,7 +112,7 @@ def test_hostile_texts_are_shown_and_not_run(served: Served, visit: Callable[...
     assert page.locator(".ge-page").evaluate("page => page.scrollHeight <= page.clientHeight")
 
 
-def test_all_is_in_sight_and_choosing_needs_no_server(served: Served, visit: Callable[..., Any]):
+def test_all_is_in_sight_and_choosing_needs_no_server(served, visit):
     page = visit("")
     wire = Wire(page, served.url)
     page.goto(served.link("dan"))
@@ -153,7 +142,7 @@ def test_all_is_in_sight_and_choosing_needs_no_server(served: Served, visit: Cal
     assert where(page) == "Pair 2 of 5"
 
 
-def test_the_keyboard_alone_is_enough(served: Served, visit: Callable[..., Any]):
+def test_the_keyboard_alone_is_enough(served, visit):
     page = visit("eve")
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.locator(".ge-answer kbd").all_inner_texts() == ["1", "2", "3"] * 2
@@ -185,7 +174,7 @@ def test_the_keyboard_alone_is_enough(served: Served, visit: Callable[..., Any])
     assert served.revisions("eve") == 4
 
 
-def test_keys_after_a_click_while_writing_and_switched_off(served: Served, visit: Callable[..., Any]):
+def test_keys_after_a_click_while_writing_and_switched_off(served, visit):
     page = visit("fay")
     pick(page, "Coherence", "Similar")
     # After a click the keys go on with what is not answered yet.
@@ -210,7 +199,7 @@ def test_keys_after_a_click_while_writing_and_switched_off(served: Served, visit
     assert page.get_by_role("radiogroup", name="Coherence").get_by_role("radio", name="Similar").is_checked()
 
 
-def test_a_phone_shows_all_without_scrolling(served: Served, visit: Callable[..., Any]):
+def test_a_phone_shows_all_without_scrolling(served, visit):
     page = visit("fay", **PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".ge-page").evaluate("page => page.scrollHeight <= page.clientHeight")
@@ -230,7 +219,7 @@ def test_a_phone_shows_all_without_scrolling(served: Served, visit: Callable[...
     moved_on(page, before)
 
 
-def test_time_counts_while_somebody_is_there(served: Served, visit: Callable[..., Any]):
+def test_time_counts_while_somebody_is_there(served, visit):
     # A browser of its own, for its clock is ours.
     page = visit("", color_scheme="light")
     page.clock.install()
@@ -262,7 +251,7 @@ def test_time_counts_while_somebody_is_there(served: Served, visit: Callable[...
     assert 40 <= row.active_seconds < 90
 
 
-def test_right_to_left_paragraphs_read_rightly(served: Served, visit: Callable[..., Any]):
+def test_right_to_left_paragraphs_read_rightly(served, visit):
     """The panel is given another text; each paragraph finds its own direction and its own side."""
     page = visit("hal")
     sides = page.locator(".ge-text").first.evaluate("""box => {
@@ -279,7 +268,7 @@ def test_right_to_left_paragraphs_read_rightly(served: Served, visit: Callable[.
     assert max(sides) < 40
 
 
-def test_headers_forbid_what_the_page_does_not_need(served: Served, visit: Callable[..., Any]):
+def test_headers_forbid_what_the_page_does_not_need(served, visit):
     page = visit("")
     headers = page.goto(served.url).headers
     assert "default-src 'self'" in headers["content-security-policy"]
@@ -292,7 +281,7 @@ def test_headers_forbid_what_the_page_does_not_need(served: Served, visit: Calla
     assert page.evaluate("window.ran") is None
 
 
-def test_two_tabs_share_one_rating(served: Served, visit: Callable[..., Any]):
+def test_two_tabs_share_one_rating(served, visit):
     page, other = visit("ida"), visit("ida")
     assert first_is_a(page) == first_is_a(other)
     for tab in (page, other):

@@ -1,17 +1,9 @@
-"""What a screen reader, a keyboard and weak eyes need, as far as axe-core can tell, on each page."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
+"""What a screen reader, a keyboard and weak eyes need, as far as axe-core finds, on each page."""
 
 import pytest
-from app_browser import CHROMIUM, PHONE, Served, begin, faults, moved_on, where
+from app_browser import PHONE, begin, faults, moved_on, where
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing; apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 
 CONTRAST = """() => {
   const light = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255)
@@ -29,7 +21,7 @@ CONTRAST = """() => {
     [{"color_scheme": "light"}, {"color_scheme": "dark", **PHONE}],
     ids=["light", "dark-phone"],
 )
-def test_no_page_has_serious_faults(served: Served, visit: Callable[..., Any], options: dict[str, Any]):
+def test_no_page_has_serious_faults(served, visit, options):
     page = visit("", **options)
     page.goto(served.url)
     page.get_by_label("Invite code").wait_for()
@@ -58,8 +50,8 @@ def test_no_page_has_serious_faults(served: Served, visit: Callable[..., Any], o
     page.get_by_role("button", name="Back").click()
     page.get_by_role("button", name="To the newest pair").wait_for()
     found["an earlier pair"] = faults(page)
-    assert {which: said for which, said in found.items() if said} == {}
-    # axe-core cannot tell what stands on a shade.
+    assert {page: faults for page, faults in found.items() if faults} == {}
+    # axe-core cannot judge text on a shade.
     assert page.evaluate(CONTRAST) >= 7
 
     page.evaluate("document.querySelector('.ge-save').replaceChildren()")

@@ -1,14 +1,7 @@
 """A rater in Chromium whose study lies on a PostgreSQL server, which is lost for a while as they rate."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from app_browser import (
-    CHROMIUM,
     DESKTOP,
     FIRST_WORD,
     SECOND_WORD,
@@ -21,18 +14,11 @@ from app_browser import (
     serving,
     where,
 )
-from databases import Databases
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.postgres,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing; apt-get install chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.postgres]
 
 
-def test_what_was_pressed_while_the_server_was_away_is_saved_once(
-    build_study: Callable[..., Any], databases: Databases, chromium: Any, tmp_path: Path
-):
+def test_what_was_pressed_while_the_server_was_away_is_saved_once(build_study, databases, chromium, tmp_path):
     built = build_study(
         tmp_path / "study",
         number=2,

@@ -1,17 +1,9 @@
 """What a rater sees, and what is kept, when something breaks under their hands."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from app_browser import (
-    CHROMIUM,
     FIRST_WORD,
     SECOND_WORD,
-    Served,
     begin,
     chosen,
     moved_on,
@@ -22,13 +14,10 @@ from app_browser import (
     where,
 )
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing; apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 
 
-def test_a_study_that_vanishes_keeps_what_was_chosen(served: Served, visit: Callable[..., Any]):
+def test_a_study_that_vanishes_keeps_what_was_chosen(served, visit):
     """The study's folder is moved away and back under a rater's hands."""
     if not served.built.database.startswith("sqlite"):
         pytest.skip("the database of a server does not lie in the folder; test_browser_postgres has its like")
@@ -51,9 +40,7 @@ def test_a_study_that_vanishes_keeps_what_was_chosen(served: Served, visit: Call
     assert served.revisions("jon") == 2
 
 
-def test_a_restarted_server_takes_the_answers_still_on_the_screen(
-    served: Served, visit: Callable[..., Any], tmp_path: Path
-):
+def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit, tmp_path):
     page = visit("")
     with serving(served.built.folder, tmp_path / "log") as url:
         page.goto(served.link("kim").replace(served.url, url))
@@ -85,7 +72,7 @@ def test_a_restarted_server_takes_the_answers_still_on_the_screen(
         page.goto("about:blank")
 
 
-def test_a_revoked_link_ends_calmly(served: Served, visit: Callable[..., Any]):
+def test_a_revoked_link_ends_calmly(served, visit):
     page = visit("lea")
     prefer(page, coherence="Similar", fluency="Similar")
     save(page)

@@ -1,17 +1,14 @@
 """The rater's way through the rating, without a browser."""
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import replace
 
 import pytest
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
-from streamlit.testing.v1 import AppTest
 
 from annotation_app.pages import session
 from guard_eval.records import Gold
-from guard_eval.store import Note, Store
+from guard_eval.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -19,12 +16,12 @@ FIRST_WORD = "marigold"
 """What the text by the comparison's first method says; see conftest."""
 
 
-def first_is_a(page: AppTest) -> bool:
+def first_is_a(page):
     """Return whether the text by FIRST is shown as continuation A."""
     return FIRST_WORD in view(page)["a"]
 
 
-def notes(built, kind: str) -> list[Note]:
+def notes(built, kind):
     with built.open() as store:
         return store.notes(kind=kind)
 
@@ -97,7 +94,7 @@ def test_a_missing_answer_is_named_and_nothing_saved(study):
 
 
 @pytest.mark.parametrize("value", [7, None, {}, {"pair": "1", "choices": {}}, {"pair": 1, "choices": [1]}])
-def test_what_no_panel_sends_saves_nothing(study, value: object):
+def test_what_no_panel_sends_saves_nothing(study, value):
     built = study()
     page = send(start(built), "submit", value)
     assert view(page)["where"] == "Pair 1 of 3"
@@ -280,7 +277,7 @@ def test_the_same_press_twice_is_one_answer(study):
         ]
 
 
-def test_two_windows_share_one_rating_and_catch_up(study, monkeypatch: pytest.MonkeyPatch):
+def test_two_windows_share_one_rating_and_catch_up(study, monkeypatch):
     built = study()
     page, other = start(built), start(built)
     page = rate(rate(page, "A", "B"), "A", "B")
@@ -305,7 +302,7 @@ def test_a_revoked_rater_stops_and_keeps_what_was_saved(study):
         assert len(store.tidy()) == 2
 
 
-def test_a_link_that_was_replaced_stops_within_half_a_minute(study, monkeypatch: pytest.MonkeyPatch):
+def test_a_link_that_was_replaced_stops_within_half_a_minute(study, monkeypatch):
     built = study()
     page = start(built)
     with built.open() as store:
@@ -328,9 +325,7 @@ def test_a_full_study_hands_out_nothing_more(study):
     assert "Nothing to compare yet" in words(start(built, "ben"))
 
 
-def test_a_database_that_vanishes_loses_nothing(
-    study, databases, database_kind: str, caplog: pytest.LogCaptureFixture
-):
+def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind, caplog):
     built = study()
     page = start(built)
     with databases.away(built.database):
@@ -348,11 +343,11 @@ def test_a_database_that_vanishes_loses_nothing(
     assert FIRST_WORD not in caplog.text
 
 
-def test_a_failing_save_says_so(study, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_save_says_so(study, monkeypatch):
     built = study()
     page = start(built)
 
-    def locked(*_args: object, **_options: object) -> None:
+    def locked(*_args, **_options):
         raise OSError("database is locked")
 
     with monkeypatch.context() as patch:

@@ -1,13 +1,10 @@
 """The way from the first page to the first pair, without a browser."""
 
-from __future__ import annotations
-
 import json
 from unittest.mock import patch
 
 import pytest
 from app_pages import panel, press, rate, start, view, visit, words
-from streamlit.testing.v1 import AppTest
 
 from annotation_app import wording
 from annotation_app.pages import intake, session
@@ -30,25 +27,25 @@ def prepared(study):
 def full_disk():
     """Return a context in which no note can be stored."""
 
-    def fail(*_args: object, **_options: object) -> None:
+    def fail(*_args, **_options):
         raise OSError("disk full")
 
     return lambda: patch.object(Store, "note", fail)
 
 
-def answer(page: AppTest, answers: dict[str, str], *, attempt: int = 0) -> AppTest:
+def answer(page, answers, *, attempt=0):
     for name, value in answers.items():
         page.radio(key=f"check-{attempt}-{name}").set_value(value)
     return press(page, f"check-{attempt}-send")
 
 
-def practise(page: AppTest, times: int = 3) -> AppTest:
+def practise(page, times=3):
     for _ in range(times):
         page = press(rate(page, "A", "tie"), "next")
     return page
 
 
-def notes(built, kind: str | None = None) -> list[tuple[str, object]]:
+def notes(built, kind=None):
     with built.open() as store:
         return [(note.kind, json.loads(note.detail)) for note in store.notes(kind=kind)]
 
@@ -73,9 +70,9 @@ def test_the_whole_way(prepared):
     page = press(page, "start")
     assert (view(page)["where"], view(page)["extras"]) == ("Practice 1 of 3", False)
     page = rate(page, "A", "B")
-    said = words(page)
-    assert "You chose “A is better”, and so do we. A stays in the bakery" in said
-    assert "You chose “B is better”; we would choose “Similar”." in said
+    shown = words(page)
+    assert "You chose “A is better”, and so do we. A stays in the bakery" in shown
+    assert "You chose “B is better”; we would choose “Similar”." in shown
     page = practise(press(page, "next"), 2)
     assert "A few short questions" in words(page)
     page = answer(page, WRONG)
@@ -146,7 +143,7 @@ def test_who_does_not_take_part_rates_nothing_and_may_think_again(prepared):
     assert "That is fine" in words(page)
     page = press(press(page, "reconsider"), "agree")
     assert "About you" in words(page)
-    assert [said["agreed"] for _, said in notes(built, "consent")] == [False, True]
+    assert [detail["agreed"] for _, detail in notes(built, "consent")] == [False, True]
 
 
 def test_failing_twice_ends_politely_and_hands_nothing_out(prepared):
@@ -161,7 +158,7 @@ def test_failing_twice_ends_politely_and_hands_nothing_out(prepared):
     assert "ends here" in words(visit(built.tokens["ann"]))
     # A window that was open all the while gives no third attempt.
     assert "ends here" in words(answer(other, RIGHT))
-    assert [said["passed"] for _, said in notes(built, "check")] == [False, False]
+    assert [detail["passed"] for _, detail in notes(built, "check")] == [False, False]
     assert panel(page) is None
     with built.open() as store:
         assert [rater.handed_out for rater in store.raters()] == [0]
@@ -218,7 +215,7 @@ def test_a_store_that_fails_asks_again(prepared, full_disk):
     assert "About you" in words(press(page, "agree"))
 
 
-def test_a_defect_after_a_page_has_begun_is_a_calm_page_too(prepared, monkeypatch: pytest.MonkeyPatch):
+def test_a_defect_after_a_page_has_begun_is_a_calm_page_too(prepared, monkeypatch):
     built = prepared("")
     monkeypatch.setattr("annotation_app.pages.markup.points", lambda _points: 1 / 0)
     monkeypatch.setattr("annotation_app.pages.session.STUDY_ERRORS", (ZeroDivisionError,))

@@ -1,21 +1,10 @@
 """The whole way in Chromium, by keyboard alone: from the link that Prolific opens to the completion code."""
 
-from __future__ import annotations
-
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from app_browser import faults
+from app_browser import DESKTOP, faults, serving
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-CHROMIUM = Path("/usr/bin/chromium")
 SETTINGS = """
 language = "de"
 [annotation.pages]
@@ -27,57 +16,10 @@ check = true
 prolific = true
 completion_code = "C1A2B3"
 """
-SERVE = (
-    "import sys\nfrom pathlib import Path\nfrom annotation_app.server.launch import serve\n"
-    "ready = lambda url: print(url, flush=True)\n"
-    "sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=ready))"
-)
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing; apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
-def served(
-    build_study: Callable[..., Any], tmp_path: Path, new_database: Callable[[Path], str]
-) -> Iterator[tuple[Any, str]]:
-    built = build_study(
-        tmp_path / "study",
-        number=0,
-        hostile=("One.", "Two."),
-        raters=(),
-        slots=1,
-        new_database=new_database,
-    )
-    path = built.folder / "study.toml"
-    path.write_text(path.read_text(encoding="utf-8") + SETTINGS, encoding="utf-8")
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(built.folder)], stdout=subprocess.PIPE, stderr=log, text=True
-        )
-        assert process.stdout is not None
-        yield built, process.stdout.readline().strip()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-        process.stdout.close()
-    assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-@pytest.fixture
-def page() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(15_000)
-        yield page
-        browser.close()
-
-
-def arrive(page: Any, heading: str) -> None:
+def arrive(page, heading):
     """Wait for the page with this heading; the focus is on it, as a screen reader needs it."""
     page.wait_for_function(
         "heading => document.activeElement.matches('h1') && document.activeElement.innerText === heading",
@@ -85,7 +27,7 @@ def arrive(page: Any, heading: str) -> None:
     )
 
 
-def answer(page: Any, *downs: int) -> None:
+def answer(page, *downs):
     """Answer the next questions, each with the answer so many below the first."""
     # Streamlit fetches what draws a question when it first needs it.
     page.wait_for_selector("[role=radiogroup]")
@@ -96,7 +38,7 @@ def answer(page: Any, *downs: int) -> None:
             page.keyboard.press("ArrowDown")
 
 
-def practise(page: Any) -> None:
+def practise(page):
     page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
     assert faults(page) == []
     for number in (1, 2, 3):
@@ -109,8 +51,24 @@ def practise(page: Any) -> None:
         page.keyboard.press("Control+Enter")
 
 
-def test_the_whole_way_by_keyboard(served: tuple[Any, str], page: Any):
-    built, url = served
+@pytest.fixture
+def page(chromium):
+    page = chromium.new_page(**DESKTOP)
+    page.set_default_timeout(15_000)
+    yield page
+    page.close()
+
+
+def test_the_whole_way_by_keyboard(build_study, new_database, tmp_path, page):
+    texts = {"number": 0, "hostile": ("One.", "Two.")}
+    more = {"raters": (), "slots": 1, "more": SETTINGS, "new_database": new_database}
+    built, log = build_study(tmp_path / "study", **texts, **more), tmp_path / "log"
+    with serving(built.folder, log) as url:
+        rate_by_keyboard(built, url, page)
+    assert "Traceback" not in log.read_text()
+
+
+def rate_by_keyboard(built, url, page):
     press = page.keyboard.press
     page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1")
     page.wait_for_selector("h1 >> text=Bevor Sie beginnen")
@@ -150,9 +108,9 @@ def test_the_whole_way_by_keyboard(served: tuple[Any, str], page: Any):
     link = page.get_by_role("link", name="Code einreichen")
     assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
     with built.open() as store:
-        said = [(note.kind, json.loads(note.detail)) for note in store.notes(rater="P-1")]
+        stored = [(note.kind, json.loads(note.detail)) for note in store.notes(rater="P-1")]
         assert len(store.tidy()) == 2
     kinds = ["arrival", "consent", "background", *["practice"] * 3, "check", "check", "finished"]
-    assert [kind for kind, _ in said] == kinds
-    assert said[2][1] == {"native": "no"}
-    assert said[6][1]["wrong"] == ["orders"]
+    assert [kind for kind, _ in stored] == kinds
+    assert stored[2][1] == {"native": "no"}
+    assert stored[6][1]["wrong"] == ["orders"]

@@ -1,7 +1,5 @@
 """Starting the server: what is refused, and what stays out of sight."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -14,6 +12,7 @@ import pytest
 
 from annotation_app.server import launch
 from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
 
@@ -29,18 +28,21 @@ def test_a_taken_port_is_named_with_the_remedy(study):
             launch.serve(study().folder, port=port)
 
 
-def test_a_port_that_does_not_exist(study):
-    with pytest.raises(StudyError, match="port 70000 does not exist"):
-        launch.serve(study().folder, port=70000)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": 70000}, "port 70000 does not exist"),
+        ({"port": 0, "address": "192.0.2.1"}, "192.0.2.1.*use 127.0.0.1"),
+        ({"port": 0, "address": "not an address"}, "not an address.*use 127.0.0.1"),
+        ({"proxy": "nginx"}, "the proxy 'nginx' is no address"),
+    ],
+)
+def test_a_place_where_nothing_can_listen(study, options, message):
+    with pytest.raises(StudyError, match=message):
+        launch.serve(study().folder, **options)
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "not an address"])
-def test_an_address_that_is_not_here(study, address: str):
-    with pytest.raises(StudyError, match=f"{address}.*use 127.0.0.1"):
-        launch.serve(study().folder, port=0, address=address)
-
-
-def test_a_folder_that_is_no_study(tmp_path: Path):
+def test_a_folder_that_is_no_study(tmp_path):
     with pytest.raises(StudyError, match=r"study\.toml"):
         launch.serve(tmp_path)
 
@@ -53,14 +55,14 @@ def test_a_study_without_pairs_drawn(study, databases):
         launch.serve(built.folder)
 
 
-def test_without_streamlit_the_extra_is_named(study, monkeypatch: pytest.MonkeyPatch):
+def test_without_streamlit_the_extra_is_named(study, monkeypatch):
     built = study()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[annotate\]'"):
         launch.serve(built.folder)
 
 
-def test_a_server_that_dies_at_once_is_reported(study, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_that_dies_at_once_is_reported(study, monkeypatch):
     built = study()
     monkeypatch.setattr(
         launch, "_command", lambda *_args, **_named: [sys.executable, "-c", "raise SystemExit(7)"]
@@ -110,3 +112,73 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
     assert json.loads(done.stdout.splitlines()[-1]) == []
     with built.open() as store:
         assert len(store.tidy()) == 2
+
+
+# What is checked before the server starts.
+
+
+@pytest.fixture
+def ready(study, tmp_path, monkeypatch):
+    """Check a study with these lines in its study.toml, at home in an empty folder."""
+    built = study(0)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def check(lines):
+        path = built.folder / "study.toml"
+        before = path.read_text(encoding="utf-8")
+        path.write_text(before + lines, encoding="utf-8")
+        try:
+            launch.check_readiness(Study.open(built.folder))
+        finally:
+            path.write_text(before, encoding="utf-8")
+
+    return check
+
+
+@pytest.fixture
+def authlib(monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: name == "authlib" or real(name, *rest)
+    )
+
+
+def test_an_ordinary_study_is_ready(ready):
+    ready("")
+
+
+def test_wording_is_read_before_a_rater_reads_it(ready):
+    with pytest.raises(StudyError, match=r"names 'own.toml', but .*own.toml is missing"):
+        ready('wording = "own.toml"\n')
+
+
+def test_accounts_need_authlib(ready, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_rest: None)
+    with pytest.raises(MissingExtraError, match=r"guard-eval\[oidc\]"):
+        ready("[annotation.recruitment]\noidc = true\n")
+
+
+def test_accounts_need_a_provider(ready, authlib, tmp_path):
+    with pytest.raises(StudyError) as error:
+        ready("[annotation.recruitment]\noidc = true\n")
+    assert str(tmp_path / ".streamlit" / "secrets.toml") in str(error.value)
+    assert all(key in str(error.value) for key in launch.PROVIDER_KEYS)
+
+
+def test_all_that_a_provider_lacks_is_named_and_no_secret_is(ready, authlib, tmp_path):
+    (tmp_path / ".streamlit").mkdir()
+    secrets = tmp_path / ".streamlit" / "secrets.toml"
+    secrets.write_text('[auth]\nclient_id = "it"\nclient_secret = "hush-hush"\n', encoding="utf-8")
+    with pytest.raises(StudyError) as error:
+        ready("[annotation.recruitment]\noidc = true\n")
+    assert "lacks, in its table [auth]: redirect_uri, cookie_secret, server_metadata_url" in str(error.value)
+    assert "hush" not in str(error.value)
+    secrets.write_text("[auth]\nclient_secret = hush-hush\n", encoding="utf-8")
+    with pytest.raises(StudyError, match="as TOML") as error:
+        ready("[annotation.recruitment]\noidc = true\n")
+    assert "hush" not in str(error.value)
+    secrets.write_text(
+        "[auth]\n" + "".join(f'{key} = "x"\n' for key in launch.PROVIDER_KEYS), encoding="utf-8"
+    )
+    ready("[annotation.recruitment]\noidc = true\n")

@@ -44,11 +44,11 @@ def test_an_exception_keeps_its_place_and_loses_its_message(others):
         fail()
     except ValueError:
         logger.exception("Uncaught app execution")
-    said = written.getvalue()
-    assert TEXT not in said
-    assert "Uncaught app execution" in said
-    assert said.count("test_logs.py") == 3
-    assert said.index("KeyError") < said.index("caused:") < said.index("ValueError")
+    text = written.getvalue()
+    assert TEXT not in text
+    assert "Uncaught app execution" in text
+    assert text.count("test_logs.py") == 3
+    assert text.index("KeyError") < text.index("caused:") < text.index("ValueError")
 
 
 def test_an_address_loses_its_query(others):

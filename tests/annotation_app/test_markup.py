@@ -1,7 +1,5 @@
 """Untrusted text is shown, character by character."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pytest
@@ -14,7 +12,7 @@ from annotation_app.pages import markup
 class Reader(HTMLParser):
     """Collects tags and text as a browser would."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(convert_charrefs=True)
         self.tags: list[str] = []
         self.text = ""
@@ -26,7 +24,7 @@ class Reader(HTMLParser):
         self.text += data
 
 
-def read(html: str) -> Reader:
+def read(html):
     reader = Reader()
     reader.feed(html)
     reader.close()
@@ -46,14 +44,14 @@ def read(html: str) -> Reader:
         ("\u202eright to left", "\u202eright to left"),
     ],
 )
-def test_plain_shows_the_text_itself(raw: str, shown: str):
+def test_plain_shows_the_text_itself(raw, shown):
     reader = read(f"<p>{markup.plain(raw)}</p>")
     assert reader.tags == ["p"]
     assert reader.text == shown
 
 
 @given(some.text())
-def test_plain_is_always_one_text_that_can_be_sent(text: str):
+def test_plain_is_always_one_text_that_can_be_sent(text):
     reader = read(markup.plain(text))
     assert reader.tags == []
     assert len(reader.text) == len(text.replace("\r\n", "\n"))

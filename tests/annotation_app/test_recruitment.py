@@ -1,7 +1,5 @@
 """Raters without an invite: from Prolific, or with an account."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -22,12 +20,12 @@ def recruiting(study):
     return lambda settings, **options: study(1, more=f"[annotation.recruitment]\n{settings}", **options)
 
 
-def people(built) -> list[tuple[str, str | None, str | None]]:
+def people(built):
     with built.open() as store:
         return [(rater.name, rater.source, rater.external_id) for rater in store.raters()]
 
 
-def arrivals(built) -> list[dict[str, str]]:
+def arrivals(built):
     with built.open() as store:
         return [json.loads(note.detail) for note in store.notes(kind="arrival")]
 
@@ -53,7 +51,7 @@ def test_prolific_must_be_switched_on(recruiting):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({}, "Do you come from Prolific?"),
         ({**VISIT, "PROLIFIC_PID": "{{%PROLIFIC_PID%}}"}, "Do you come from Prolific?"),
@@ -62,9 +60,9 @@ def test_prolific_must_be_switched_on(recruiting):
         ({"PROLIFIC_PID": PERSON}, "belongs to another study on Prolific"),
     ],
 )
-def test_who_does_not_come_from_this_study_is_told(recruiting, parameters: dict[str, str], said: str):
+def test_a_visitor_from_elsewhere_reads_why(recruiting, parameters, message):
     built = recruiting("prolific = true\nprolific_study = 's1'", raters=())
-    assert said in words(visit(**parameters))
+    assert message in words(visit(**parameters))
     assert people(built) == []
 
 
@@ -87,7 +85,7 @@ class User(dict):
     is_logged_in = True
 
 
-def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatch: pytest.MonkeyPatch):
+def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatch):
     built = recruiting("oidc = true", raters=())
     account = {
         "iss": "https://id.example.org",
@@ -102,7 +100,7 @@ def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatc
     assert arrivals(built) == [{"source": "oidc", "issuer": "https://id.example.org"}]
 
 
-def test_a_subject_of_any_length_is_one_id(monkeypatch: pytest.MonkeyPatch):
+def test_a_subject_of_any_length_is_one_id(monkeypatch):
     monkeypatch.setattr(st, "user", User(iss="https://id.example.org", sub="4" * 255))
     came = sign_in.from_account(Recruitment(oidc=True))
     assert came is not None
@@ -110,7 +108,7 @@ def test_a_subject_of_any_length_is_one_id(monkeypatch: pytest.MonkeyPatch):
     assert sign_in.from_account(Recruitment()) is None
 
 
-def test_who_is_not_signed_in_is_offered_to(recruiting, caplog: pytest.LogCaptureFixture):
+def test_who_is_not_signed_in_is_offered_to(recruiting, caplog):
     recruiting("oidc = true", raters=())
     page = visit()
     assert page.button(key="account").label == "Sign in with your account"
@@ -128,7 +126,7 @@ def test_who_is_not_signed_in_is_offered_to(recruiting, caplog: pytest.LogCaptur
         ({}, None),
     ],
 )
-def test_where_the_code_goes(settings: dict[str, object], address: str | None):
+def test_where_the_code_goes(settings, address):
     assert Recruitment.model_validate(settings).address("C1") == address
 
 

@@ -1,7 +1,5 @@
 """The page without a rater, and what is shown when something is wrong."""
 
-from __future__ import annotations
-
 import pytest
 from app_pages import press, view, visit, words
 from streamlit.testing.v1 import AppTest
@@ -33,7 +31,7 @@ def test_with_raters_the_owner_is_not_told(study):
 
 
 @pytest.mark.parametrize("pasted", ["  {} ", "http://127.0.0.1:8501/?invite={}"])
-def test_pasting_the_code_signs_in(study, pasted: str):
+def test_pasting_the_code_signs_in(study, pasted):
     built = study()
     page = visit()
     page.text_input(key="code").set_value(pasted.format(built.tokens["ann"]))
@@ -51,7 +49,7 @@ def test_instructions_give_the_rubric(study):
 
 
 @pytest.mark.both_databases
-def test_a_study_without_database_is_a_calm_page(study, databases, caplog: pytest.LogCaptureFixture):
+def test_a_study_without_database_is_a_calm_page(study, databases, caplog):
     built = study()
     with databases.away(built.database):
         page = visit(built.tokens["ann"])

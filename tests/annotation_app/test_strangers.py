@@ -1,11 +1,8 @@
 """What somebody without an invite can do to a server: be refused, and nothing that others would notice."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import socket
-from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,14 +10,14 @@ import pytest
 from app_browser import serving
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from annotation_app.server.middleware import AddressFilter
 
 pytestmark = pytest.mark.slow
 
 
-def handshake(url: str, *headers: str, path: str = "/_stcore/stream") -> int:
+def handshake(url, *headers, path="/_stcore/stream"):
     """Return how a server answers a websocket's first request, sent as it is here."""
     address = urlsplit(url)
     lines = (
@@ -48,10 +45,8 @@ def handshake(url: str, *headers: str, path: str = "/_stcore/stream") -> int:
         (403, ["Host: {host}", "Origin: http://stranger.example"]),
         (403, ["Host: {host}", "Origin: null"]),
         (403, ["Host: {host}", "Origin: "]),
-        (
-            403,
-            ["Host: {host}", "Origin: http://127.0.0.1:1"],
-        ),  # Streamlit lets in whatever this machine serves
+        # Streamlit lets in whatever this machine serves.
+        (403, ["Host: {host}", "Origin: http://127.0.0.1:1"]),
         (403, ["Host: {host}", "Origin: http://localhost:{port}"]),
         (403, ["Host: {host}", "Origin: file://{host}"]),
         (403, ["Host: {host}", "Origin: http://[::1"]),
@@ -71,7 +66,7 @@ def test_only_the_pages_own_websocket_exists(served):
         assert handshake(served.url, "Host: {host}", "Origin: {url}", path=path) == 403
 
 
-def passed_on(proxies: str, peer: str, **headers: str) -> str | None:
+def passed_on(proxies, peer, **headers):
     """Return the host that Streamlit would see; None for a websocket that it does not see at all."""
     seen: list[dict[bytes, bytes]] = []
 
@@ -100,11 +95,11 @@ def passed_on(proxies: str, peer: str, **headers: str) -> str | None:
     ],
 )
 def test_only_a_named_proxy_is_believed_which_host_was_asked(proxies, peer, believed):
-    asked = {"host": "app:8501", "origin": "https://rate.example.org"}
-    said = passed_on(proxies, peer, **asked, x_forwarded_host="stranger.example, Rate.Example.org")
-    assert said == ("rate.example.org" if believed else None)
+    headers = {"host": "app:8501", "origin": "https://rate.example.org"}
+    seen = passed_on(proxies, peer, **headers, x_forwarded_host="stranger.example, Rate.Example.org")
+    assert seen == ("rate.example.org" if believed else None)
     # What was written before the proxy's own word is anybody's.
-    assert passed_on(proxies, peer, **asked, x_forwarded_host="rate.example.org, app:8501") is None
+    assert passed_on(proxies, peer, **headers, x_forwarded_host="rate.example.org, app:8501") is None
 
 
 def test_streamlit_never_compares_an_origin_with_this_machines_addresses():
@@ -135,31 +130,31 @@ def test_streamlit_never_compares_an_origin_with_this_machines_addresses():
     ],
 )
 def test_there_is_nothing_where_raters_have_no_business(served, method, path):
-    assert ask(served.url, method, path, body=b"x")[0] in {400, 404, 405}
+    assert request(served.url, method, path, body=b"x")[0] in {400, 404, 405}
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "OPTIONS", "PATCH"])
 def test_no_address_takes_anything(served, method):
     for path in ("/", "/health", "/_stcore/health", "/_stcore/host-config", "/static/x"):
-        assert ask(served.url, method, path, body=b"x")[0] == 405
+        assert request(served.url, method, path, body=b"x")[0] == 405
 
 
-def ask(url: str, method: str, path: str, body: object = None, **headers: str) -> tuple[int, bytes]:
+def request(url, method, path, body=None, **headers):
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     connection.request(method, path, body, headers, encode_chunked="Transfer-Encoding" in headers)
     answer = connection.getresponse()
-    said = answer.status, answer.read()
+    found = answer.status, answer.read()
     connection.close()
-    return said
+    return found
 
 
-def memory(process: int) -> int:
+def memory(process):
     """Return the bytes of memory a process has at most had."""
-    said = Path(f"/proc/{process}/status").read_text()
-    return int(said.partition("VmHWM:")[2].split()[0]) * 1024
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def listener(url: str) -> int:
+def listener(url):
     """Return the process that listens on a port of this machine."""
     psutil = pytest.importorskip("psutil")
     port = urlsplit(url).port
@@ -170,14 +165,14 @@ def listener(url: str) -> int:
     )
 
 
-def widget(size: int) -> bytes:
+def widget(size):
     message = BackMsg()
     state = message.rerun_script.widget_states.widgets.add()
     state.id, state.string_value = "stranger", "x" * size
     return message.SerializeToString()
 
 
-def send_and_listen(page: ClientConnection, message: bytes | Iterable[bytes]) -> None:
+def send_and_listen(page, message):
     page.send(message)
     while True:
         page.recv(30)
@@ -188,9 +183,9 @@ def test_large_messages_are_refused_before_they_fill_the_memory(served):
     before = memory(process)
     piece = b"x" * 2**20
     chunked = {"Transfer-Encoding": "chunked"}
-    assert ask(served.url, "POST", "/", (piece for _ in range(100)), **chunked)[0] == 405
+    assert request(served.url, "POST", "/", (piece for _ in range(100)), **chunked)[0] == 405
     assert (
-        ask(served.url, "GET", "/health", (piece for _ in range(100)), **chunked)[0] == 200
+        request(served.url, "GET", "/health", (piece for _ in range(100)), **chunked)[0] == 200
     )  # read by nobody
     stream = f"ws{served.url.removeprefix('http')}/_stcore/stream"
     for message in (
@@ -256,7 +251,7 @@ def test_the_server_calls_nobody(build_study, tmp_path, monkeypatch):
         for origin in (url, "http://stranger.example", "null", "http://127.0.0.1:1"):
             handshake(url, "Host: {host}", f"Origin: {origin}")
             for path in ("/", "/health", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics"):
-                ask(url, "GET", path, Origin=origin)
+                request(url, "GET", path, Origin=origin)
         with connect(f"ws{url.removeprefix('http')}/_stcore/stream", origin=url) as page:
             page.send(
                 BackMsg(rerun_script={"query_string": f"invite={built.tokens['ann']}"}).SerializeToString()

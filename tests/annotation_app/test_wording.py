@@ -1,7 +1,5 @@
 """What raters read: complete in every language, and a study's own words checked before anybody reads them."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -19,21 +17,21 @@ SAME = {"panel.answered", "direction"}
 """What a translation may leave as it is; names and answers' names must stay."""
 
 
-def shipped(language: str) -> dict:
+def shipped(language):
     return tomllib.loads((FOLDER / f"{language}.toml").read_text(encoding="utf-8"))
 
 
-def own(tmp_path: Path, text: str, *, language: str = "en") -> wording.Wording:
+def own(tmp_path, text, *, language="en"):
     path = tmp_path / "my.toml"
     path.write_text(text, encoding="utf-8")
-    return load(language, path)  # type: ignore[arg-type]
+    return load(language, path)
 
 
-def leaves(tree: object, place: str = "") -> dict[str, str]:
+def leaves(tree, place=""):
     """Return every text by its place, items of lists by number."""
     if isinstance(tree, str):
         return {place: tree}
-    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)  # type: ignore[arg-type]
+    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
     return {where: text for key, value in pairs for where, text in leaves(value, f"{place}.{key}").items()}
 
 
@@ -42,7 +40,7 @@ def test_the_shipped_files_are_the_languages_that_a_study_can_name():
 
 
 @pytest.mark.parametrize("language", get_args(Language))
-def test_every_language_has_the_same_keys_and_placeholders(language: str):
+def test_every_language_has_the_same_keys_and_placeholders(language):
     english, other = shipped("en"), shipped(language)
     other_keys = {place for place in leaves(other) if not place.startswith(".criteria.")}
     assert other_keys == set(leaves(english))
@@ -68,7 +66,7 @@ def test_every_german_text_is_german():
 
 
 @pytest.mark.parametrize("language", get_args(Language))
-def test_practice_shows_each_answer(language: str):
+def test_practice_shows_each_answer(language):
     given = {tuple(pair.expected.items()) for pair in load(language).practice.pairs}
     assert given == {
         (("coherence", "A"), ("fluency", "tie")),
@@ -77,14 +75,14 @@ def test_practice_shows_each_answer(language: str):
     }
 
 
-def test_a_studys_own_words_stand_in_place_of_the_languages(tmp_path: Path):
+def test_a_studys_own_words_stand_in_place_of_the_languages(tmp_path):
     words = own(tmp_path, '[consent]\nlead = "Ahoi"\n[panel]\nbreak = "Tee"\n', language="de")
     assert (words.consent.lead, words.panel.pause) == ("Ahoi", "Tee")
     assert words.consent.title == load("de").consent.title
     assert words.language == "de"
 
 
-def test_lists_are_replaced_whole(tmp_path: Path):
+def test_lists_are_replaced_whole(tmp_path):
     words = own(
         tmp_path,
         "[consent]\npoints = ['One.']\n"
@@ -95,7 +93,7 @@ def test_lists_are_replaced_whole(tmp_path: Path):
     assert [question.right for question in words.check.questions] == ["y"]
 
 
-def test_everything_wrong_is_named_at_once_with_its_remedy(tmp_path: Path):
+def test_everything_wrong_is_named_at_once_with_its_remedy(tmp_path):
     with pytest.raises(StudyError) as error:
         own(
             tmp_path,
@@ -145,7 +143,7 @@ def test_everything_wrong_is_named_at_once_with_its_remedy(tmp_path: Path):
     )
 
 
-def test_a_translation_must_be_complete(tmp_path: Path):
+def test_a_translation_must_be_complete(tmp_path):
     text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "ar"')
     text = text.replace('direction = "ltr"', 'direction = "rtl"')
     assert own(tmp_path, text).direction == "rtl"
@@ -157,26 +155,26 @@ def test_a_translation_must_be_complete(tmp_path: Path):
         own(tmp_path, without)
 
 
-def test_a_criterion_nobody_knows_is_refused(tmp_path: Path):
+def test_a_criterion_nobody_knows_is_refused(tmp_path):
     with pytest.raises(StudyError, match="criteria: it names wit; word exactly these criteria: fluency"):
         own(tmp_path, "[criteria.wit]\ntitle = 'W'\ndefinition = 'd'\n")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[consent", "is not valid TOML"),
         ("[practice]\npairs = []", "practice: pairs has nothing in it; to leave the page out, switch it off"),
         ("direction = 'up'", "direction: 'up': input should be 'ltr' or 'rtl'"),
     ],
 )
-def test_other_mistakes(tmp_path: Path, text: str, said: str):
+def test_other_mistakes(tmp_path, text, message):
     with pytest.raises(StudyError) as error:
         own(tmp_path, text)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path):
+def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(StudyError, match=r"annotation.wording names 'my.toml', but .*my.toml is missing"):
         load("en", tmp_path / "my.toml")
 

@@ -104,8 +104,10 @@ def test_released_at_the_first_step():
 
 def test_unless_nothing_is_left():
     log_p = torch.tensor([[-1.0, -2.0, -3.0]] * 3).double()
-    gone, there = -200.0, -5.0
-    scores = torch.tensor([[gone, gone, there], [gone, there, there], [gone, gone, gone]]).double()
+    vanishing, small = -200.0, -5.0
+    scores = torch.tensor(
+        [[vanishing, vanishing, small], [vanishing, small, small], [vanishing, vanishing, vanishing]]
+    ).double()
     two = torch.tensor([[True, True, False]] * 3)
     left = released.unless_nothing_is_left(scores, log_p, two)
     assert left.tolist() == [log_p[0].tolist(), scores[1].tolist(), log_p[2].tolist()]

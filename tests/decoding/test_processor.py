@@ -54,8 +54,8 @@ def test_generate_equals_the_oracle_in_batches_of_one_and_left_padded(make, form
     longest = max(map(len, prompts))
     ids = torch.tensor([[PAD] * (longest - len(prompt)) + prompt for prompt in prompts])
     mask = (ids != PAD).long()
-    told = {"pad_token_id": PAD} if padding == "pad_token_id" else {"attention_mask": mask}
-    together = generate(model, ids, mask, GuardLogitsProcessor(Guard(formulation=formulation), **told))
+    options = {"pad_token_id": PAD} if padding == "pad_token_id" else {"attention_mask": mask}
+    together = generate(model, ids, mask, GuardLogitsProcessor(Guard(formulation=formulation), **options))
     for row, prompt in enumerate(prompts):
         expected = one_by_one(model, prompt, SLOW[formulation](prompt=prompt))
         processor = GuardLogitsProcessor(Guard(formulation=formulation))

@@ -1,4 +1,4 @@
-"""`guard-eval generate` goes on only with what it would make itself; the rest is made again, and said."""
+"""`guard-eval generate` goes on only with what it would make itself; the rest is named and made again."""
 
 import shutil
 from pathlib import Path
@@ -87,9 +87,9 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     generate(changed, dry_run=True)
     assert f"would make {2 * len(set(range(4)))} continuations" in capsys.readouterr().out
     generate(changed)
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"greedy: {len(before)} were made otherwise (" in said
-    assert ("'float32', here 'bfloat16'" if change == "dtype" else "revision 'sha256:") in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"greedy: {len(before)} were made otherwise (" in printed
+    assert ("'float32', here 'bfloat16'" if change == "dtype" else "revision 'sha256:") in printed
     after = made(folder)
     assert after[: len(before)] == before
     (new,) = set(after[len(before) :])

@@ -34,9 +34,9 @@ def test_the_prompt_is_what_a_user_says(chat):
 
 
 def test_what_is_cut_is_the_prompt_and_not_the_template(chat):
-    said = chat.tokenizer(PROMPT.text, add_special_tokens=False)["input_ids"]
-    for limit in range(1, len(said) + 2):
-        kept = chat.tokenizer.decode(said[-limit:])
+    tokens = chat.tokenizer(PROMPT.text, add_special_tokens=False)["input_ids"]
+    for limit in range(1, len(tokens) + 2):
+        kept = chat.tokenizer.decode(tokens[-limit:])
         assert seen(chat, PROMPT, limit) == f"<|endoftext|>user: {kept}\nassistant:"
 
 

@@ -86,10 +86,14 @@ def test_the_order_of_texts_does_not_matter(texts, random, n):
 def test_equal_ngrams_have_equal_numbers(texts, n):
     grams, owners = ngrams(texts, n)
     rows = [text.split() for text in texts]
-    said = [(owner, tuple(row[i : i + n])) for owner, row in enumerate(rows) for i in range(len(row) - n + 1)]
-    assert owners.tolist() == [owner for owner, _ in said]
-    assert len(set(zip(grams.tolist(), [gram for _, gram in said], strict=True))) == len(set(grams.tolist()))
-    assert sorted(set(grams.tolist())) == list(range(len({gram for _, gram in said})))
+    expected = [
+        (owner, tuple(row[i : i + n])) for owner, row in enumerate(rows) for i in range(len(row) - n + 1)
+    ]
+    assert owners.tolist() == [owner for owner, _ in expected]
+    assert len(set(zip(grams.tolist(), [gram for _, gram in expected], strict=True))) == len(
+        set(grams.tolist())
+    )
+    assert sorted(set(grams.tolist())) == list(range(len({gram for _, gram in expected})))
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", " \n"], ["word"]])

@@ -302,7 +302,7 @@ def test_markdown_holds_no_markup_of_others(written):
     for line in text.splitlines():
         if line.startswith("|"):  # as many bare pipes as the table has columns, and one
             assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) in {4, 10}
-    bare = re.sub(r"\\.", "", text)  # what is left when everything escaped is gone
+    bare = re.sub(r"\\.", "", text)  # what is left without everything escaped
     assert not re.search(r"[<`$@]|http:|www\.|\]\(", bare)
     assert "\x1b" not in text
 
@@ -350,9 +350,9 @@ def test_latex_compiles(tmp_path, packages):
             timeout=60,
             check=False,
         )
-        said = done.stdout.decode("utf-8", "replace")
-        assert done.returncode == 0, said[-2000:]
-        assert ("Overfull" in said) == (name != "plain" and packages == "booktabs")
+        output = done.stdout.decode("utf-8", "replace")
+        assert done.returncode == 0, output[-2000:]
+        assert ("Overfull" in output) == (name != "plain" and packages == "booktabs")
 
 
 class Page(HTMLParser):
@@ -374,7 +374,7 @@ class Page(HTMLParser):
 def test_html_by_hand(written):
     text = written(RESULTS, "metrics.html")
     page = Page(text)
-    said = " ".join(" ".join(page.text).split())
+    shown = " ".join(" ".join(page.text).split())
     for words in [
         "wikitext",
         "92.86 1 [92.00, 93.50]",
@@ -390,7 +390,7 @@ def test_html_by_hand(written):
         "signature of coherence opt",
         "Two batches differ.",
     ]:
-        assert words in said
+        assert words in shown
     assert re.findall(r'<strong class="closest">(.*?)</strong>', text) == ["92.86", "-2.61"]
     assert "prefers-color-scheme: dark" in text
     assert not any(str(value).startswith(("http", "//")) for _, value in page.attributes)

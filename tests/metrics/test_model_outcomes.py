@@ -170,7 +170,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
             progress=stop,
         )
     cache.close()
-    told = []
+    steps = []
     cache = ScoreCache(path)
     measure_generations(
         texts,
@@ -178,10 +178,10 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
         seed=1,
         models=Counted(),
         cache=cache,
-        progress=lambda stage, done, total: told.append((stage, done, total)),
+        progress=lambda stage, done, total: steps.append((stage, done, total)),
     )
     cache.close()
-    kept, *rest = [done for stage, done, _ in told if stage == "coherence"]
+    kept, *rest = [done for stage, done, _ in steps if stage == "coherence"]
     assert kept > 0
     assert kept + sum(rest) == 24  # with the references
 

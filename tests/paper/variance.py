@@ -14,9 +14,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from guard_eval.reporting.figure_style import BETWEEN, DEEP_FIRST, DEEP_SECOND, SIZE, save, style
+from guard_eval.reporting.figure_style import BETWEEN, SIZE, as_svg, described, style
+from guard_eval.reporting.writing import write_whole
 
 Number = Fraction | float
+
+DEEP_FIRST, DEEP_SECOND = "#2a6fb0", "#c2640c"
+"""The figures' blue and orange, for thin lines and letters on white."""
 
 
 def weights(t: int, decay: Number) -> list[Number]:
@@ -128,7 +132,7 @@ def draw(path: Path, *, steps: int = 1024, paths: int = 4000) -> None:
         axes.set_title(
             f"{TITLE}\nLines exact, dots simulated; the paper's texts end at 256", loc="left", size=SIZE
         )
-        save(figure, path, TITLE, _description(steps))
+        write_whole(path, described(as_svg(figure), TITLE, _description(steps)).encode())
 
 
 def _description(steps: int) -> str:

@@ -16,7 +16,7 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
 
 def test_a_folder_is_made_only_when_asked_for(tmp_path):
     path = tmp_path / "a" / "b" / "f.txt"
-    with pytest.raises(StudyError, match=r"cannot write .*f\.txt: .*; mend that and run the command again"):
+    with pytest.raises(StudyError, match=r"cannot write .*f\.txt: .*; fix that and run the command again"):
         write_whole(path, b"")
     assert not list(tmp_path.iterdir())
     write_whole(path, b"x", make_folder=True)

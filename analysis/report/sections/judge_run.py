@@ -231,13 +231,13 @@ def _calibration_table(judge: str, rows: Sequence[CalibrationRow]) -> Table:
 
 
 def _prompt(run: JudgeUsage) -> list[str]:
-    said = [f"The prompt's wording has the hash {run.prompt}."]
+    sentences = [f"The prompt's wording has the hash {run.prompt}."]
     if run.asked_otherwise:
-        said.append(
+        sentences.append(
             f"Warning: {and_list(run.asked_otherwise)} answered requests unlike those that would be made "
             "today: another wording, seed or temperature, or other criteria, or another form of the answer."
         )
-    return said
+    return sentences
 
 
 def _changes(run: JudgeUsage) -> list[str]:
@@ -263,19 +263,19 @@ def _failures(run: JudgeUsage) -> list[str]:
 def _calibration(rows: Sequence[CalibrationRow], checked: Sequence[CheckedItem]) -> list[str]:
     if not rows:
         return [NOT_CALIBRATED]
-    said = []
+    sentences = []
     for judge in dict.fromkeys(row.judge for row in rows):
         mine = [row for row in rows if row.judge == judge]
-        said += [f"{judge} {found}." for found in _worries(mine)]
-    said = said or [NO_WORRIES]
+        sentences += [f"{judge} {found}." for found in _worries(mine)]
+    sentences = sentences or [NO_WORRIES]
     lacking = {(one.judge, one.check, one.item) for one in checked if len(one.said) < one.asked}
     if lacking:
         whole = len({(one.judge, one.check, one.item) for one in checked})
-        said.append(
+        sentences.append(
             f"Of the calibration's {plural(whole, 'item')}, {len(lacking)} were not answered in every order "
             "and are left out."
         )
-    return said
+    return sentences
 
 
 def _worries(rows: Sequence[CalibrationRow]) -> list[str]:
@@ -283,16 +283,16 @@ def _worries(rows: Sequence[CalibrationRow]) -> list[str]:
     untied = [row for row in rows if row.check == "identical" and row.hits < row.share.n]
     blind = [row for row in rows if row.check == "shuffled" and row.share.n and (row.share.low or 0) <= 0.5]
     long = [row for row in rows if row.check == "padded" and _mostly(row.hits, row.opposite)]
-    said = []
+    worries = []
     if untied:
-        said.append(f"does not always call identical texts similar (it does in {_criteria(untied)})")
+        worries.append(f"does not always call identical texts similar (it does in {_criteria(untied)})")
     if blind:
-        said.append(
+        worries.append(
             f"is not shown to prefer texts to their own words in disorder (it does in {_criteria(blind)})"
         )
     if long:
-        said.append(f"prefers padded texts to themselves (it does in {_criteria(long)})")
-    return said
+        worries.append(f"prefers padded texts to themselves (it does in {_criteria(long)})")
+    return worries
 
 
 def _mostly(hits: int, opposite: int) -> bool:

@@ -30,7 +30,7 @@ MODEL = (
 NOTE = (
     "Strength: on a log scale, summing to 0. Expected share: against the average other method, ties split. "
     "Intervals, also of ranks, come from drawing {unit} anew, one method at a time: that several methods "
-    "have the ranks shown all at once is less sure. Ranks that overlap are not told apart."
+    "have the ranks shown all at once is less sure. Ranks that overlap are not distinguished."
 )
 
 

@@ -61,7 +61,7 @@ def run(
         while (missing := _Missing(study, strategies, prompts, shard, here)).total:
             if missing.total == before:  # a cluster that shrinks and shrinks
                 raise StudyError(
-                    "the Ray cluster lost its machines before they made a text; mend the cluster"
+                    "the Ray cluster lost its machines before they made a text; repair the cluster"
                 )
             before = missing.total
             try:

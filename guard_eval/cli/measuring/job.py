@@ -234,7 +234,7 @@ def _settings(path: Path | None) -> MetricSettings:
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path} is not valid TOML: {error}; mend that line") from error
+        raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
     except ValidationError as error:
         raise StudyError(explain(path, error)) from error
 

@@ -60,7 +60,7 @@ class PairRating:
         active_seconds: From appearance to the first submit, in focus and not idle; all of them where that
             is not known; None where nothing is.
         last: When the last change of it was saved.
-        surplus: The slot had gone to somebody else.
+        surplus: Another rater had taken the slot.
         excluded: The rater is excluded.
     """
 

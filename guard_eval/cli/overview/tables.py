@@ -61,7 +61,7 @@ def warnings(view: Overview) -> tuple[str, ...]:
         found.append(f"{view.excluded} rating(s) of excluded raters do not count, and are kept.")
     if view.surplus:
         found.append(
-            f"{view.surplus} rating(s) came after their pair had gone to somebody else: kept, not counted."
+            f"{view.surplus} rating(s) came after another rater had taken their place: kept, not counted."
         )
     return tuple(found)
 

@@ -33,7 +33,7 @@ State = Literal[
     "not run",
 ]
 """How a figure of ours stands to the paper's: the paper's lies within our interval, ours lies above or below
-it, a tick is the same or not, or why nothing can be said."""
+it, a tick is the same or not, or why there is no answer."""
 
 MARKS: dict[State, tuple[str, str]] = {
     "inside": ("=", "the paper's figure lies within our interval"),

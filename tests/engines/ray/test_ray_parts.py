@@ -1,4 +1,4 @@
-"""What `--engine ray` does before and after Ray: whom it asks, what it refuses, what it writes down."""
+"""What `--engine ray` does before and after Ray: which cluster it uses, what it refuses and writes."""
 
 import socket
 import sys

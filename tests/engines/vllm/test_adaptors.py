@@ -25,26 +25,26 @@ def jobs(names: list[str], count: int = 24) -> list[Job]:
     made = []
     for index in range(count):
         name = str(parse(names[index % len(names)])) if names[index % len(names)] else ""
-        asks = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
+        extra = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
         prompt = [numbers.randrange(V) for _ in range(numbers.randint(1, 9))]
-        made.append(Job(prompt, parameters(asks if name else None), limit=numbers.randint(1, 40)))
+        made.append(Job(prompt, parameters(extra if name else None), limit=numbers.randint(1, 40)))
     return made
 
 
 def alone(job: Job, model: Model) -> list[int]:
     """Return what a request should write: by the oracle, or by the chooser of the other engines."""
-    asks = job.parameters.extra_args
-    if asks is None:
+    extra = job.parameters.extra_args
+    if extra is None:
         name, strategy = "", parse("greedy")
     else:
-        name, strategy = asks["guard_eval"], parse(asks["guard_eval"])
+        name, strategy = extra["guard_eval"], parse(extra["guard_eval"])
     text = list(job.prompt)
     if name in GUARDS:
         oracle = SLOW[strategy.formulation](prompt=job.prompt)
         for _ in range(job.limit):
             text.append(oracle.step(model(text).double().tolist()))
     else:
-        key = row_key(3, asks["guard_eval_prompt_id"], name) if asks else 0
+        key = row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
         choose = chooser(strategy, torch.tensor([key]), job.limit)
         for step in range(job.limit):
             history = torch.tensor([[*text[len(job.prompt) :], 0]])
@@ -108,9 +108,9 @@ def test_banned_tokens_are_not_chosen():
 @pytest.mark.parametrize("select", ["argmax", "sample"])
 def test_missing_entropies_are_an_error(select):
     processor = ForRunnerV1(config(), CPU)
-    asks = parameters({"guard_eval": f"guard(select={select})", "guard_eval_seed": 1})
+    extra = parameters({"guard_eval": f"guard(select={select})", "guard_eval_seed": 1})
     with pytest.raises(RuntimeError, match="came back after 3 tokens"):
-        processor.update_state(BatchUpdate(1, [], [(0, asks, [1, 2], [5, 6, 7])], []))
+        processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))
 
 
 def test_a_strategy_without_memory_goes_on_wherever_it_was():

@@ -63,12 +63,12 @@ def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_pa
     monkeypatch.setattr(vllm, "_make", None)  # it is not come to that
     with pytest.raises(StudyError) as refused:
         run(made, dry_run=dry_run)
-    said = str(refused.value)
-    assert "acs(q=1) does not run on vLLM" in said
-    assert "contrastive(k=5, alpha=0.6) does not run on vLLM" in said
-    assert f"guard-eval generate {made.folder} --engine local --strategy 'acs(q=1)'" in said
-    assert "--strategy 'beam(beams=5)'" in said
-    assert "guard does not run" not in said
+    message = str(refused.value)
+    assert "acs(q=1) does not run on vLLM" in message
+    assert "contrastive(k=5, alpha=0.6) does not run on vLLM" in message
+    assert f"guard-eval generate {made.folder} --engine local --strategy 'acs(q=1)'" in message
+    assert "--strategy 'beam(beams=5)'" in message
+    assert "guard does not run" not in message
 
 
 def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
@@ -107,14 +107,14 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         ('device = "cuda:1"', "CUDA_VISIBLE_DEVICES"),
         ('device_map = { "model.embed_tokens" = 0 }', "device_map = auto"),
     ],
 )
-def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, said):
-    with pytest.raises(StudyError, match=said):
+def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, message):
+    with pytest.raises(StudyError, match=message):
         run(study(tmp_path / "s", ["guard", "greedy"], model))
 
 
@@ -132,16 +132,16 @@ def test_a_study_by_vllm_is_the_study_by_transformers_and_goes_on_where_it_was(t
     by = {}
     for engine in ("local", "vllm"):
         made = study(tmp_path / engine, names)
-        asks = ["generate", made.folder, "--engine", engine]
+        arguments = ["generate", made.folder, "--engine", engine]
         settings = environment(VLLM_CPU_KVCACHE_SPACE="1")
         parts = (["--shard", "1/2"], ["--shard", "2/2"]) if engine == "vllm" else ([],)
         for part in parts:
             ran = subprocess.run(
-                command(*asks, *part), env=settings, capture_output=True, text=True, check=False
+                command(*arguments, *part), env=settings, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, ran.stderr[-2000:]
         before = {path.name: path.read_bytes() for path in made.continuations.glob("*.jsonl")}
-        ran = subprocess.run(command(*asks), env=settings, capture_output=True, text=True, check=False)
+        ran = subprocess.run(command(*arguments), env=settings, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr[-2000:]
         assert before == {path.name: path.read_bytes() for path in made.continuations.glob("*.jsonl")}
         texts = [

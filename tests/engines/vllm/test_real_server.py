@@ -118,10 +118,10 @@ def test_a_served_model_writes_by_the_strategy_that_a_request_names(server):
         texts[name] = batch[0].text
     assert complete(server)["choices"][0]["text"] == texts["greedy"]  # nothing is asked of the plugin
     for name, text in texts.items():
-        asks = {"guard_eval": name, "guard_eval_seed": 7, "guard_eval_prompt_id": "p1"}
-        assert complete(server, vllm_xargs=asks)["choices"][0]["text"] == text
+        extra = {"guard_eval": name, "guard_eval_seed": 7, "guard_eval_prompt_id": "p1"}
+        assert complete(server, vllm_xargs=extra)["choices"][0]["text"] == text
         warm = complete(
-            server, vllm_xargs=asks, temperature=1.3, top_p=0.5
+            server, vllm_xargs=extra, temperature=1.3, top_p=0.5
         )  # the strategy's token is all there is
         assert warm["choices"][0]["text"] == text
     assert len(set(texts.values())) == len(texts)

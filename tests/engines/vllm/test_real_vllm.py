@@ -144,11 +144,11 @@ def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
     from vllm.exceptions import VLLMValidationError
 
     (prompt,) = engine.engine.renderer.render_cmpl([{"prompt_token_ids": rows[0].ids}])
-    for given, said in [
+    for given, message in [
         ({"guard_eval": "gaurd"}, "did you mean 'guard'"),
         (extra_args(parse("acs"), seed=1, prompt_id="p"), "--engine local"),
     ]:
-        with pytest.raises(VLLMValidationError, match=said):
+        with pytest.raises(VLLMValidationError, match=message):
             engine.engine.add_request("bad", prompt, SamplingParams(extra_args=given))
     assert not engine.engine.has_unfinished_requests()
 

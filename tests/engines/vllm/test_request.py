@@ -1,4 +1,4 @@
-"""What requests may ask, and what they are told where they may not."""
+"""What requests may ask for, and why they are refused."""
 
 import pytest
 from fake_vllm import parameters
@@ -37,7 +37,7 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
 
 
 @pytest.mark.parametrize(
-    ("given", "changes", "said"),
+    ("given", "changes", "message"),
     [
         ({"guard_eval": "gaurd"}, {}, "did you mean 'guard'"),
         ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
@@ -61,10 +61,10 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
         ({"guard_eval": "guard"}, {"thinking_token_budget": 9}, "thinking_token_budget"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(given, changes, said):
+def test_what_cannot_be_is_refused_with_the_remedy(given, changes, message):
     with pytest.raises(StudyError) as refused:
         read_request(parameters(given, **changes))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_every_strategy_runs_on_vllm_or_says_why_not():

@@ -1,0 +1,19 @@
+"""A page as its tags and texts."""
+
+from html.parser import HTMLParser
+
+
+class Page(HTMLParser):
+    """`tags` holds each tag with its attributes, `texts` what stands between them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
