@@ -15,13 +15,18 @@ from pathlib import Path
 import postgres
 import pytest
 from databases import KINDS, Databases
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from guard_eval.cli.console import speaking
 from guard_eval.records import Pair, content_id
 
 # A machine that does other things too is slow now and then; CI tries the same examples every time.
-settings.register_profile("unhurried", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "unhurried",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("unhurried")
 
 
