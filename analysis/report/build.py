@@ -31,9 +31,8 @@ from analysis.report.sections import (
 from analysis.results.agreement import agreement_rows
 from analysis.results.assisted import assisted_lines
 from analysis.results.audits import REDUNDANT, audit
+from analysis.results.bias import length_rows, order_rows, position_rows
 from analysis.results.judge_agreement import beside_rows, judge_rows
-from analysis.results.length import length_rows
-from analysis.results.position import order_rows, position_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows

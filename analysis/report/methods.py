@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from analysis.report.context import Context
 from analysis.results.agreement import AgreementRow
-from analysis.results.position import PositionRow
+from analysis.results.bias import PositionRow
 from analysis.results.shares import ShareRow, unit_note
 from guard_eval.reporting.words import RATERS, and_list, percent, plural
 

@@ -7,9 +7,9 @@ import statsmodels.api as sm
 from verdicts_by_hand import listed
 
 from analysis.report.sections import length
-from analysis.results.length import length_rows
+from analysis.results.bias import length_rows
+from analysis.stats.bias import length_adjusted
 from analysis.stats.intervals import wilson
-from analysis.stats.length import length_adjusted
 from analysis.verdicts.tidy import orient, validate
 
 

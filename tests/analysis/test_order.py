@@ -7,9 +7,9 @@ from scipy import stats
 from verdicts_by_hand import listed
 
 from analysis.report.sections import position
-from analysis.results.position import order_rows, position_rows
+from analysis.results.bias import order_rows, position_rows
+from analysis.stats.bias import order_adjusted
 from analysis.stats.intervals import wilson
-from analysis.stats.order import order_adjusted
 
 NAN = float("nan")
 

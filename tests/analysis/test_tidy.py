@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.results.agreement import agreement_rows
-from analysis.results.length import length_rows
-from analysis.results.position import order_rows, position_rows
+from analysis.results.bias import length_rows, order_rows, position_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows

@@ -11,9 +11,8 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.results.agreement import agreement_rows
+from analysis.results.bias import length_rows, order_rows
 from analysis.results.judge_agreement import judge_rows
-from analysis.results.length import length_rows
-from analysis.results.position import order_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows

@@ -11,8 +11,7 @@ import pytest
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics import score_figures
-from guard_eval.metrics.label_places import label_places
-from guard_eval.metrics.score_figures import intervals, plane
+from guard_eval.metrics.score_figures import intervals, label_places, plane
 from guard_eval.metrics.scores import Results, Score
 from guard_eval.reporting import drawing
 from guard_eval.reporting.escaping import one_line

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
-from analysis.results.position import OrderRow, PositionRow
+from analysis.results.bias import OrderRow, PositionRow
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, title
