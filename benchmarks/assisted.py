@@ -2,6 +2,7 @@
 
     export OPENBLAS_NUM_THREADS=1                # a process, a core
     python benchmarks/assisted.py                # docs/assisted.md's tables, some minutes on two cores
+    python benchmarks/assisted.py --figure docs/images/assisted-worth.png    # what people's ratings are worth
     python benchmarks/assisted.py --verdicts cs_vs_cd_human.csv    # people's own verdicts, stand-in judges
 
 A judge judges 1000 pairs, in both orders; people rate a random part of them.
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from common import parser, table
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import optimize
 
@@ -27,6 +29,8 @@ from analysis.results.assisted import assisted_rows
 from analysis.stats.assisted import assisted_mean, effective_items
 from analysis.stats.intervals import item_mean
 from analysis.verdicts.tidy import read
+from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished
+from guard_eval.reporting.figure_style import FIRST, SECOND, style
 
 Floats = NDArray[np.float64]
 
@@ -191,13 +195,36 @@ def _line(name: str, people: pd.DataFrame, judge: pd.DataFrame, count: int) -> t
     return name, f"{rated:.0f} of {len(pairs)}", f"{r:.2f}", f"{ratio:.3f}", f"{gained:.0f}"
 
 
+def worth() -> Drawing:
+    """Return a figure of how many times people's ratings are worth, by the judge's r and people's part."""
+    name, r = "assisted-worth", np.linspace(0, 0.95, 96)
+    with style(ink=INK, frame=INK, ground="none", salt=name):
+        sheet = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+        axes = sheet.add_subplot()
+        for rated, colour, dashes in zip(RATED, (FIRST, SECOND, INK), ("-", "--", ":"), strict=True):
+            times = [effective_items(rated, JUDGED, float(value)) / rated for value in r]
+            axes.plot(r, times, color=colour, linestyle=dashes, linewidth=1.6, label=f"{rated} of {JUDGED}")
+        axes.axhline(2, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set(xlim=(0, 0.95), ylim=(1, 4), xlabel="r of the judge with people, within datasets")
+        axes.set_ylabel("ratings are worth, times")
+        axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
+        axes.legend(frameon=False, title="people rate")
+        heading = "What people's ratings are worth when a judge assists"
+        described = "It rises with r, slowly below .5; half the ratings, the dashed line, take an r of .71 at least."
+        return finished(sheet, axes, name=name, heading=heading, description=described)
+
+
 def main() -> int:
     """Print the tables."""
     options = parser(__doc__)
     options.add_argument("--studies", type=int, default=2000, help="simulated studies of a line")
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--verdicts", type=Path, help="a table of people's verdicts")
+    options.add_argument("--figure", type=Path, help="write the figure of docs/assisted.md (.png)")
     given = options.parse_args()
+    if given.figure:
+        given.figure.write_bytes(worth().png)
+        return 0
     count = 20 if given.quick else given.studies
     if given.verdicts:
         print(published(given.verdicts, min(count, 300)))

@@ -13,7 +13,12 @@ SPELT_OUT = 6
 
 
 def answer(
-    rows: Sequence[ShareRow], *, alpha: float, exploratory: bool, redundant: Sequence[str] = ()
+    rows: Sequence[ShareRow],
+    *,
+    alpha: float,
+    exploratory: bool,
+    redundant: Sequence[str] = (),
+    assisted_by: str | None = None,
 ) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
 
@@ -24,10 +29,13 @@ def answer(
         alpha: The error rate.
         exploratory: Whether anything makes these results exploratory.
         redundant: What an audit found on criteria that measure the same thing.
+        assisted_by: The judge who was declared to assist people.
     """
     totals = [row for row in rows if row.dataset is None]
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in totals)]
     parts = [_kind([row for row in totals if row.rater_kind == kind], alpha) for kind in kinds]
+    if assisted_by is not None:
+        parts.append(_assisted(totals, assisted_by))
     parts.append(_closing(totals))
     if redundant:
         several = "Some criteria hardly count as separate evidence; the audits name them."
@@ -40,6 +48,17 @@ def answer(
     if exploratory:
         parts.append("These results are exploratory, for the reason given below.")
     return " ".join(parts)
+
+
+def _assisted(rows: list[ShareRow], judge: str) -> str:
+    """Say whose share it is that a judge assists, or that it could not."""
+    alone = [title(row.criterion) for row in rows if row.rater_kind == "person" and not row.assisted_by]
+    if any(row.assisted_by for row in rows):
+        text = (
+            f"The shares of people are theirs, assisted by {judge}'s verdicts on all pairs, as was declared"
+        )
+        return f"{text} (on {and_list(alone)} they are people's alone)." if alone else f"{text}."
+    return f"An answer assisted by {judge} was declared and is not possible; the section on it says why."
 
 
 def differs(row: ShareRow, alpha: float) -> bool:
@@ -142,6 +161,8 @@ def _closing(rows: list[ShareRow]) -> str:
     outside = sum(not row.family for row in rows)
     sampled = any(row.estimand == "population" for row in rows)
     test, interval = "t tests over raters and pairs" if sampled else "sign-flip tests on item means", ""
+    if any(row.assisted_by for row in rows):
+        test = f"prediction-powered t tests where a judge assists, and of {test} elsewhere"
     if any(row.anytime for row in rows):
         test, interval = "tests that hold whenever one looks", "; the intervals hold at all times together"
     text = f"The p-values are of {test}{_units(rows)}"

@@ -29,7 +29,7 @@ from analysis.report.sections import (
     shares,
 )
 from analysis.results.agreement import agreement_rows
-from analysis.results.assisted import assisted_lines
+from analysis.results.assisted import assisted_lines, with_assisted_shares
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
 from analysis.results.judge_agreement import beside_rows, judge_rows
@@ -117,6 +117,10 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         if context.sequential
         else ()
     )
+    lines = assisted_lines(scored, random=context.random_part, alpha=alpha)
+    answering = with_anytime_tests(rows, looks) if looks else rows
+    if context.assisted_by is not None:
+        answering = with_assisted_shares(rows, lines, context.assisted_by)
     agreeing = agreement_rows(scored, alpha=alpha)
     places = position_rows(scored, alpha=alpha)
     several = len({(row.method_a, row.method_b) for row in rows}) > 1
@@ -135,9 +139,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         agreement.section(agreeing, name_methods=several),
         judges.section(judge_rows(scored, alpha=alpha), beside_rows(scored), name_methods=several),
         assisted.section(
-            assisted_lines(scored, random=context.random_part, alpha=alpha),
-            name_methods=several,
-            random=context.random_part,
+            lines, name_methods=several, random=context.random_part, declared=context.assisted_by
         ),
         judge_run.section(context.judging, alpha=alpha),
         raters.section(rater_rows(scored, alpha=alpha)),
@@ -149,8 +151,9 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
     return ReportPage(
         context=context,
         summary=answer(
-            with_anytime_tests(rows, looks) if looks else rows,
+            answering,
             alpha=alpha,
+            assisted_by=context.assisted_by,
             exploratory=bool(context.why_exploratory),
             redundant=redundant,
         ),

@@ -44,6 +44,7 @@ class Context:
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
+        assisted_by: The judge who assists people in the answer, where one was declared.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
@@ -65,6 +66,7 @@ class Context:
     sequential: bool = False
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    assisted_by: str | None = None
     random_part: bool = False
     metrics: MeasuredMetrics | None = None
     examples: tuple[Pair, ...] = ()

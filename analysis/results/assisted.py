@@ -15,6 +15,7 @@ from scipy import stats
 
 from analysis.results.cells import CellRow
 from analysis.results.population import share_interval
+from analysis.results.shares import ShareRow
 from analysis.stats.assisted import PPI_T, PPI_TEST, assisted_mean
 from analysis.stats.correction import holm
 from analysis.stats.intervals import Interval
@@ -119,6 +120,26 @@ def assisted_lines(
         if len(case.judged) > len(case.people) and units(case.people).n >= FEWEST_RATED
     ]
     return _adjusted(rows)
+
+
+def with_assisted_shares(
+    rows: Sequence[ShareRow], lines: Sequence[AssistedRow], judge: str
+) -> tuple[ShareRow, ...]:
+    """Return `rows` of all datasets with people's shares as one judge assists them, for the answer.
+
+    Holm's correction runs over the same family as before. A result that has no assisted share stays people's.
+    """
+    of = {line.cell: line for line in lines if line.judge == judge and line.share.estimate is not None}
+    out = [row for row in rows if row.dataset is None]
+    for place, row in enumerate(out):
+        line = of.get(row.cell) if row.rater_kind == "person" else None
+        if line is not None:
+            out[place] = replace(row, share=line.share, test=line.test, out_of_reach="", assisted_by=judge)
+    family = [place for place, row in enumerate(out) if row.rater_kind == "person" and row.family]
+    corrected = holm([out[place].test.p_value for place in family]).p_values
+    for place, value in zip(family, corrected, strict=True):
+        out[place] = replace(out[place], adjusted=value)
+    return tuple(out)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

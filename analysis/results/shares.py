@@ -66,6 +66,7 @@ class ShareRow(CellRow):
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
+        assisted_by: The judge who assists people in share, interval and test; empty for people alone.
         estimand: For whom share, interval and test hold. Models are never a sample of a population.
         level: The confidence level.
         warnings: What a reader must know before using it.
@@ -92,6 +93,7 @@ class ShareRow(CellRow):
     family: int = 0
     declared: bool = False
     anytime: bool = False
+    assisted_by: str = ""
     estimand: Estimand = "these"
     level: float = 0.95
     warnings: tuple[str, ...] = ()

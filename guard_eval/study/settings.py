@@ -201,12 +201,15 @@ class Analysis(SettingsTable):
         sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
         raters: For whom the answer is to hold: `these`, the raters who take part, or the `population` of
             raters like them, of whom at least three must take part.
+        assisted_by: The judge, by name, whose verdicts assist people's in the answer (docs/assisted.md); None
+            for an answer of people alone, beside which every judge's assistance is shown.
     """
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
     correction: Literal["holm", "bh"] = "holm"
     sequential: bool = False
     raters: Literal["these", "population"] = "these"
+    assisted_by: str | None = None
 
     @model_validator(mode="after")
     def _one_guarantee(self) -> Self:
@@ -217,6 +220,12 @@ class Analysis(SettingsTable):
         if self.sequential and self.raters == "population":
             raise ValueError(
                 "sequential = true holds for raters = 'these' only, not 'population'; remove one"
+            )
+        other = self.sequential or self.raters != "these" or self.correction != "holm"
+        if self.assisted_by is not None and other:
+            raise ValueError(
+                "assisted_by holds with raters = 'these' and correction = 'holm', without sequential; remove "
+                "it, or the other"
             )
         return self
 
@@ -240,6 +249,21 @@ class Settings(SettingsTable):
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
         return self.model.amateur if needs_amateur(strategy) else None
+
+    @model_validator(mode="after")
+    def _assisting_judge_is_named(self) -> Self:
+        judge, names = self.analysis.assisted_by, [one.name or one.model for one in self.judge]
+        if judge is not None and judge not in names:
+            raise ValueError(
+                f"analysis.assisted_by names {judge!r}, and the judges are: {', '.join(names) or 'none'}; "
+                "name one of them, or add it as [[judge]]"
+            )
+        if judge is not None and self.pairs.human_pairs is None:
+            raise ValueError(
+                "analysis.assisted_by needs pairs that a judge judges and people do not; give "
+                "pairs.human_pairs"
+            )
+        return self
 
     @model_validator(mode="after")
     def _amateur_is_named(self) -> Self:

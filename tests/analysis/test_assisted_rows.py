@@ -1,6 +1,7 @@
 """People's share assisted by a judge, from a table of verdicts: rows, what is refused, and the report."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.report.sections import assisted
-from analysis.results.assisted import assisted_lines, assisted_rows
+from analysis.results.assisted import assisted_lines, assisted_rows, with_assisted_shares
 from analysis.results.shares import share_rows
 from analysis.stats.assisted import assisted_mean
 from analysis.verdicts.tidy import validate
@@ -265,3 +266,48 @@ def test_a_table_can_be_said_to_be_of_a_random_part(tmp_path):
     for random, said in ((False, "No assisted share for gpt on fluency"), (True, "--random-part")):
         report(tmp_path / "table.csv", tmp_path / "out", random_part=random)
         assert said in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def two_criteria():
+    """Two criteria, of which the judge judged one; x is ahead."""
+    frame = verdicts()
+    turned = (frame["verdict"] == "y") & (np.arange(len(frame)) % 5 < 2)
+    frame = frame.assign(verdict=frame["verdict"].where(~turned, "tie"))
+    other = frame[frame["rater_kind"] == "person"].assign(criterion="coherence")
+    return pd.concat(
+        [frame, other.assign(presentation=range(10_000, 10_000 + len(other)))], ignore_index=True
+    )
+
+
+def test_a_declared_judge_assists_in_the_answer_and_holm_runs_over_the_same_family():
+    frame = two_criteria()
+    rows, lines = share_rows(frame), assisted_lines(frame)
+    found = {(row.rater_kind, row.criterion): row for row in with_assisted_shares(rows, lines, "gpt")}
+    people, other = found["person", "fluency"], found["person", "coherence"]
+    (line,) = lines
+    assert (people.share, people.test, people.assisted_by) == (line.share, line.test, "gpt")
+    before = {row.criterion: row for row in rows if row.rater_kind == "person" and row.dataset is None}
+    assert (other.share, other.test, other.assisted_by) == (
+        before["coherence"].share,
+        before["coherence"].test,
+        "",
+    )
+    low, high = sorted([people.test.p_value, other.test.p_value])
+    assert sorted([people.adjusted, other.adjusted]) == pytest.approx([2 * low, max(2 * low, high)])
+    assert low < 0.5
+    assert found["model", "fluency"] in rows
+
+
+def test_the_page_names_the_judge_who_assists(tmp_path):
+    context = Context(name="s", assisted_by="gpt", random_part=True)
+    answer = write_report(two_criteria(), tmp_path / "declared", context).summary
+    assert (
+        "assisted by gpt's verdicts on all pairs, as was declared (on coherence they are people's alone)"
+        in answer
+    )
+    page = (tmp_path / "declared" / "index.html").read_text(encoding="utf-8")
+    assert "The answer above takes that of gpt, as declared." in page
+    missing = write_report(
+        two_criteria(), tmp_path / "missing", replace(context, assisted_by="llama")
+    ).summary
+    assert "An answer assisted by llama was declared and is not possible" in missing

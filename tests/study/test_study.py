@@ -132,6 +132,22 @@ def test_contrastive_decoding_has_an_amateur(study):
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://me:secret@db/x"'), "set PGPASSWORD"),
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://db/x?password=secret"'), "set PGPASSWORD"),
         (("seed = 3", "seed ="), "is not valid TOML"),
+        (
+            ("[pairs]", '[analysis]\nassisted_by = "gpt"\n[pairs]'),
+            "analysis.assisted_by names 'gpt', and the judges are: none; name one of them",
+        ),
+        (
+            ("[pairs]", '[analysis]\nassisted_by = "gpt"\n[[judge]]\nmodel = "gpt"\n[pairs]'),
+            "needs pairs that a judge judges and people do not; give pairs.human_pairs",
+        ),
+        (
+            ("[pairs]", '[analysis]\nassisted_by = "gpt"\nraters = "population"\n[pairs]'),
+            "assisted_by holds with raters = 'these' and correction = 'holm', without sequential",
+        ),
+        (
+            ("[pairs]", '[analysis]\nsequential = true\nraters = "population"\n[pairs]'),
+            "sequential = true holds for raters = 'these' only",
+        ),
     ],
 )
 def test_each_mistake_has_its_remedy(study, change, says):

@@ -52,8 +52,9 @@ METHOD = (
     "people's win share: their share on the pairs they rated, plus λ times the difference between the "
     "judge's share on all its pairs and its share on theirs (prediction-powered inference, PPI++: "
     "Angelopoulos, Duchi and Zrnic 2023). It speaks of pairs like those the judge judged, and of the "
-    "raters who took part. It is no part of the answer above, which rests on people alone."
+    "raters who took part."
 )
+NOT_DECLARED = "It is no part of the answer above, which rests on people alone."
 LIMITS = (
     "A judge helps as far as it correlates with people within a dataset (r), and no further: with r = .5 "
     "the interval is at best 13 % narrower, with .8 40 %, however many pairs it judges. A judge that "
@@ -64,7 +65,7 @@ LIMITS = (
 NOTE = (
     "Gained: how many more ratings people alone would have had to give for an interval as narrow; below 0 "
     "where tuning λ costs more than the judge gives. p: t test that people's share is one half; Holm: "
-    "over the results of one judge. None was declared beforehand."
+    "over the results of one judge."
 )
 
 
@@ -83,13 +84,16 @@ class ShareLine:
         return self.share is self.row.share
 
 
-def section(rows: Sequence[AssistedRow], *, name_methods: bool, random: bool) -> Section | None:
+def section(
+    rows: Sequence[AssistedRow], *, name_methods: bool, random: bool, declared: str | None = None
+) -> Section | None:
     """Return people alone, people assisted, and the judge alone; nothing where no judge judged more pairs.
 
     Args:
         rows: Of `assisted_lines`.
         name_methods: Whether the comparison must be named.
         random: Whether people's pairs are known to be a random part.
+        declared: The judge who assists in the answer, where one was declared beforehand.
     """
     if not rows:
         return None
@@ -105,6 +109,7 @@ def section(rows: Sequence[AssistedRow], *, name_methods: bool, random: bool) ->
         warnings.append(
             f"The first {JUDGES_SHOWN} of {len(names)} judges are shown; all are in assisted.csv."
         )
+    answer = NOT_DECLARED if declared is None else f"The answer above takes that of {declared}, as declared."
     parts: tuple[Table | Drawing, ...] = (
         (
             _table(found, name_methods=name_methods),
@@ -116,7 +121,7 @@ def section(rows: Sequence[AssistedRow], *, name_methods: bool, random: bool) ->
     return Section(
         anchor="assisted",
         title="People, assisted by a judge",
-        paragraphs=(METHOD, f"{LIMITS}{drawn}.", *dict.fromkeys(refused), *warnings),
+        paragraphs=(f"{METHOD} {answer}", f"{LIMITS}{drawn}.", *dict.fromkeys(refused), *warnings),
         parts=parts,
         exports={"assisted": table_of(rows, COLUMNS)},
     )

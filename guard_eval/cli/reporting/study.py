@@ -41,6 +41,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         sequential=settings.analysis.sequential,
         raters=settings.analysis.raters,
         raters_per_item=_raters_per_item(settings),
+        assisted_by=settings.analysis.assisted_by,
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(store.pairs(), key=lambda pair: pair.id)[:EXAMPLES]),
