@@ -210,7 +210,7 @@ def worth() -> Drawing:
         axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
         axes.legend(frameon=False, title="people rate")
         heading = "What people's ratings are worth when a judge assists"
-        described = "It rises with r, slowly below .5; half the ratings, the dashed line, take an r of .71 at least."
+        described = "It rises with r, slowly below .5; half the ratings, the dashed line, take an r of .71."
         return finished(sheet, axes, name=name, heading=heading, description=described)
 
 
