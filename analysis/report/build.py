@@ -29,7 +29,7 @@ from analysis.report.sections import (
     shares,
 )
 from analysis.results.agreement import agreement_rows
-from analysis.results.assisted import assisted_lines, with_assisted_shares
+from analysis.results.assisted import assisted_lines, assisted_ranks, with_assisted_shares
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
 from analysis.results.judge_agreement import beside_rows, judge_rows
@@ -139,7 +139,11 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         agreement.section(agreeing, name_methods=several),
         judges.section(judge_rows(scored, alpha=alpha), beside_rows(scored), name_methods=several),
         assisted.section(
-            lines, name_methods=several, random=context.random_part, declared=context.assisted_by
+            lines,
+            assisted_ranks(scored, random=context.random_part, alpha=alpha) if lines else (),
+            name_methods=several,
+            random=context.random_part,
+            declared=context.assisted_by,
         ),
         judge_run.section(context.judging, alpha=alpha),
         raters.section(rater_rows(scored, alpha=alpha)),

@@ -6,6 +6,7 @@ interval as far as it agrees with them, and moves it nowhere if it does not (`an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,9 +17,10 @@ from scipy import stats
 from analysis.results.cells import CellRow
 from analysis.results.population import share_interval
 from analysis.results.shares import ShareRow
-from analysis.stats.assisted import PPI_T, PPI_TEST, assisted_mean
+from analysis.stats.assisted import PPI_T, PPI_TEST, AssistedMean, assisted_mean
 from analysis.stats.correction import holm
 from analysis.stats.intervals import Interval
+from analysis.stats.rank_sets import rank_sets
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.errors import StudyError
@@ -265,14 +267,7 @@ def _row(case: _Case, *, alpha: float, why: str = "") -> AssistedRow:
     )
     if why:
         return row
-    theirs = case.people.set_index("pair_id")["share"].reindex(case.judged["pair_id"])
-    found = assisted_mean(
-        theirs.to_numpy(),
-        case.judged["share"].to_numpy(),
-        case.judged["dataset"].tolist(),
-        clusters=units(case.judged).clusters,
-        level=1 - alpha,
-    )
+    found = _mean(case, alpha)
     each = row.ratings / row.rated
     share = found.interval
     if share.n < CALIBRATED:
@@ -286,6 +281,100 @@ def _row(case: _Case, *, alpha: float, why: str = "") -> AssistedRow:
         correlation=found.correlation,
         gained=None if found.effective is None else (found.effective - found.rated) * each,
     )
+
+
+def _mean(case: _Case, alpha: float) -> AssistedMean:
+    theirs = case.people.set_index("pair_id")["share"].reindex(case.judged["pair_id"])
+    return assisted_mean(
+        theirs.to_numpy(),
+        case.judged["share"].to_numpy(),
+        case.judged["dataset"].tolist(),
+        clusters=units(case.judged).clusters,
+        level=1 - alpha,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AssistedRank:
+    """A method's place among those that were all compared with each other, by people assisted by a judge.
+
+    Attributes:
+        rater_kind: The judge's kind.
+        judge: The judge.
+        criterion: The quality judged.
+        method: The method.
+        share: Its win share against the others, each comparison weighing the same.
+        low: Its least rank, 1 for the largest share.
+        high: Its greatest rank; all methods' ranks lie between low and high at once with chance `level`.
+        level: That chance.
+    """
+
+    rater_kind: str
+    judge: str
+    criterion: str
+    method: str
+    share: float
+    low: int
+    high: int
+    level: float
+
+
+def assisted_ranks(
+    verdicts: Verdicts, *, random: bool = False, alpha: float = 0.05
+) -> tuple[AssistedRank, ...]:
+    """Return the ranks of three or more methods that were all compared with each other, the first first.
+
+    Nothing is returned for a judge and criterion with a comparison missing, or one that cannot be assisted.
+    """
+    groups: dict[tuple[str, str, str], list[_Case]] = {}
+    for case in _cases(ScoredVerdicts.of(verdicts), None, together=False):
+        if len(case.judged) > len(case.people):
+            groups.setdefault((case.kind, case.judge, case.key[2]), []).append(case)
+    rows: list[AssistedRank] = []
+    for (kind, judge, criterion), cases in groups.items():
+        methods = sorted({name for case in cases for name in case.key[:2]})
+        whole = len(cases) == len(methods) * (len(methods) - 1) // 2 and len(methods) > 2
+        if not whole or any(_obstacle(case, random=random) for case in cases):
+            continue
+        shares, sets = _ranked(cases, methods, alpha)
+        rows += sorted(
+            (
+                AssistedRank(
+                    rater_kind=kind,
+                    judge=judge,
+                    criterion=criterion,
+                    method=method,
+                    share=share,
+                    low=low,
+                    high=high,
+                    level=1 - alpha,
+                )
+                for method, share, (low, high) in zip(methods, shares, sets, strict=True)
+            ),
+            key=lambda row: (-row.share, row.method),
+        )
+    return tuple(rows)
+
+
+def _ranked(
+    cases: Sequence[_Case], methods: Sequence[str], alpha: float
+) -> tuple[list[float], tuple[tuple[int, int], ...]]:
+    """Return each method's mean share against the others, and its rank set."""
+    numbers = np.unique(np.concatenate([case.judged["unit"].to_numpy() for case in cases]))
+    shares, influence = np.zeros(len(methods)), np.zeros((len(numbers), len(methods)))
+    freedom, inflation = math.inf, 1.0
+    for case in cases:
+        found = _mean(case, alpha)
+        place = np.searchsorted(numbers, case.judged["unit"].to_numpy())
+        own = np.bincount(place, weights=found.influence, minlength=len(numbers)) / (len(methods) - 1)
+        estimate = (found.interval.estimate or 0.0) / (len(methods) - 1)
+        first, second = (methods.index(name) for name in case.key[:2])
+        shares[[first, second]] += estimate, 1 / (len(methods) - 1) - estimate
+        influence[:, first] += own
+        influence[:, second] -= own
+        freedom, inflation = min(freedom, found.freedom), max(inflation, found.inflation)
+    sets = rank_sets(shares, influence, freedom=freedom, level=1 - alpha, inflation=inflation)
+    return shares.tolist(), sets
 
 
 def _adjusted(rows: Sequence[AssistedRow]) -> tuple[AssistedRow, ...]:

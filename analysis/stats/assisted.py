@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -44,6 +44,11 @@ class AssistedMean:
         rated: Items that people scored.
         judged: Items that the judge scored, people's among them.
         effective: Of how many items people alone would give so small a variance; `None` without a variance.
+        influence: What each item adds to the error of the mean, [N]: the squares of their sums over clusters
+            add up to the variance (before what tuning's doubt adds), and products with those of another mean
+            on the same clusters to a covariance.
+        freedom: The variance's degrees of freedom.
+        inflation: The variance over that of the influences: what tuning's doubt adds.
     """
 
     interval: Interval
@@ -53,6 +58,9 @@ class AssistedMean:
     rated: int
     judged: int
     effective: float | None
+    influence: Reals = field(repr=False, compare=False)
+    freedom: float
+    inflation: float
 
 
 def effective_items(rated: int, judged: int, correlation: float) -> float:
@@ -124,13 +132,15 @@ def assisted_mean(
     sums = _Products.of(scores, predictions, groups)
     tuned = sums.slope() if weight is None else weight
     apart = np.full(len(scores), tuned) if weight is not None else sums.slopes_without(groups)
-    unassisted, _ = _variance(scores, predictions, groups, 0 * apart)
+    unassisted, _, _ = _variance(scores, predictions, groups, 0 * apart)
     if rated.all():
         alone = item_mean(scores, strata, clusters=clusters, level=level)
-        variance, freedom = _variance(scores, predictions, groups, 0 * apart)
+        variance, freedom, influence = _variance(scores, predictions, groups, 0 * apart)
+        plain = variance
         whole = replace(alone, method=f"{alone.method} (people scored every item)")
     else:
-        variance, freedom = _variance(scores, predictions, groups, apart)
+        variance, freedom, influence = _variance(scores, predictions, groups, apart)
+        plain = variance
         if weight is None:
             variance = (groups.units * variance + DOUBT * unassisted) / (groups.units + DOUBT)
         estimate = groups.mean(scores, predictions, tuned)
@@ -143,6 +153,9 @@ def assisted_mean(
         rated=int(rated.sum()),
         judged=len(scores),
         effective=float(rated.sum() * unassisted / variance) if variance > 1e-30 else None,
+        influence=influence,
+        freedom=freedom,
+        inflation=variance / plain if plain > 1e-30 else 1.0,
     )
 
 
@@ -283,8 +296,10 @@ def _deviations(values: Reals, groups: _Groups) -> Reals:
     return np.asarray(filled - groups.means(filled)[groups.group])
 
 
-def _variance(scores: Reals, predictions: Reals, groups: _Groups, weights: Reals) -> tuple[float, float]:
-    """Return the variance of the assisted mean, by each item's λ, and its degrees of freedom."""
+def _variance(
+    scores: Reals, predictions: Reals, groups: _Groups, weights: Reals
+) -> tuple[float, float, Reals]:
+    """Return the variance of the assisted mean, by each item's λ, its degrees of freedom, and influences."""
     rated, stratum = groups.rated, groups.group // 2
     weights = weights * groups.unrated[stratum]
     deviations = _deviations(predictions, groups)
@@ -295,7 +310,8 @@ def _variance(scores: Reals, predictions: Reals, groups: _Groups, weights: Reals
     share, of = groups.share, groups.of
     left = np.where(groups.size[of] == 1, 1.0, np.maximum(1 - share, 1e-9))
     scaled = residuals * groups.weight[stratum] / groups.size[groups.group]
-    sums = np.bincount(groups.part, weights=scaled) / np.sqrt(left)
+    influence = scaled / np.sqrt(left)[groups.part]
+    sums = np.bincount(groups.part, weights=influence)
     # A cluster that people scored in part has two sums, which depend on each other.
     whose = np.zeros(len(of), dtype=np.int64)
     whose[groups.part] = groups.cluster
@@ -305,7 +321,7 @@ def _variance(scores: Reals, predictions: Reals, groups: _Groups, weights: Reals
     freedoms = np.bincount(of, weights=share**2 - lever**2, minlength=len(groups.size))
     freedoms = freedoms + np.bincount(of, weights=lever, minlength=len(groups.size)) ** 2
     error = float((parts**2 * freedoms).sum())
-    return variance, (parts.sum() ** 2 / error if error > 0 else 1.0)
+    return variance, (parts.sum() ** 2 / error if error > 0 else 1.0), influence
 
 
 def _interval(estimate: float, variance: float, freedom: float, groups: _Groups, *, level: float) -> Interval:

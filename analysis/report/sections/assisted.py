@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
 from analysis.report.forest import ForestLine, forest
 from analysis.report.section import Section
-from analysis.results.assisted import AssistedRow
+from analysis.results.assisted import AssistedRank, AssistedRow
 from analysis.stats.intervals import Interval
 from guard_eval.reporting.drawing import Drawing
 from guard_eval.reporting.escaping import NOTHING, Cell
@@ -69,6 +69,23 @@ NOTE = (
 )
 
 
+RANK_NOTE = (
+    "Win share: the mean of people's assisted shares against the others, each comparison weighing the same. "
+    "Rank: with a chance of {level} all true ranks of a criterion lie in these sets at once (Mogstad, "
+    "Romano, Shaikh and Wilhelm 2024, with Bonferroni); methods whose sets overlap are not distinguished."
+)
+RANK_COLUMNS: Columns[AssistedRank] = {
+    "simulated": lambda row: row.rater_kind == "simulated",
+    "criterion": lambda row: row.criterion,
+    "judge": lambda row: row.judge,
+    "method": lambda row: row.method,
+    "win_share": lambda row: row.share,
+    "rank_low": lambda row: row.low,
+    "rank_high": lambda row: row.high,
+    "level": lambda row: row.level,
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShareLine:
     """One of the three lines of a result."""
@@ -85,12 +102,18 @@ class ShareLine:
 
 
 def section(
-    rows: Sequence[AssistedRow], *, name_methods: bool, random: bool, declared: str | None = None
+    rows: Sequence[AssistedRow],
+    ranks: Sequence[AssistedRank] = (),
+    *,
+    name_methods: bool,
+    random: bool,
+    declared: str | None = None,
 ) -> Section | None:
     """Return people alone, people assisted, and the judge alone; nothing where no judge judged more pairs.
 
     Args:
         rows: Of `assisted_lines`.
+        ranks: Of `assisted_ranks`.
         name_methods: Whether the comparison must be named.
         random: Whether people's pairs are known to be a random part.
         declared: The judge who assists in the answer, where one was declared beforehand.
@@ -118,12 +141,37 @@ def section(
         if found
         else ()
     )
+    exports = {"assisted": table_of(rows, COLUMNS)}
+    if ranks:
+        parts = (
+            *parts,
+            _rank_table([row for row in ranks if (row.rater_kind, row.judge) in names[:JUDGES_SHOWN]]),
+        )
+        exports["assisted_ranks"] = table_of(ranks, RANK_COLUMNS)
     return Section(
         anchor="assisted",
         title="People, assisted by a judge",
         paragraphs=(f"{METHOD} {answer}", f"{LIMITS}{drawn}.", *dict.fromkeys(refused), *warnings),
         parts=parts,
-        exports={"assisted": table_of(rows, COLUMNS)},
+        exports=exports,
+    )
+
+
+def _rank_table(ranks: Sequence[AssistedRank]) -> Table:
+    """Return the ranks of methods by people assisted by each judge."""
+    columns: Columns[AssistedRank] = {
+        "Criterion": lambda row: title(row.criterion),
+        "Assisted by": lambda row: f"{row.judge} (SIMULATED)" if row.rater_kind == "simulated" else row.judge,
+        "Method": lambda row: row.method,
+        "Win share": lambda row: percent(row.share),
+        "Rank": lambda row: f"{row.low}" if row.low == row.high else f"{row.low} to {row.high}",
+    }
+    return table_of(
+        ranks,
+        columns,
+        caption="Ranks by people, assisted by a judge",
+        note=RANK_NOTE.format(level=percent(ranks[0].level, 0)),
+        text_columns=3,
     )
 
 
