@@ -20,7 +20,7 @@ REMARKS = "remarks"
 """In a table's `attrs`: what its reader must be warned of, sentences that name the lines."""
 
 
-def read(path: Path, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
+def read(path: Path | str, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
     """Return the validated verdicts of a CSV (UTF-8) or Parquet file.
 
     Args:
@@ -31,7 +31,7 @@ def read(path: Path, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
         StudyError: The file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    return validate(load(path), rater_kind=rater_kind)
+    return validate(load(Path(path)), rater_kind=rater_kind)
 
 
 def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:

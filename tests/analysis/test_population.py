@@ -1,6 +1,7 @@
 """Raters as a sample: against a published analysis of variance and studies whose truth is known."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,10 @@ from analysis.results.shares import share_rows
 from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
 from analysis.stats.simulation import Design, simulate, truth
+from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
+
+ROOT = Path(__file__).parents[2]
 
 SHROUT_FLEISS = np.array(
     [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float
@@ -270,3 +274,12 @@ def test_the_error_is_the_nominal_one_for_raters_drawn_anew(items, raters, each,
     missed = np.abs(found.estimates - truth(design).share)
     assert (missed > half).mean() < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
     assert (missed > alone).mean() >= (missed > half).mean()
+
+
+def test_the_analysts_example_is_what_the_code_gives():
+    rows = {row.criterion: row.found for row in population_rows(read(f"{ROOT}/docs/quickstart/verdicts.csv"))}
+    page = " ".join((ROOT / "docs" / "quickstart" / "analyst.md").read_text(encoding="utf-8").split())
+    found = rows["coherence"]
+    limits = f"of {100 * found.share.low:.1f} to {100 * found.share.high:.1f} % for raters like them"
+    assert limits in page
+    assert f"scatter by {100 * found.rater_sd:.1f} points" in page
