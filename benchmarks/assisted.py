@@ -2,7 +2,7 @@
 
     export OPENBLAS_NUM_THREADS=1                # a process, a core
     python benchmarks/assisted.py                # docs/assisted.md's tables, some minutes on two cores
-    python benchmarks/assisted.py --figure docs/images/assisted-worth.png    # what people's ratings are worth
+    python benchmarks/assisted.py --figure docs/images/assisted-worth.svg    # what people's ratings are worth
     python benchmarks/assisted.py --verdicts cs_vs_cd_human.csv    # people's own verdicts, stand-in judges
 
 A judge judges 1000 pairs, in both orders; people rate a random part of them.
@@ -29,7 +29,7 @@ from analysis.results.assisted import assisted_rows
 from analysis.stats.assisted import assisted_mean, effective_items
 from analysis.stats.intervals import item_mean
 from analysis.verdicts.tidy import read
-from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished
+from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished, standalone
 from guard_eval.reporting.figure_style import FIRST, SECOND, style
 
 Floats = NDArray[np.float64]
@@ -220,10 +220,10 @@ def main() -> int:
     options.add_argument("--studies", type=int, default=2000, help="simulated studies of a line")
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--verdicts", type=Path, help="a table of people's verdicts")
-    options.add_argument("--figure", type=Path, help="write the figure of docs/assisted.md (.png)")
+    options.add_argument("--figure", type=Path, help="write the figure of docs/assisted.md (.svg)")
     given = options.parse_args()
     if given.figure:
-        given.figure.write_bytes(worth().png)
+        given.figure.write_text(standalone(worth()), encoding="utf-8")
         return 0
     count = 20 if given.quick else given.studies
     if given.verdicts:
