@@ -23,7 +23,7 @@ from guard_eval.study.judge_settings import Judge, named
 __all__ = [
     "Analysis",
     "Annotation",
-    "Generation",
+    "GenerationSettings",
     "Judge",
     "MetricSettings",
     "Model",
@@ -97,7 +97,7 @@ class Model(SettingsTable):
         return self
 
 
-class Generation(SettingsTable):
+class GenerationSettings(SettingsTable):
     """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
 
     strategies: list[StrategyName] = Field(min_length=1)
@@ -239,7 +239,7 @@ class Settings(SettingsTable):
     database: Annotated[str, AfterValidator(_no_password)] | None = None
     prompts: Prompts = Prompts()
     model: Model
-    generation: Generation
+    generation: GenerationSettings
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
     annotation: Annotation = Annotation()

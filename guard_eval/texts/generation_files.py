@@ -255,7 +255,7 @@ def read_generations(
     for number, record in enumerate(records, start=1):
         if HASH in record.row and path.suffix.lower() != ".csv":  # which makes strings of numbers
             _refuse_mixture(path, record, kinds)
-        reader = _Reader(path, record)
+        reader = _RecordReader(path, record)
         name = reader.prompt_id()
         known = (prompts or {}).get(name) if name is not None else None
         texts = reader.texts()
@@ -318,7 +318,7 @@ def _flaws_of(one: Generation, seen: set[tuple[str, str, bool, str]], *, made_up
         yield "text begins with its prompt"
 
 
-class _Reader:
+class _RecordReader:
     """Values of one record, under whichever key they stand, and what was the matter with them."""
 
     def __init__(self, path: Path, record: Record) -> None:

@@ -97,7 +97,7 @@ class ScoringModels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Job:
+class _Measurement:
     """Texts to measure, and with what.
 
     Attributes:
@@ -145,7 +145,7 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
     if not found:
         raise StudyError(f"{study.folder} has no continuations yet; run: guard-eval generate {study.folder}")
     wanted = _merged(settings.metrics, options.settings)
-    job = _Job(
+    job = _Measurement(
         generations=found,
         settings=wanted,
         seed=settings.seed,
@@ -210,7 +210,7 @@ def measure_files(
     asked = dict(options.settings)
     baseline = asked.pop("baseline", None)  # in a file a strategy may have any name
     wanted = _merged(_settings(settings), asked)
-    job = _Job(
+    job = _Measurement(
         generations=generations,
         settings=wanted,
         seed=seed,
@@ -246,7 +246,7 @@ def _merged(settings: MetricSettings, asked: Mapping[str, Any]) -> MetricSetting
         raise StudyError(explain(Path("the command line"), error)) from error
 
 
-def _run(job: _Job, options: MeasureOptions, *, dry_run: bool) -> Results | None:
+def _run(job: _Measurement, options: MeasureOptions, *, dry_run: bool) -> Results | None:
     _announce(job)
     if dry_run:
         return None
@@ -296,7 +296,7 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
         yield replace(models, device="cuda" if pool.gpu else "cpu", dtype=dtype, lazy=lazy)
 
 
-def _announce(job: _Job) -> None:
+def _announce(job: _Measurement) -> None:
     strategies = dict.fromkeys(one.strategy for one in job.generations)
     datasets = dict.fromkeys(one.dataset for one in job.generations)
     say(f"{len(job.generations)} texts: {len(strategies)} strategies, {len(datasets)} datasets")
