@@ -224,6 +224,7 @@ def test_planning():
     assert needed_correlation(150, 150, 1.1) is None
 
 
+@pytest.mark.slow
 def test_coverage_and_width_with_few_people():
     rng = np.random.default_rng(5)
     covered = {0.0: 0, 0.8: 0}

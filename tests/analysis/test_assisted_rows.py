@@ -160,6 +160,7 @@ def test_a_part_that_is_not_random_is_refused_unless_it_is_known_to_be(part, why
     assert row.share.low is not None
 
 
+@pytest.mark.slow
 def test_a_random_part_is_hardly_ever_refused():
     for seed in range(60):
         assisted_rows(verdicts(rated=30, judged=90, raters=1, seed=seed))
@@ -298,6 +299,7 @@ def test_a_declared_judge_assists_in_the_answer_and_holm_runs_over_the_same_fami
     assert found["model", "fluency"] in rows
 
 
+@pytest.mark.slow
 def test_the_page_names_the_judge_who_assists(tmp_path):
     context = Context(name="s", assisted_by="gpt", random_part=True)
     answer = write_report(two_criteria(), tmp_path / "declared", context).summary

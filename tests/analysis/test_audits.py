@@ -147,6 +147,7 @@ def by_balanced_slots(rng, pairs, raters):
     return rng.permuted(slots, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raters", [3, 4])
 @pytest.mark.parametrize("design", [by_whole_pair, by_showing, by_balanced_slots])
 def test_the_false_alarm_rate_is_the_nominal_one_whatever_decides_the_sides(design, raters):

@@ -60,6 +60,7 @@ def test_ranks_of_a_study_are_the_same_whatever_the_order_of_rows():
     ]
 
 
+@pytest.mark.slow
 def test_the_report_has_them_and_a_missing_comparison_leaves_them_out(tmp_path):
     frame = study((1.5, 0.0, -1.5))
     write_report(frame, tmp_path, Context(name="s", random_part=True))

@@ -73,6 +73,7 @@ def test_long_rows_agree_with_float64(scale: float):
     assert smoothed_entropy(logits)[0].tolist() == pytest.approx(smoothed.tolist(), abs=2e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(2, 40),

@@ -139,6 +139,7 @@ def test_a_mask_of_other_prompts_is_refused():
         processor(torch.tensor([[4, 5, 6]]), torch.zeros(1, V))
 
 
+@pytest.mark.slow
 def test_the_package_itself_does_not_import_transformers():
     program = "import sys, guard_eval.decoding.guard; sys.exit('transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -58,6 +58,7 @@ def test_sacrebleu_says_the_same_of_texts_with_the_words_frequencies_of_language
     assert 0 < agree(texts).value < 100
 
 
+@pytest.mark.slow
 def test_sacrebleu_says_the_same_of_published_texts():
     path = GENERATIONS / "GUARD_wikitext_guard_w7.jsonl"
     if not path.exists():

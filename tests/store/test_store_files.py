@@ -143,6 +143,7 @@ def test_a_study_on_storage_that_is_only_read_can_be_reported(kept, name):
         assert "ann" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written_says_so(kept):
     close_folder(kept)
     done, _ = run(kept, "raters", "{study}", "add", "cas")
@@ -151,6 +152,7 @@ def test_what_cannot_be_written_says_so(kept):
     assert "make the file and its folder writable" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [True, False], ids=["with its index", "alone"])
 def test_rows_in_a_log_left_beside_it_count_or_are_named(kept, make_pairs, index):
     """As a server leaves it that was killed: its last verdicts stand in the log alone."""
