@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
@@ -41,14 +39,3 @@ def rank_sets(
     np.fill_diagonal(surely_above, val=False)
     least, greatest = 1 + surely_above.sum(axis=0), methods - surely_above.sum(axis=1)
     return tuple((int(low), int(high)) for low, high in zip(least, greatest, strict=True))
-
-
-def ranks(scores: Sequence[float]) -> tuple[tuple[int, int], ...]:
-    """Return the ranks that scores have without error: least and greatest, the same for equal scores.
-
-    >>> ranks([0.6, 0.4, 0.6])
-    ((1, 2), (3, 3), (1, 2))
-    """
-    return tuple(
-        (1 + sum(other > own for other in scores), sum(other >= own for other in scores)) for own in scores
-    )
