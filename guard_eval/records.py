@@ -405,14 +405,14 @@ CheckName = Literal["identical", "shuffled", "swapped", "padded"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedItem:
-    """What a judge said of one item of a calibration's check, on one criterion.
+    """What a judge answered on one item of a calibration's check, on one criterion.
 
     Attributes:
         judge: Its name as a rater.
         check: Which check.
         item: The study's pair it was made of, by its id.
         criterion: The criterion.
-        said: For each order answered: `target` for the text that the check is about (the intact one, the
+        answers: For each order answered: `target` for the text that the check is about (the intact one, the
             padded one, the first method's), `other`, or `tie`.
         asked: In how many orders it was asked.
     """
@@ -421,5 +421,5 @@ class CheckedItem:
     check: CheckName
     item: str
     criterion: str
-    said: tuple[str, ...]
+    answers: tuple[str, ...]
     asked: int

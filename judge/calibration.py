@@ -171,7 +171,7 @@ def results(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
             check=check,
             item=item,
             criterion=criterion,
-            said=tuple(known),
+            answers=tuple(known),
             asked=orders[check, item],
         )
         for (check, item, criterion), known in outcomes.items()

@@ -90,7 +90,7 @@ def calibration_rows(checked: Sequence[CheckedItem], *, alpha: float = 0.05) -> 
 def _row(
     judge: str, check: CheckName, criterion: str, items: Sequence[CheckedItem], *, alpha: float
 ) -> CalibrationRow:
-    whole = [each.said for each in items if each.said and len(each.said) == each.asked]
+    whole = [each.answers for each in items if each.answers and len(each.answers) == each.asked]
     outcomes = [_outcome(check, answers) for answers in whole]
     return CalibrationRow(
         judge=judge,

@@ -77,7 +77,7 @@ def command(
 
     Begin with --list. A table's study.toml is written into FOLDER and run through generate, measure and
     pair; stop it at any moment and run it again. What differs from the paper's setting (model, prompts,
-    tokens) is said above the table, because a difference then says nothing of the paper.
+    tokens) is stated above the table, because a difference then says nothing of the paper.
 
     A 7B model on one GPU: guard-eval replicate main --model Qwen/Qwen2.5-7B --prompts PROMPTS/
 

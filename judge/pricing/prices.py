@@ -75,7 +75,7 @@ class Price:
         source: Who says so.
         cached: Of prompt tokens that the server had in its cache; the input's where it is not known.
         batch_factor: What a batch costs, as a part of that.
-        assumed: Nobody has said that it is nothing; the server is merely a local one.
+        assumed: Nothing states that it is free; the server is merely a local one.
     """
 
     input: float

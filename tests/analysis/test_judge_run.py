@@ -33,7 +33,7 @@ def checked(check, *items, criterion="fluency", judge="m"):
             check=check,
             item=str(number),
             criterion=criterion,
-            said=tuple(names[letter] for letter in item),
+            answers=tuple(names[letter] for letter in item),
             asked=orders,
         )
         for number, item in enumerate(items)

@@ -100,14 +100,14 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(store, pairs, ask,
     assert (ledger.verdicts, ledger.requests, ledger.failures) == (14, 14, {})
     assert (store.tidy(), store.failures()) == ([], [])
     found = ask.results()
-    fluency = {(each.check, each.said) for each in found if each.criterion == "fluency"}
+    fluency = {(each.check, each.answers) for each in found if each.criterion == "fluency"}
     assert fluency == {
         ("identical", ("tie",)),
         ("shuffled", ("target", "target")),
         ("swapped", ("other", "other")),
         ("padded", ("other", "other")),
     }
-    assert {each.said for each in found if each.criterion == "coherence"} == {("tie",), ("tie", "tie")}
+    assert {each.answers for each in found if each.criterion == "coherence"} == {("tie",), ("tie", "tie")}
     assert ask.left() == []
     assert ask().requests == 0
     spent = store.spending()[0]
@@ -138,8 +138,8 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
     ledger = ask()
     assert ledger.failures == {"refusal": 2, "server_error": 1}
     found = ask.results()
-    assert {each.said for each in found if each.check == "identical"} == {()}
-    assert sum(len(each.said) < each.asked for each in found if each.check != "identical") == 2  # criteria
+    assert {each.answers for each in found if each.check == "identical"} == {()}
+    assert sum(len(each.answers) < each.asked for each in found if each.check != "identical") == 2  # criteria
     server.act = fake.verdict
     assert ask().requests == 1
 

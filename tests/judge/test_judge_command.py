@@ -215,7 +215,7 @@ def test_a_calibration_goes_into_the_report_and_not_into_the_verdicts(folder, sa
     ]
     assert [(each.model, each.fingerprint, each.answers) for each in run.seen] == [("snapshot-1", "fp_1", 18)]
     assert (run.failed, run.asked_otherwise) == ((), ())
-    always_first = {(each.check, each.said) for each in run.checked}
+    always_first = {(each.check, each.answers) for each in run.checked}
     assert always_first == {
         ("identical", ("target",)),
         *((check, ("target", "other")) for check in ("shuffled", "swapped", "padded")),

@@ -69,7 +69,7 @@ CHECKED_COLUMNS: Columns[CheckedItem] = {
     "check": lambda row: row.check,
     "item": lambda row: row.item,
     "criterion": lambda row: row.criterion,
-    "said": lambda row: " ".join(row.said),
+    "answers": lambda row: " ".join(row.answers),
     "asked": lambda row: row.asked,
 }
 
@@ -200,7 +200,7 @@ def _seen_table(rows: Sequence[ModelSeen]) -> Table:
         groups.values(),
         {
             "Judge": lambda members: members[0].judge,
-            "Model that answered": lambda members: members[0].model or "not said",
+            "Model that answered": lambda members: members[0].model or "not stated",
             "From": lambda members: _minute(min(one.first for one in members)),
             "To": lambda members: _minute(max(one.last for one in members)),
             "Configurations": lambda members: (
@@ -268,7 +268,7 @@ def _calibration(rows: Sequence[CalibrationRow], checked: Sequence[CheckedItem])
         mine = [row for row in rows if row.judge == judge]
         sentences += [f"{judge} {found}." for found in _worries(mine)]
     sentences = sentences or [NO_WORRIES]
-    lacking = {(one.judge, one.check, one.item) for one in checked if len(one.said) < one.asked}
+    lacking = {(one.judge, one.check, one.item) for one in checked if len(one.answers) < one.asked}
     if lacking:
         whole = len({(one.judge, one.check, one.item) for one in checked})
         sentences.append(
