@@ -209,7 +209,6 @@ def _table(rows: Sequence[AssistedRow], *, name_methods: bool) -> Table:
             "Holm": lambda line: only_assisted(line, p_value(line.row.adjusted)),
             "λ": lambda line: only_assisted(line, number(line.row.weight)),
             "r": lambda line: only_assisted(line, number(line.row.correlation)),
-            "Ratings": lambda line: line.row.ratings if line.name == "people alone" else NOTHING,
             "Gained": lambda line: only_assisted(line, number(line.row.gained, 0)),
         },
         caption="Win shares of people, of people assisted by a judge, and of the judge"
