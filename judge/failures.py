@@ -56,6 +56,7 @@ class JudgeError:
     Attributes:
         kind: What it counts as; it decides whether and when the pair is asked about again.
         detail: One printable line without the key; it may quote the answer.
+        remedy: What the user can do, where no answer came at all.
         billed: Whether the server may charge for a request without response: never after an error that it
             states itself; perhaps, when the connection was lost after sending.
         wait: Seconds the server asks to wait, where it does.
@@ -64,6 +65,7 @@ class JudgeError:
 
     kind: ErrorKind
     detail: str
+    remedy: str = ""
     billed: Literal["no", "perhaps"] = "no"
     wait: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

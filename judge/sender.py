@@ -270,7 +270,7 @@ class Sender:
             raise self._retry.too_long(self._backend.url, asked)
         if not self._reached and attempts >= self._retry.first:
             raise StudyError(
-                f"{error.detail}; check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
+                f"{error.detail}; {error.remedy or 'check the server, and base_url in study.toml'}"
             )
         if asked:
             self._limiter.ask_to_wait(asked)
