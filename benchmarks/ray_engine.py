@@ -34,7 +34,7 @@ seed = 5
 [model]
 name = "bundled"
 [generation]
-strategies = ["greedy"]
+strategies = ["greedy", "guard"]
 max_new_tokens = 2
 max_prompt_tokens = 24
 batch_size = 32
@@ -104,7 +104,7 @@ def _generate(options: argparse.Namespace) -> None:
         import ray_engine  # by its name, so that workers find it; this is __main__
 
         writers.Writer = ray_engine.StubWriter  # type: ignore[misc]
-    generate(Study.open(options.folder), engine="ray")
+    generate(Study.open(options.folder), engine="ray", strategies=["greedy"])
 
 
 @contextmanager
