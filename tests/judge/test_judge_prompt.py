@@ -13,8 +13,9 @@ from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge import prompt
 from judge.pricing.preview import dry_run
-from judge.prompt import MARKUP, PROMPT_VERSION, messages, neutralise, nonce, system_prompt
+from judge.prompt import PROMPT_VERSION, messages, nonce, system_prompt
 from judge.request import RequestBuilder, request, wire
+from judge.sanitize import MARKUP, neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
