@@ -34,15 +34,6 @@ _AGAINST_PEOPLE = {"mauve", "bertscore"}
 _BY_MODELS = {"coherence": ("coherence", "perplexity"), "mauve": ("mauve",), "bertscore": ("bertscore",)}
 """Metrics that need a model, by module; each has a function `NAME_outcomes`."""
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn", "bert-score")
-    "guard-eval",
-    "torch",
-    "transformers",
-    "numpy",
-    "scipy",
-    "faiss-cpu",
-    "scikit-learn",
-    "bert-score",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
