@@ -269,7 +269,14 @@ def test_what_is_refused_is_said():
 
 def test_a_simulated_judge_is_marked():
     section = assisted.section(assisted_lines(simulated(verdicts())), name_methods=False, random=False)
-    assert section.parts[0].rows[1][1] == "people, assisted by gpt (SIMULATED)"
+    whose = [row[1] for row in section.parts[0].rows]
+    assert whose == [
+        "SIMULATED people alone",
+        "SIMULATED people, assisted by gpt (SIMULATED)",
+        "gpt (SIMULATED) alone",
+    ]
+    assert "made-up people and a made-up judge" in section.paragraphs[2]
+    assert "SIMULATED" in section.parts[1].svg
     assert section.exports["assisted"].rows[0][0] is True
 
 

@@ -63,6 +63,7 @@ LIMITS = (
     "interval about as wide as it was. All of this rests on people's pairs being a random part within "
     "each dataset"
 )
+SIMULATED_NOTE = "The lines marked SIMULATED are of made-up people and a made-up judge: they show the method."
 NOTE = (
     "Gained: how many more ratings people alone would have had to give for an interval as narrow; below 0 "
     "where tuning λ costs more than the judge gives. p: t test that people's share is one half; Holm: "
@@ -133,6 +134,8 @@ def section(
         warnings.append(
             f"The first {JUDGES_SHOWN} of {len(names)} judges are shown; all are in assisted.csv."
         )
+    if any(row.simulated for row in shown):
+        warnings.insert(0, SIMULATED_NOTE)
     answer = NOT_DECLARED if declared is None else f"The answer above takes that of {declared}, as declared."
     parts: tuple[Table | Drawing, ...] = (
         (
@@ -180,9 +183,10 @@ def _lines(rows: Sequence[AssistedRow]) -> list[ShareLine]:
     lines = []
     for row in rows:
         judge = judge_name(row.judge, row.rater_kind)
+        people = "SIMULATED people" if row.simulated else "people"
         lines += [
-            ShareLine(row=row, name="people alone", pairs=row.rated, share=row.alone),
-            ShareLine(row=row, name=f"people, assisted by {judge}", pairs=row.judged, share=row.share),
+            ShareLine(row=row, name=f"{people} alone", pairs=row.rated, share=row.alone),
+            ShareLine(row=row, name=f"{people}, assisted by {judge}", pairs=row.judged, share=row.share),
             ShareLine(row=row, name=f"{judge} alone", pairs=row.judged, share=row.judged_alone),
         ]
     return lines
