@@ -31,7 +31,7 @@ class TidyRow:
         criterion: A criterion of the rubric.
         verdict: The better method's name, or `tie`.
         rater_kind: person, model, simulated or simulated_model; no statistic pools kinds.
-        presentation: `Presentation.id`.
+        presentation: The number under which the pair was shown.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
         seconds: From the pair's appearance to the submit, where known.
@@ -71,7 +71,7 @@ class HistoryRow:
     """One revision of one verdict with the names restored; gold pairs and repeats are among them.
 
     Attributes:
-        presentation: `Presentation.id`.
+        presentation: The number under which the pair was shown.
         pair_id: `Pair.id`.
         dataset: The pair's dataset.
         method_a: The first method of the comparison, whichever side it was shown on.
