@@ -27,7 +27,7 @@ RaterKind = Literal["person", "model", "simulated", "simulated_model"]
 """Who rates. No statistic pools kinds; `simulated` raters and a `simulated_model`, their judge, exist so that
 a report can be seen without data."""
 
-PEOPLE_OF: Mapping[str, RaterKind] = {"model": "person", "simulated_model": "simulated"}
+PEOPLE_OF: Mapping[str, str] = {"model": "person", "simulated_model": "simulated"}
 """The kinds that are judges, and the people whom each is compared with: simulated with simulated ones."""
 
 SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
