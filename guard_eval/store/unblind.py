@@ -30,8 +30,8 @@ class TidyRow:
         rater: The rater's name.
         criterion: A criterion of the rubric.
         verdict: The better method's name, or `tie`.
-        rater_kind: person, model or simulated; no statistic pools kinds.
-        presentation: `Presentation.id`.
+        rater_kind: person, model, simulated or simulated_model; no statistic pools kinds.
+        presentation: The number under which the pair was shown.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
         seconds: From the pair's appearance to the submit, where known.
@@ -71,13 +71,13 @@ class HistoryRow:
     """One revision of one verdict with the names restored; gold pairs and repeats are among them.
 
     Attributes:
-        presentation: `Presentation.id`.
+        presentation: The number under which the pair was shown.
         pair_id: `Pair.id`.
         dataset: The pair's dataset.
         method_a: The first method of the comparison, whichever side it was shown on.
         method_b: The second method.
         rater: The rater's name.
-        rater_kind: person, model or simulated.
+        rater_kind: person, model, simulated or simulated_model.
         role: Why the pair was shown: study, gold or repeat.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
@@ -121,7 +121,7 @@ class CheckRow:
 
     Attributes:
         rater: The rater's name.
-        rater_kind: person, model or simulated.
+        rater_kind: person, model, simulated or simulated_model.
         check: What it was.
         presentation: That of the gold pair, or of the second showing.
         pair_id: `Pair.id`.
