@@ -29,7 +29,7 @@ class TidyRow:
         rater: The rater's name.
         criterion: A criterion of the rubric.
         verdict: The better method's name, or `tie`.
-        rater_kind: person, model or simulated; no statistic pools kinds.
+        rater_kind: person, model, simulated or simulated_model; no statistic pools kinds.
         presentation: The number under which the pair was shown.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
@@ -76,7 +76,7 @@ class HistoryRow:
         method_a: The first method of the comparison, whichever side it was shown on.
         method_b: The second method.
         rater: The rater's name.
-        rater_kind: person, model or simulated.
+        rater_kind: person, model, simulated or simulated_model.
         role: Why the pair was shown: study, gold or repeat.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
@@ -120,7 +120,7 @@ class CheckRow:
 
     Attributes:
         rater: The rater's name.
-        rater_kind: person, model or simulated.
+        rater_kind: person, model, simulated or simulated_model.
         check: What it was.
         presentation: That of the gold pair, or of the second showing.
         pair_id: `Pair.id`.
