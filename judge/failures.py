@@ -49,6 +49,10 @@ SLOWS_DOWN: frozenset[ErrorKind] = frozenset({"rate_limited", "timeout"})
 """Kinds that say there is too much at once."""
 
 
+ITS_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
+"""What can be done about a server that cannot be reached."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeError:
     """Why there is no verdict: no response came, or none that a verdict can be read from.

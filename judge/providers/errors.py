@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal, NoReturn, TypeVar, get_args
 
 from guard_eval.errors import StudyError
-from judge.failures import ErrorKind, JudgeError
+from judge.failures import ITS_ADDRESS, ErrorKind, JudgeError
 from judge.providers.endpoint import KEYLESS, Provider
 from judge.providers.envelopes import excerpt
 
@@ -302,7 +302,7 @@ class ErrorReader:
         unknown = f"the connection was lost before the whole answer came ({name})" if sent else name
         words, remedy = next(
             (each[1:] for each in _LOST if any(isinstance(cause, each[0]) for cause in chain)),
-            (unknown, _ITS_ADDRESS),
+            (unknown, ITS_ADDRESS),
         )
         return JudgeError(
             kind="transport",
@@ -317,7 +317,6 @@ class ErrorReader:
         return JudgeError(kind="timeout", detail=detail, billed="perhaps")
 
 
-_ITS_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
 _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     (
         socket.gaierror,
