@@ -80,11 +80,7 @@ class StubJob(writers.Job):
     def load(self) -> None:
         """Load nothing."""
 
-    def texts(  # a stub has no models
-        self,
-        models: None,
-        chunk: Sequence[writers.Pending],  # noqa: ARG002
-    ) -> Iterator[list[Continuation]]:
+    def texts(self, _: None, chunk: Sequence[writers.Pending]) -> Iterator[list[Continuation]]:
         """Yield a text for each prompt and strategy."""
         settings = self.study.settings
         for strategy in self.strategies:
