@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from guard_eval.engines.lazy import Item, LazyModel, Made, OnDone
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.ray.cluster import Pool
+from guard_eval.engines.ray.cluster import Pool, use_threads
 from guard_eval.engines.ray.workers import spread
 
 
@@ -38,10 +37,15 @@ class RemoteModel(LazyModel):
             StudyError: See `workers.spread`.
         """
         plain = LazyModel(self.load, self.location, self.name, self.dtype, self.device, self.wanted)
-        load = partial(attrgetter("loaded"), plain)
+        load = partial(_load, plain, self.pool.cpus)
         for place, [made] in spread(self.ray, self.pool, load, partial(_one, work), chunks, name=_shown):
             on_done(len(chunks[place]))
             yield place, made
+
+
+def _load(model: LazyModel, cpus: int) -> LoadedModel:
+    use_threads(cpus)
+    return model.loaded
 
 
 def _one(

@@ -12,7 +12,7 @@ from threading import Event, Thread
 from threading import enumerate as enumerate_threads
 from typing import Any, TypeVar
 
-from guard_eval.engines.ray.cluster import Pool, actors, has_room, use_threads
+from guard_eval.engines.ray.cluster import Pool, actors, has_room
 from guard_eval.errors import StudyError
 
 Item = TypeVar("Item")
@@ -73,7 +73,7 @@ def spread(
         return
     data = ray.data.from_arrow_refs(blocks).map_batches(
         Worker,
-        fn_constructor_args=[load, work, name, pool.cpus, start_counter(ray)],
+        fn_constructor_args=[load, work, name, start_counter(ray)],
         batch_size=1,
         batch_format="pyarrow",
         **actors(ray, pool, blocks=len(blocks)),
@@ -102,11 +102,9 @@ class Worker:
         load: Callable[[], Any],
         work: Callable[..., Iterable[object]],
         name: Callable[..., str],
-        cpus: int,
         attempts: Any,  # noqa: ANN401 (Ray's handles)
     ) -> None:
-        self._load, self._work, self._name = load, work, name
-        self._cpus, self._attempts = cpus, attempts
+        self._load, self._work, self._name, self._attempts = load, work, name, attempts
 
     def __call__(self, table: Any) -> Any:  # noqa: ANN401 (Arrow's tables)
         """Return what the work makes of a chunk, and the error that ended it, which Ray would disfigure."""
@@ -126,7 +124,6 @@ class Worker:
 
     @cached_property
     def _loaded(self) -> Any:  # noqa: ANN401
-        use_threads(self._cpus)
         return self._load()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from guard_eval.engines.ray.cluster import Pool
+from guard_eval.engines.ray.cluster import Pool, use_threads
 from guard_eval.engines.ray.workers import spread
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
@@ -76,6 +76,7 @@ class Job:
         """Return the models, in a worker."""
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
+        use_threads(self.pool.cpus)
         return StudyModels.load(
             self.study,
             self.strategies,
