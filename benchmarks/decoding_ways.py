@@ -217,6 +217,7 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
     rows, length = prompts.shape
     head, cache = model.get_output_embeddings(), DynamicCache(config=model.config)
     propose = Proposer(strategy, rows, limit, prompts.device)
+    fixed = isinstance(strategy, ContrastiveSearch)
     hidden = model.base_model(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
     context = hidden.new_zeros(rows, length + limit, hidden.shape[-1], dtype=torch.float32)
     context[:, :length] = unit(hidden)
