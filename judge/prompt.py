@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from guard_eval.records import CHOICES, BlindPair
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion, criteria
+from judge.sanitize import RULES, neutralise
 
 APPENDIX_F = """\
 Instructions
@@ -153,29 +153,6 @@ def version(*further: str) -> str:
     return hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
-MARKUP = re.compile(
-    r"<(?=\s*/?\s*(?:prompt|method|verdict))"  # our own tags
-    r"|<(?=[|\uff5c])|(?<=[|\uff5c])>"  # control tokens: <|im_start|>; DeepSeek writes a wide bar
-    r"|<(?=/?(?:s|system|user|assistant|think|start_of_turn|end_of_turn)>)"
-    r"|<(?=<\s*/?\s*sys)|\[(?=/?(?:inst|system_prompt)\])",
-    re.IGNORECASE,
-)
-_HARMLESS = {"<": "‹", ">": "›", "[": "⟦"}
-
-
-def neutralise(text: str) -> str:
-    """Return `text` without anything that a chat template or our tags could take for markup.
-
-    Angle and square brackets that open or close such markup become look-alikes; other brackets stay. Lone
-    surrogates, which no request can carry, become U+FFFD.
-
-    >>> neutralise("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
-    'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
-    """
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return MARKUP.sub(lambda match: _HARMLESS[match.group()], whole)
-
-
 def nonce(blind: BlindPair, seed: int) -> str:
     """Return the code of this comparison's tags: 32 hexadecimal digits.
 
@@ -186,7 +163,7 @@ def nonce(blind: BlindPair, seed: int) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-PROMPT_VERSION = version(MARKUP.pattern)
+PROMPT_VERSION = version(RULES)
 """Names the wording: it changes with any word of the prompt, of the rubric or of our additions."""
 
 

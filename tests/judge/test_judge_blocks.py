@@ -10,8 +10,9 @@ from guard_eval.records import BlindPair
 from guard_eval.study.judge_settings import Judge
 from judge.failures import JudgeError
 from judge.parsing import parse, read_block
-from judge.prompt import code, messages, neutralise
+from judge.prompt import code, messages
 from judge.request import request
+from judge.sanitize import neutralise
 
 ASKED = ("fluency", "story_development")
 CODE = "1f2e3d4c5b6a"
