@@ -11,7 +11,9 @@
 
 from guard_eval.store.judging.values import (
     Answer,
+    Attempt,
     BatchRequest,
+    Exchange,
     Failure,
     JudgeBatch,
     JudgeProgress,
@@ -34,9 +36,11 @@ from guard_eval.store.verdicts import Saved
 
 __all__ = [
     "Answer",
+    "Attempt",
     "Balance",
     "BatchRequest",
     "CheckRow",
+    "Exchange",
     "Failure",
     "HistoryRow",
     "JudgeBatch",
