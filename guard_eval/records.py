@@ -23,8 +23,15 @@ Choice = Literal["A", "tie", "B"]
 
 CHOICES: tuple[Choice, ...] = ("A", "tie", "B")
 
-RaterKind = Literal["person", "model", "simulated"]
-"""Who rates. No statistic pools kinds; `simulated` raters exist so that a report can be seen without data."""
+RaterKind = Literal["person", "model", "simulated", "simulated_model"]
+"""Who rates. No statistic pools kinds; `simulated` raters and a `simulated_model`, their judge, exist so that
+a report can be seen without data."""
+
+PEOPLE_OF: Mapping[str, str] = {"model": "person", "simulated_model": "simulated"}
+"""The kinds that are judges, and the people whom each is compared with: simulated with simulated ones."""
+
+SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
+"""The kinds whose verdicts are made up."""
 
 TIE = "tie"
 """The verdict that names neither method, in tidy tables."""

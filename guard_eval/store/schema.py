@@ -193,7 +193,7 @@ rater = Table(
     Column("excluded_at", Moment, doc="set while the rater's verdicts are left out"),
     Column("source", ExactText, doc="where a rater without invitation came from, such as prolific"),
     Column("external_id", ExactText, doc="the source's own name for the rater, who is paid by it"),
-    CheckConstraint("kind IN ('person', 'model', 'simulated')", name="kind"),
+    CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
 )
 
 Index("uq_rater_source", rater.c.source, rater.c.external_id, unique=True)

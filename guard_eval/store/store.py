@@ -43,7 +43,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
-from guard_eval.store.unblind import Balance, CheckRow, HistoryRow, TidyRow
+from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
 _PART = 200
@@ -359,10 +359,6 @@ class Store:
     def checks(self) -> list[CheckRow]:
         """Return how raters did on gold pairs and repeats, excluded ones among them, in the order shown."""
         return self._read(unblind.checks)
-
-    def balance(self) -> Balance:
-        """Return on which side the methods stood in the verdicts that count, per rater and per pair."""
-        return self._read(unblind.balance)
 
     def begin(self, rater: Rater, lease: timedelta) -> JudgeRun:
         """Note that this process lets a model rate; what ended runs had under way counts as lost.

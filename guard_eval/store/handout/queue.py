@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, false, func, insert, select, update
 
-from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
+from guard_eval.records import PEOPLE_OF, BlindPair, Plan, Rater, Role, content_id
 from guard_eval.store import verdicts
 from guard_eval.store.handout import occupancy, slots
 from guard_eval.store.handout.history import RaterHistory, rated
@@ -83,7 +83,7 @@ def _make_ready(connection: Connection, rater: Rater, plan: Plan) -> PoolState:
 
 def sees_once(rater: Rater) -> None:
     """Raise a `ValueError` for a model: it claims slots, while people and simulations see a pair once."""
-    if rater.kind == "model":
+    if rater.kind in PEOPLE_OF:
         raise ValueError(f"the model {rater.name!r} is handed nothing; its run claims pairs: Store.claim")
 
 
