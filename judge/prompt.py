@@ -14,7 +14,7 @@ from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.study.judge_files import JudgedExample, fill, read_examples
 from guard_eval.study.judge_settings import Judge
 from judge.providers.envelopes import excerpt
-from judge.sanitize import MARKUP, neutralise
+from judge.sanitize import RULES, neutralise
 
 APPENDIX_F = """\
 Instructions
@@ -270,7 +270,7 @@ def _before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str
     system = prompt.system(lines=lines)
     harmless = neutralise(system)
     if harmless != system:
-        start = next(place for place, one in enumerate(system) if not harmless.startswith(one, place))
+        start = next(place for place, one in enumerate(system) if one != harmless[place])
         raise StudyError(
             f"a judge's instructions hold {excerpt(system[start : start + 20])!r}, which could be taken for a "
             "control token or for our tags; reword the prompt, or the criterion's definition"
@@ -314,7 +314,7 @@ def nonce(blind: BlindPair, seed: int) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-PROMPT_VERSION = paper_version(MARKUP.pattern)
+PROMPT_VERSION = paper_version(RULES)
 """Names the wording of the paper's prompt and of our additions: it changes with any word of them."""
 
 
