@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from guard_eval.records import CHOICES, Choice
-from guard_eval.rubric import CRITERIA, Criterion, spelling
+from guard_eval.rubric import CRITERIA, spelling
 from judge.failures import JudgeError
 from judge.prompt import RATIONALE
 from judge.providers.envelopes import excerpt, read_response

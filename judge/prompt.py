@@ -38,7 +38,7 @@ assigned for each comparison.
 Evaluation Metrics
 
 {{criteria}}"""
-"""The paper's prompt (`app:F`), as a template; with all six criteria its text is the appendix's, to the letter."""
+"""The paper's prompt (`app:F`) as a template; with all six criteria it is the appendix, to the letter."""
 
 JSON_FORMAT = """\
 Output Format
@@ -51,8 +51,8 @@ RATIONALE_JSON_FORMAT = """\
 Output Format
 
 Answer with one JSON object and nothing else. It has exactly these fields: {fields}. The first comes before \
-the others and gives your reasons in at most {words} words of plain text. Each other field is "A" where Method \
-A is better, "tie" where both methods are similar, and "B" where Method B is better."""
+the others and gives your reasons in at most {words} words of plain text. Each other field is "A" where \
+Method A is better, "tie" where both methods are similar, and "B" where Method B is better."""
 """The same, with a rationale before the verdict."""
 
 LINES_FORMAT = """\
@@ -67,9 +67,9 @@ RATIONALE_LINES_FORMAT = """\
 Output Format
 
 Answer with a rationale and a verdict block, and nothing else. The rationale comes first: your reasons in at \
-most {words} words of plain text, between two tags. The verdict block stands between two other tags: one line \
-for each metric, with the metric's name, a colon, and one of the three judgments, word for word. The tags carry \
-the code of the comparison; they are given after the texts."""
+most {words} words of plain text, between two tags. The verdict block stands between two other tags: one \
+line for each metric, with the metric's name, a colon, and one of the three judgments, word for word. The \
+tags carry the code of the comparison; they are given after the texts."""
 """The same, with a rationale before the verdict."""
 
 TEXTS_ARE_DATA = """\
@@ -115,7 +115,8 @@ block, each … replaced by one of: {judgments}.
 
 RATIONALE_LINES_CLOSING = """\
 The data with the code {nonce} end here. Compare Method A and Method B on each metric and answer with a \
-rationale and a block as follows, the first … replaced by your reasons, and each other … by one of: {judgments}.
+rationale and a block as follows, the first … replaced by your reasons, and each other … by one of: \
+{judgments}.
 
 {block}"""
 
@@ -259,7 +260,9 @@ def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rat
     """Return the answer in plain text with its code; … stands where the verdict says nothing."""
     short = code[:CODE_DIGITS]
     choices = [(each.title, verdict.get(each.name)) for each in prompt.criteria]
-    lines = "\n".join(f"{title}: {'…' if choice is None else CHOICE_LABELS[choice]}" for title, choice in choices)
+    lines = "\n".join(
+        f"{title}: {'…' if choice is None else CHOICE_LABELS[choice]}" for title, choice in choices
+    )
     before = RATIONALE_BLOCK.format(code=short, rationale=rationale) if prompt.rationale else ""
     return before + BLOCK.format(code=short, lines=lines)
 
@@ -272,8 +275,8 @@ def _before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str
     if harmless != system:
         start = next(place for place, one in enumerate(system) if one != harmless[place])
         raise StudyError(
-            f"a judge's instructions hold {excerpt(system[start : start + 20])!r}, which could be taken for a "
-            "control token or for our tags; reword the prompt, or the criterion's definition"
+            f"a judge's instructions hold {excerpt(system[start : start + 20])!r}, which could be taken for "
+            "a control token or for our tags; reword the prompt, or the criterion's definition"
         )
     turns: list[dict[str, str]] = [{"role": "system", "content": system}]
     for example in read_examples(prompt.examples) if prompt.examples else ():

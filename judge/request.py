@@ -87,13 +87,13 @@ def request_key(
 ) -> str:
     """Return the 64 hexadecimal digits that name a request, and its response in the journal.
 
-    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version, which
-    stands for criteria, instructions, examples and rationale, the judge's settings that can change the response, the seed, the texts in their order, and the sample. The
-    server is one of these settings, since another may serve the same model in another precision: study.toml's
-    `base_url` counts, and not OPENAI_BASE_URL, which is no part of the study. What a server makes us change
-    on the wire is recorded with the response and is no part of it: the dialect, the output mode that follows
-    from `output = "auto"`, the name of the token limit, parameters left out. The token limit is hashed apart,
-    into the last digits; see `asks_the_same`.
+    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version (of
+    instructions, definitions and examples), the judge's settings that can change the response, the seed, the
+    texts in their order, and the sample. The server is one of these settings, since another may serve the
+    same model in another precision: study.toml's `base_url` counts, and not OPENAI_BASE_URL, which is no part
+    of the study. What a server makes us change on the wire is recorded with the response and is no part of
+    it: the dialect, the output mode that follows from `output = "auto"`, the name of the token limit,
+    parameters left out. The token limit is hashed apart, into the last digits; see `asks_the_same`.
     """
     temperature = _temperature(judge)
     settings = [

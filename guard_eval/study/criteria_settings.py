@@ -80,7 +80,7 @@ def _words(text: str, most: int) -> str:
         raise ValueError(f"write 1 to {most} characters; these are {len(words)}")
     hidden = next((one for one in words if not (one.isprintable() or one in _JOINERS)), None)
     if hidden is not None:
-        raise ValueError(f"the character {ascii(hidden)} cannot be printed; leave it out")
+        raise ValueError(f"the character {hidden!a} cannot be printed; leave it out")
     return words
 
 

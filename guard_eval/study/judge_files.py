@@ -114,7 +114,7 @@ def _check_printable(text: str) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
         hidden = next((one for one in line if not one.isprintable() and one not in "\t\r\u200c\u200d"), None)
         if hidden is not None:
-            raise ValueError(f"line {number} has the character {ascii(hidden)}, which cannot be printed")
+            raise ValueError(f"line {number} has the character {hidden!a}, which cannot be printed")
 
 
 @lru_cache(maxsize=16)
