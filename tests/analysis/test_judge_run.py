@@ -161,6 +161,11 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
     assert "2\u00a0answers came without token counts" in section.parts[0].note
     assert "&lt;b&gt;compare&lt;/b&gt;" in to_html(section.parts[1])
 
+    ledger = to_csv(section.exports["judge_ledger"]).splitlines()
+    assert ledger[0].startswith("simulated,judge,requests,answers,lost,under_way,prompt_tokens")
+    assert ledger[1].startswith("false,m,1234,1230,4,0,1500000,500000,61000,0,2,0,3.5,0.02")
+    assert "judge_calibration" not in section.exports
+
 
 def test_reasons_are_many_and_long():
     failed = tuple(
@@ -173,10 +178,6 @@ def test_reasons_are_many_and_long():
     assert max(len(row[3]) for row in table.rows) == 160
     assert f"{sum(range(1, 9))}\u00a0showings more, for rarer reasons" in table.note
     assert len(section.exports["judge_failures"].rows) == 20
-    ledger = to_csv(section.exports["judge_ledger"]).splitlines()
-    assert ledger[0].startswith("simulated,judge,requests,answers,lost,under_way,prompt_tokens")
-    assert ledger[1].startswith("false,m,1234,1230,4,0,1500000,500000,61000,0,2,0,3.5,0.02")
-    assert "judge_calibration" not in section.exports
 
 
 def test_the_section_names_what_a_judge_that_reads_would_not_do():
