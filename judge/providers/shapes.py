@@ -23,6 +23,9 @@ OUTPUTS: tuple[Output, ...] = ("json_schema", "json_object", "text")
 Limit = Literal["max_tokens", "max_completion_tokens"]
 """What the token limit is called in the chat dialect: the old name, or the one that counts reasoning too."""
 
+LIMITS: tuple[Limit, ...] = ("max_tokens", "max_completion_tokens")
+"""Both of them."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestShape:
@@ -45,6 +48,16 @@ class RequestShape:
     def name(self) -> str:
         """Return the shape in one word."""
         return "/".join((self.dialect, self.output, self.limit, *self.without))
+
+    @classmethod
+    def named(cls, name: str) -> RequestShape:
+        """Return the shape of that name.
+
+        >>> RequestShape.named("chat/text/max_tokens/seed").without
+        ('seed',)
+        """
+        dialect, output, limit, *without = name.split("/")
+        return cls(dialect=dialect, output=output, limit=limit, without=tuple(without))  # type: ignore[arg-type]
 
     @property
     def path(self) -> str:
