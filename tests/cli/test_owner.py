@@ -246,7 +246,7 @@ def test_a_copy_of_a_postgresql_study(folder, postgres_url, tmp_path, make_pairs
     assert (tmp_path / "copy.dump").read_bytes().startswith(b"PGDMP")
 
 
-GOLD = '{"prompt": "Once", "better": "there was a king", "worse": "was there king a"}\n'
+GOLD = '{"prompt": "Once\u2028upon", "better": "there was a king", "worse": "was there king a"}\n'
 
 
 def test_gold_pairs_are_mixed_in_and_are_none_of_the_study(folder, tmp_path, capsys):
