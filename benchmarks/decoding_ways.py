@@ -26,9 +26,8 @@ from transformers import (
 
 from guard_eval.decoding import GuardLogitsProcessor
 from guard_eval.decoding.contrastive import (
-    AdaptiveProposer,
-    FixedProposer,
     Proposal,
+    Proposer,
     choose,
     degeneration_penalty,
     unit,
@@ -217,8 +216,7 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
     """
     rows, length = prompts.shape
     head, cache = model.get_output_embeddings(), DynamicCache(config=model.config)
-    fixed = isinstance(strategy, ContrastiveSearch)
-    propose = FixedProposer(strategy) if fixed else AdaptiveProposer(strategy, rows, limit, prompts.device)
+    propose = Proposer(strategy, rows, limit, prompts.device)
     hidden = model.base_model(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
     context = hidden.new_zeros(rows, length + limit, hidden.shape[-1], dtype=torch.float32)
     context[:, :length] = unit(hidden)
@@ -230,7 +228,11 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
         n = length + step
         proposal = propose(logits, step)
         # Of the row with the most candidates; ACS's number is read from the device.
-        k = proposal.ids.shape[1] if fixed else int(proposal.allowed.sum(-1).amax())
+        k = (
+            proposal.ids.shape[1]
+            if isinstance(strategy, ContrastiveSearch)
+            else int(proposal.allowed.sum(-1).amax())
+        )
         cache.batch_repeat_interleave(k)
         ids = proposal.ids[:, :k].reshape(-1, 1)
         passed = model.base_model(input_ids=ids, past_key_values=cache, use_cache=True)

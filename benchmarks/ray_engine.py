@@ -17,14 +17,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 from common import environment, heading, line, parser
 
 from guard_eval.cli.generate import generate
 from guard_eval.engines.ray import writers
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Continuation, Recipe
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import continuation_files, read_continuations
 
@@ -63,47 +62,53 @@ def ids_of(study: Study) -> list[str]:
     return [one.id for path in paths for one in read_continuations(path)]
 
 
-class StubWriter(writers.Writer):
-    """A STUB in the place of the worker that loads a model: its texts repeat their prompts."""
+class StubJob(writers.Job):
+    """A STUB in the place of workers that load a model: its texts repeat their prompts."""
 
-    def _batches(self, rows: Sequence[dict[str, Any]]) -> Iterator[list[Continuation]]:
-        settings, made_by = self._job.study.settings, self._job.made_by
-        for number, strategy in enumerate(self._job.strategies):
+    def load(self) -> None:
+        """Load nothing."""
+
+    def texts(self, _: None, chunk: Sequence[writers.Pending]) -> Iterator[list[Continuation]]:
+        """Yield a text for each prompt and strategy."""
+        settings = self.study.settings
+        for strategy in self.strategies:
             recipe = Recipe(
                 model=settings.model.name,
-                revision=made_by.get("revision") or "stub",
+                revision=self.made_by.get("revision") or "stub",
                 strategy=strategy,
                 seed=settings.seed,
                 max_new_tokens=settings.generation.max_new_tokens,
                 max_prompt_tokens=settings.generation.max_prompt_tokens,
-                dtype=made_by.get("dtype") or "float32",
+                dtype=self.made_by.get("dtype") or "float32",
             )
             yield [
                 Continuation(
-                    id=recipe.continuation_id(Prompt(id=row["id"], dataset=row["dataset"], text=row["text"])),
-                    prompt_id=row["id"],
-                    dataset=row["dataset"],
+                    id=recipe.continuation_id(prompt),
+                    prompt_id=prompt.id,
+                    dataset=prompt.dataset,
                     recipe=recipe,
-                    text=f"{row['text']} {row['text']}",
+                    text=f"{prompt.text} {prompt.text}",
                     prompt_tokens=10,
                     new_tokens=20,
                     finish="length",
                     seconds=0.0,
-                    batch=len(rows),
+                    batch=len(chunk),
                     device="stub",
                     versions="stub",
                 )
-                for row in rows
-                if number in row["strategies"]
+                for prompt, lacking in chunk
+                if strategy in lacking
             ]
 
 
 def _generate(options: argparse.Namespace) -> None:
     """Be the command that the benchmark starts, kills and weighs."""
+    from guard_eval.cli.generation import ray
+
     if options.stub:
         import ray_engine  # by its name, so that workers find it; this is __main__
 
-        writers.Writer = ray_engine.StubWriter  # type: ignore[misc]
+        ray.Job = ray_engine.StubJob  # type: ignore[misc]
     generate(Study.open(options.folder), engine="ray", strategies=["greedy"])
 
 
