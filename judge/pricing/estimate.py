@@ -19,6 +19,7 @@ from judge.request import RequestBuilder
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_CRITERION = 8
 _TOKENS_OF_BRACES = 4
+_TOKENS_OF_RATIONALE = 90
 _REASONING_TOKENS = 1000
 _PART = 500
 
@@ -157,6 +158,7 @@ def _likely(judge: Judge, paid: _Left, so_far: JudgeSpending | None) -> tuple[in
         made = paid.requests * (
             _TOKENS_PER_CRITERION * len(judge.criteria)
             + _TOKENS_OF_BRACES
+            + (_TOKENS_OF_RATIONALE if judge.rationale else 0)
             + (_REASONING_TOKENS if reasons(judge.model) else 0)
         )
     most = paid.requests * judge.max_output_tokens
