@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import os
-import random
 import secrets
 import shutil
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,16 +27,14 @@ import annotation_client
 import annotation_server
 import psutil
 from annotation_client import CRITERIA, Log, MadeStudy, Rater, enter, leave
-from annotation_server import Load, Proxy, Server, compare, cpu_of, wait_for_quiet
+from annotation_server import Load, Proxy, Server, compare, cpu_of
 from common import Measure, Row, has_postgres, parser, percentile, postgres_server, run_measures
-from websockets.asyncio.client import connect
 
 TITLES = {
     "thinking": "Raters who think",
     "rush": "Raters without pause",
     "memory": "Memory",
     "browser": "Chromium",
-    "kills": "Servers and the database, killed",
     "replicas": "Several servers behind nginx, killed",
 }
 CHROMIUM = Path("/usr/bin/chromium")
@@ -69,8 +65,6 @@ class Round:
         others: How many cores other programs kept busy meanwhile.
         errors: Exceptions shown or logged, connections lost, calm pages, presses without effect, ratings lost
             or doubled.
-        transport: Seconds of an exchange with a server of the same kind that only sends as many bytes.
-        heavy: Libraries found in the server's memory that a rater's process must not hold.
     """
 
     per_second: float
@@ -78,35 +72,26 @@ class Round:
     cpu_ms: float
     others: float
     errors: int
-    transport: Sequence[float]
-    heavy: set[str]
 
     def shown(self, share: float) -> str:
-        """Return the milliseconds that `share` of the ratings do not exceed, and of the transport alone."""
-        own, floor = (1000 * percentile(values, share) for values in (self.seconds, self.transport))
-        return f"{own:.1f} ms (transport alone {floor:.2f}; others {self.others:.2f} cores)"
+        """Return the milliseconds that `share` of the ratings do not exceed."""
+        return f"{1000 * percentile(self.seconds, share):.1f} ms (others {self.others:.2f} cores)"
 
 
-def speed(folder: Path, options: argparse.Namespace, *, think: float, postgres: bool = False) -> list[Row]:
+def speed(folder: Path, options: argparse.Namespace, *, think: float) -> list[Row]:
     """Let raters rate in rounds, `think` seconds a pair (0: without pause); the quietest round counts."""
     rounds: list[Round] = []
     for number in range(options.rounds):
-        if options.quiet_within:
-            wait_for_quiet(within=options.quiet_within)
         own = folder / str(number)
         own.mkdir()
-        with postgres_server() if postgres else nullcontext() as server:
-            database = server.url() if server else None
-            size = {"raters": options.raters, "overlap": options.overlap, "database": database}
-            with serving(own, **size) as (study, app):
-                seconds = options.seconds if think else options.seconds / 3
-                rounds.append(asyncio.run(_round(own, study, app, think=think, seconds=seconds)))
+        with serving(own, raters=options.raters, overlap=options.overlap) as (study, app):
+            seconds = options.seconds if think else options.seconds / 3
+            rounds.append(asyncio.run(_round(study, app, think=think, seconds=seconds)))
     best = min(rounds, key=lambda one: one.others)
-    errors, heavy = sum(one.errors for one in rounds), set().union(*(one.heavy for one in rounds))
+    errors = sum(one.errors for one in rounds)
     rows = [
         ("CPU of the server for a rating", f"{best.cpu_ms:.1f} ms", "≤ 8 ms", best.cpu_ms <= 8),
         ("errors, all rounds", str(errors), "0", not errors),
-        ("libraries that a rater's process must not hold", str(heavy or "none"), "", not heavy),
     ]
     if not think:
         return [("ratings a second", f"{best.per_second:.0f}", "≥ 110", best.per_second >= 110), *rows]
@@ -118,7 +103,7 @@ def speed(folder: Path, options: argparse.Namespace, *, think: float, postgres: 
     ]
 
 
-async def _round(folder: Path, study: MadeStudy, server: Server, *, think: float, seconds: float) -> Round:
+async def _round(study: MadeStudy, server: Server, *, think: float, seconds: float) -> Round:
     log = Log()
     people = [Rater(study, name, server.url, log) for name in study.tokens]
     await enter(people)
@@ -131,7 +116,7 @@ async def _round(folder: Path, study: MadeStudy, server: Server, *, think: float
     until = time.perf_counter() + seconds
     await asyncio.gather(*(person.work(until, think=think) for person in people))
     elapsed, used = load.seconds, server.cpu() - cpu
-    others, sizes = load.others(used), people[0].session.sizes
+    others = load.others(used)
     await leave(people)
     ratings = log.ratings - before
     return Round(
@@ -140,59 +125,7 @@ async def _round(folder: Path, study: MadeStudy, server: Server, *, think: float
         cpu_ms=1000 * used / ratings,
         others=others,
         errors=log.counts.total() + server.tracebacks() + compare(study, log).wrong,
-        transport=await _transport(folder, sizes, len(people), think, min(seconds, 10)),
-        heavy=server.loaded(),
     )
-
-
-async def _transport(
-    folder: Path, sizes: list[int], clients: int, think: float, seconds: float
-) -> list[float]:
-    """Return the seconds of all exchanges with a server that sends messages of these sizes, and no more."""
-    command = [sys.executable, __file__, "--transport", json.dumps(sizes)]
-    server = Server(folder, folder / "transport.log", command=command)
-    server.start()
-    until, took = time.perf_counter() + seconds, list[float]()
-
-    async def work(number: int) -> None:
-        dice = random.Random(number)
-        async with connect(f"ws{server.url.removeprefix('http')}/", max_size=None, proxy=None) as socket:
-            pause = dice.uniform(0, think)
-            while time.perf_counter() + pause < until:
-                await asyncio.sleep(pause)
-                start = time.perf_counter()
-                await socket.send(bytes(330))
-                for _ in sizes:
-                    await socket.recv()
-                took.append(time.perf_counter() - start)
-                pause = dice.uniform(0.5 * think, 1.5 * think)
-
-    try:
-        await asyncio.gather(*(work(number) for number in range(clients)))
-    finally:
-        server.stop()
-    return took
-
-
-def _serve_transport(sizes: list[int], port: int) -> None:
-    """Serve messages of these sizes, by the same server program as the app's."""
-    import uvicorn
-
-    answer = [bytes(size) for size in sizes]
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"ok"})
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.accept"})
-            while (await receive())["type"] == "websocket.receive":
-                for payload in answer:
-                    await send({"type": "websocket.send", "bytes": payload})
-
-    # As Streamlit runs it: no compression.
-    uvicorn.run(app, port=port, log_level="warning", lifespan="off", ws_per_message_deflate=False)
 
 
 def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -291,7 +224,7 @@ def _click(page: Any, number: int) -> float:
     return took
 
 
-# Kills: all raters rate to the end, and are struck at equal shares of the ratings.
+# Servers and database, killed: all raters rate to the end, and are struck at equal shares of the ratings.
 
 
 @dataclass(frozen=True)
@@ -322,22 +255,6 @@ class Blow:
             f"next rating saved after {self.next:.1f} s"
         )
         return (self.what, found, "", True)
-
-
-def kills(folder: Path, options: argparse.Namespace, *, postgres: bool = False) -> list[Row]:
-    """Kill the one server again and again; on PostgreSQL its database, by SIGKILL and `immediate` in turn."""
-    with postgres_server() if postgres else nullcontext() as database:
-        url = database.url() if database else None
-        size = {"raters": options.raters, "overlap": options.overlap, "pairs": options.pairs}
-        with serving(folder, **size, database=url) as (study, server):
-            kinds = [Blow("server, `kill -9`", 0, server.kill, server.start)]
-            if database:
-                kinds = [
-                    Blow("PostgreSQL, `kill -9`", 1.5, database.kill, database.start),
-                    Blow("PostgreSQL, stopped `immediate`", 1.5, database.stop, database.start),
-                ]
-            blows = [replace(kinds[number % len(kinds)], away=[]) for number in range(options.kills)]
-            return asyncio.run(_killed(study, [server], blows, think=1.0))
 
 
 def replicas(folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -387,13 +304,13 @@ async def _killed(
     blows: Sequence[Blow],
     *,
     think: float,
-    proxy: Proxy | None = None,
+    proxy: Proxy,
 ) -> list[Row]:
     """Let all raters rate to the end, with a blow at equal shares of the ratings."""
-    log, url = Log(), proxy.url if proxy else servers[0].url
+    log = Log()
     # A page that waits for an answer waits; a crowd that comes back at once would else be sent away.
-    people = [Rater(study, name, url, log, patience=PATIENCE) for name in study.tokens]
-    for person in people if proxy else ():
+    people = [Rater(study, name, proxy.url, log, patience=PATIENCE) for name in study.tokens]
+    for person in people:
         cookie = await asyncio.to_thread(proxy.cookie)
         person.session.options = {"ssl": proxy.tls, "additional_headers": {"Cookie": cookie}}
     await enter(people)
@@ -499,30 +416,28 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     option("--only", nargs="+", choices=TITLES, default=list(TITLES), help="which measures")
     option("--raters", type=int, default=50, help="at once; four times as many on several servers")
     option("--overlap", type=int, default=24, help="raters of a pair, on one server")
-    option("--pairs", type=int, default=150, help="of a study whose server or database is killed")
     option("--think", type=float, default=5.0, help="seconds a rater thinks, on average")
     option("--seconds", type=float, default=60.0, help="of raters who think; without pause it is a third")
     option("--rounds", type=int, default=3, help="of the measures of speed")
-    option("--kills", type=int, default=10, help="of the server, and of the database")
     option("--sessions", type=int, default=50, help="that memory is weighed at; then thrice as many more")
     option("--clicks", type=int, default=40, help="in Chromium")
-    option("--postgres", action="store_true", help="speed and kills on PostgreSQL, too, durability on")
-    option("--quiet-within", type=float, default=0, help="wait so many seconds for a quiet machine each time")
     option("--output", type=Path, help="write the Markdown here, too, again after each measure")
     options = command.parse_args(arguments)
     if options.quick:
         options.raters, options.think, options.seconds, options.rounds = 4, 0.5, 3.0, 1
-        options.kills, options.sessions, options.clicks, options.overlap = 1, 2, 3, 2
-        options.pairs = 8
-    counts = ("raters", "overlap", "rounds", "kills", "sessions", "clicks", "seconds", "think")
+        options.sessions, options.clicks, options.overlap = 2, 3, 2
+    counts = ("raters", "overlap", "rounds", "sessions", "clicks", "seconds", "think")
     if min(getattr(options, name) for name in counts) <= 0:
         command.error(f"{', '.join(counts)} must be above 0")
     if options.raters < options.overlap:
         command.error("there must be at least as many raters as each pair has (overlap)")
-    needs_postgres = options.postgres or "replicas" in options.only
+    programs = {
+        "postgresql": has_postgres(),
+        "nginx": shutil.which("nginx"),
+        "openssl": shutil.which("openssl"),
+    }
     missing = [
-        *["postgresql"] * (needs_postgres and not has_postgres()),
-        *[program for program in annotation_server.missing() if "replicas" in options.only],
+        *[name for name, found in programs.items() if "replicas" in options.only and not found],
         *["chromium"] * ("browser" in options.only and not CHROMIUM.exists()),
     ]
     if missing:
@@ -536,21 +451,15 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Run the measures; return the exit code: 1 where a goal was missed."""
     options = read(arguments)
-    measures: dict[str, Measure] = {}
-    for name, measure in (
-        ("thinking", partial(speed, think=options.think)),
-        ("rush", partial(speed, think=0)),
-        ("kills", kills),
-    ):
-        measures[name] = measure
-        if options.postgres:
-            measures[f"{name}, PostgreSQL"] = partial(measure, postgres=True)
-    measures |= {"memory": memory, "browser": browser, "replicas": replicas}
+    measures: dict[str, Measure] = {
+        "thinking": partial(speed, think=options.think),
+        "rush": partial(speed, think=0),
+        "memory": memory,
+        "browser": browser,
+        "replicas": replicas,
+    }
     return run_measures(TITLES, measures, options)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--transport"]:
-        _serve_transport(json.loads(sys.argv[2]), int(sys.argv[3]))
-    else:
-        sys.exit(main())
+    sys.exit(main())

@@ -121,7 +121,6 @@ class Session:
     Attributes:
         elements: What the browser would show, by place.
         raw: The messages that brought the elements: whatever an element is, its texts stand there.
-        sizes: Bytes of each message of the last request's answer.
         options: Of the websocket's connection: cookies, TLS.
     """
 
@@ -132,7 +131,6 @@ class Session:
         self._cached: dict[str, bytes] = {}
         self.elements: dict[tuple[int, ...], Element] = {}
         self.raw: dict[tuple[int, ...], bytes] = {}
-        self.sizes: list[int] = []
         self.options: dict[str, Any] = {}
 
     async def connect(self) -> None:
@@ -185,11 +183,9 @@ class Session:
 
     async def _receive(self, socket: ClientConnection) -> None:
         fresh: set[tuple[int, ...]] = set()
-        self.sizes = []
         while True:
             data = await socket.recv()
             assert isinstance(data, bytes)
-            self.sizes.append(len(data))
             message = ForwardMsg.FromString(data)
             kind = message.WhichOneof("type")
             if kind in {"delta", "ref_hash"}:

@@ -24,8 +24,6 @@ from sqlalchemy import text as sql
 
 from guard_eval.study.folder import Study
 
-_HEAVY = ("torch", "transformers", "scipy", "statsmodels", "pandas")
-
 
 class Server:
     """`guard-eval annotate`, or another program that takes a port and answers at its health address."""
@@ -78,11 +76,6 @@ class Server:
         """Return the resident memory of the serving process, the last it started, in MB."""
         return float(self._family[-1].memory_info().rss / 1e6)
 
-    def loaded(self) -> set[str]:
-        """Return which of the libraries a rater's process must not hold its compiled parts show it holds."""
-        paths = "\n".join(part.path for part in self._family[-1].memory_maps())
-        return {name for name in _HEAVY if f"/site-packages/{name}/" in paths}
-
     def tracebacks(self) -> int:
         """Return how many defects are in its log."""
         return self._log.read_text(encoding="utf-8", errors="replace").count("Traceback")
@@ -113,16 +106,6 @@ class Load:
     def others(self, used: float = 0.0) -> float:
         """Return the cores of programs other than this one and those that used so many seconds."""
         return (self._busy() - self._all - (time.process_time() - self._own) - used) / self.seconds
-
-
-def wait_for_quiet(*, within: float, cores: float = 0.3) -> None:
-    """Wait until other programs keep fewer than `cores` busy for two seconds."""
-    deadline = time.perf_counter() + within
-    while time.perf_counter() < deadline:
-        load = Load()
-        time.sleep(2)
-        if load.others() < cores:
-            return
 
 
 USER = "www-data"
@@ -158,11 +141,6 @@ def documented(folder: Path, *, port: int, servers: Sequence[int]) -> str:
             "docs/deployment.md's nginx configuration is not the one that this program expects"
         )
     return text
-
-
-def missing() -> list[str]:
-    """Return which programs are not installed."""
-    return [name for name in ("nginx", "openssl") if shutil.which(name) is None]
 
 
 class Proxy:

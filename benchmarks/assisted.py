@@ -177,7 +177,7 @@ def published(path: Path, count: int) -> str:
         said = np.where(
             view.loc[rows.index] > TIE, first, np.where(view.loc[rows.index] < -TIE, second, "tie")
         )
-        judge = rows.assign(verdict=said, rater="made up", rater_kind="simulated").reset_index()
+        judge = rows.assign(verdict=said, rater="made up", rater_kind="model").reset_index()
         lines.append(_line(f"made up of people and noise, weight {weight}", frame, judge, count))
     return table(("the judge", "people rate", "r", "width", "ratings gained"), lines)
 

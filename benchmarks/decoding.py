@@ -13,9 +13,7 @@ import math
 import os
 import platform
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +22,7 @@ from typing import Any
 
 import torch
 import transformers
-from common import environment, in_turns, line, parser, table, timed, wait_until
+from common import in_turns, line, parser, table, timed
 from decoding_ways import SHAPES, Way, Workbench, build, random_prompts
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -326,57 +324,6 @@ def differences(alone: list[list[int]], together: list[list[int]]) -> dict[str, 
     }
 
 
-# From the command to the first token.
-
-_STUDY = """\
-name = "Start"
-seed = 1
-[model]
-name = "bundled"
-device = "cpu"
-[generation]
-strategies = ["greedy", "guard"]
-max_new_tokens = 1
-[pairs]
-compare = [["greedy", "guard"]]
-per_dataset = 1
-"""
-
-
-def measure_startup(results: Results, options: argparse.Namespace) -> None:
-    """Time `guard-eval generate` on a study of one prompt and one token, in processes of their own."""
-    seconds = [_startup() for _ in range(1 if options.quick else 3)]
-    row: dict[str, Cell] = {
-        "what": "`guard-eval generate` until the first line with the first token is written",
-        "seconds": statistics.median(seconds),
-        "low": min(seconds),
-        "high": max(seconds),
-    }
-    results.add("startup", "Start-up", tuple(row), row)
-
-
-def _startup() -> float:
-    with tempfile.TemporaryDirectory() as name:
-        study = Path(name)
-        (study / "study.toml").write_text(_STUDY, encoding="utf-8")
-        (study / "prompts.jsonl").write_text('{"prompt": "Once upon a time"}\n', encoding="utf-8")
-
-        def written() -> bool:
-            return any(b"\n" in path.read_bytes() for path in study.glob("continuations/*.jsonl"))
-
-        start = time.perf_counter()
-        command = [sys.executable, "-m", "guard_eval", "generate", name]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment()) as process:
-            try:
-                wait_until(lambda: written() or process.poll() is not None, seconds=120, what="a text")
-                took = time.perf_counter() - start
-                if not written():
-                    raise RuntimeError(f"guard-eval generate left with {process.returncode}; see above")
-                return took
-            finally:
-                process.kill()
-
-
 def read(arguments: list[str] | None) -> argparse.Namespace:
     """Return the settings; what cannot be used is named, and the process left with code 2."""
     command = parser(__doc__)
@@ -396,7 +343,6 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     option("--no-compile", action="store_true", help="leave out what needs torch.compile")
     option("--invariance", action="store_true", help="count what changes from batch 1 to a padded batch")
     option("--model", type=Path, default=_DEMO / "model", help="a model's folder, for --invariance")
-    option("--startup", action="store_true", help="time the command line up to its first token")
     option("--json", type=Path, help="write the figures here, anew after each row")
     option("--markdown", type=Path, help="write the tables here too")
     options = command.parse_args(arguments)
@@ -422,8 +368,6 @@ def main(arguments: list[str] | None = None) -> int:
     if options.threads:
         torch.set_num_threads(options.threads)
     results = Results(about(options), options.json)
-    if options.startup:
-        measure_startup(results, options)
     if options.invariance:
         measure_invariance(results, options)
     if options.sections:

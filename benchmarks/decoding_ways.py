@@ -7,13 +7,13 @@ repeated cache, and GUARD as its authors' programs run it, written anew from the
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from common import tests_module
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -26,9 +26,8 @@ from transformers import (
 
 from guard_eval.decoding import GuardLogitsProcessor
 from guard_eval.decoding.contrastive import (
-    AdaptiveProposer,
-    FixedProposer,
     Proposal,
+    Proposer,
     choose,
     degeneration_penalty,
     unit,
@@ -217,8 +216,7 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
     """
     rows, length = prompts.shape
     head, cache = model.get_output_embeddings(), DynamicCache(config=model.config)
-    fixed = isinstance(strategy, ContrastiveSearch)
-    propose = FixedProposer(strategy) if fixed else AdaptiveProposer(strategy, rows, limit, prompts.device)
+    propose = Proposer(strategy, rows, limit, prompts.device)
     hidden = model.base_model(input_ids=prompts, past_key_values=cache, use_cache=True).last_hidden_state
     context = hidden.new_zeros(rows, length + limit, hidden.shape[-1], dtype=torch.float32)
     context[:, :length] = unit(hidden)
@@ -230,7 +228,11 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
         n = length + step
         proposal = propose(logits, step)
         # Of the row with the most candidates; ACS's number is read from the device.
-        k = proposal.ids.shape[1] if fixed else int(proposal.allowed.sum(-1).amax())
+        k = (
+            proposal.ids.shape[1]
+            if isinstance(strategy, ContrastiveSearch)
+            else int(proposal.allowed.sum(-1).amax())
+        )
         cache.batch_repeat_interleave(k)
         ids = proposal.ids[:, :k].reshape(-1, 1)
         passed = model.base_model(input_ids=ids, past_key_values=cache, use_cache=True)
@@ -248,65 +250,32 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
 
 # The authors' way: one text at a time. Both programs choose by the formulation `released`.
 
-EPSILON = 1e-4
-_INSIDE = 1 - 1e-4
-"""How far arctanh's argument may go."""
-
 
 class PublishedProcessor(LogitsProcessor):
-    """The published logits processor, with Python's own arithmetic.
+    """The published logits processor, with Python's own arithmetic (that of tests/support/slow_guard.py).
 
     It keeps its entropies in a Python list, walks through it at every step, counts tokens in Python and
     copies values to the host three times a step.
     """
 
-    def __init__(self, *, window: int = 7, decay: float = 0.95) -> None:
-        self._window = window
-        self._decay = decay
-        self._entropies: list[float] = []
+    def __init__(self) -> None:
+        self._guard = tests_module("slow_guard").SlowReleased()
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return −inf everywhere but at the token chosen from scores `[1, V]` after the tokens `[1, T]`."""
         p = scores.float().softmax(-1)
-        self._entropies.append(float(-(p * (p + 1e-5).log()).sum()))  # the first copy to the host
-        k, alpha = self._adapt(math.log(scores.shape[-1]))
-        values, ids = p[0].topk(int(k))
+        history = self._guard.hs
+        history.append(float(-(p * (p + 1e-5).log()).sum()))  # the first copy to the host
+        weights = [self._guard.decay**age for age in range(len(history) - 1, -1, -1)]
+        overall = sum(weight * h for weight, h in zip(weights, history, strict=True)) / sum(weights)
+        k, log_alpha, _ = self._guard.adapt(len(history), overall, math.log(scores.shape[-1]))
+        values, ids = p[0].topk(k)
         counts = Counter(input_ids[0].tolist())  # the second
-        weights = [alpha ** counts[token] for token in ids.tolist()]  # and the third
+        penalties = [math.exp(log_alpha * counts[token]) for token in ids.tolist()]  # and the third
         chosen = ids.gather(
-            0, (values * torch.tensor(weights, device=scores.device)).argmax(-1, keepdim=True)
+            0, (values * torch.tensor(penalties, device=scores.device)).argmax(-1, keepdim=True)
         )
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen[None], 0.0)
-
-    def _adapt(self, log_vocabulary: float) -> tuple[float, float]:
-        """Return k_t, not yet rounded, and α_t."""
-        history, w = self._entropies, self._window
-        now, before = history[-1], history[-2] if len(history) > 1 else history[-1]
-        weights = [self._decay**age for age in range(len(history) - 1, -1, -1)]
-        overall = sum(weight * h for weight, h in zip(weights, history, strict=True)) / sum(weights)
-        local = statistics.median_low(history[-w:])
-        shorter = statistics.median_low(history[-(w - 1) :] if w > 1 else history[-1:])
-        change = abs(now - before) / (before + EPSILON)
-        warm = len(history) >= w
-        difference = abs(shorter - overall) / (shorter + EPSILON) if warm else 0.0
-        q = 0.9 + 0.1 * (1 + min(1.0, change) + min(1.0, difference))
-
-        def exponent(log_size: float) -> float:
-            d_local = q * _arctanh((now - local) / log_size)
-            d_global = q * _arctanh((shorter - overall) / log_size) if warm else 0.0
-            share = abs(d_local) / (abs(d_local) + abs(d_global) + EPSILON)
-            return share * d_local + (1 - share) * d_global
-
-        k = 10 * _sigmoid(exponent(log_vocabulary)) + 5
-        return k, _sigmoid(exponent(math.log(k + 1e-4)))
-
-
-def _arctanh(x: float) -> float:
-    return math.atanh(max(-_INSIDE, min(_INSIDE, x)))
-
-
-def _sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
 
 
 @torch.no_grad()

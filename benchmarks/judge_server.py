@@ -28,6 +28,10 @@ CRITERIA = ("fluency", "coherence", "factuality", "informativeness", "interestin
 VERDICTS = json.dumps(dict.fromkeys(CRITERIA, "A"))
 PRICES = 2.5e-6, 10e-6
 """US dollars for a prompt token and for one of the answer; studies of the benchmark state the same."""
+TOKENS = 900, 50
+"""Of each prompt and of each answer."""
+LATENCY = 0.05
+"""Seconds until an answer."""
 _TEXTS = {"prose": "Method A is better overall.", "truncated": VERDICTS[:24]}
 _ERRORS = {
     "rate": (429, {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}),
@@ -43,21 +47,13 @@ class Log:
         asked: Requests.
         did: What it did with them, by name of the fault, or `ok`.
         paid: Complete 200 responses, by the hash of the request.
-        most: The most requests at once.
         usd: What all 200 responses cost.
-        now: Requests at work.
-        sent: Requests by hash, whatever became of them.
-        answers: The request of each complete 200 response, by the id sent with it.
     """
 
     asked: int = 0
     did: dict[str, int] = field(default_factory=Counter)
     paid: dict[str, int] = field(default_factory=Counter)
-    most: int = 0
     usd: float = 0.0
-    now: int = 0
-    sent: dict[str, int] = field(default_factory=Counter)
-    answers: dict[str, str] = field(default_factory=dict)
 
     @property
     def twice(self) -> int:
@@ -68,22 +64,14 @@ class Log:
 class State:
     """What all connections share: the settings, chance and the log."""
 
-    def __init__(self, *, seed: int, latency: float, faults: Mapping[str, float], dice: bool) -> None:
-        self.random, self.latency, self.faults, self.dice = random.Random(seed), latency, faults, dice
+    def __init__(self, faults: Mapping[str, float]) -> None:
+        self.random, self.faults = random.Random(5), faults
         self.log = Log()
 
     def fault(self) -> str:
         """Draw what becomes of a request."""
         shares = {**self.faults, "ok": 1 - sum(self.faults.values())}
         return self.random.choices(list(shares), list(shares.values()))[0]
-
-    def usage(self, body: bytes) -> tuple[int, int]:
-        """Return tokens of prompt and answer; with dice, up to all that a request allows."""
-        if not self.dice:
-            return 900, 50
-        content = json.loads(body)
-        most = content.get("max_completion_tokens") or content["max_tokens"]
-        return self.random.randint(1, len(body) // 4), self.random.randint(1, most)
 
 
 class Connection(asyncio.Protocol):
@@ -112,13 +100,10 @@ class Connection(asyncio.Protocol):
             self._send(404, {"error": {"message": "not found"}})
         else:
             log.asked += 1
-            log.sent[key(rest[:size])] += 1
-            log.most, log.now = max(log.most, log.now + 1), log.now + 1
-            asyncio.get_running_loop().call_later(self._state.latency, self._answer, rest[:size])
+            asyncio.get_running_loop().call_later(LATENCY, self._answer, rest[:size])
 
     def _answer(self, body: bytes) -> None:
         log, drawn = self._state.log, self._state.fault()
-        log.now -= 1
         log.did[drawn] += 1
         if drawn in _ERRORS:
             status, error = _ERRORS[drawn]
@@ -128,13 +113,9 @@ class Connection(asyncio.Protocol):
                 own = self._transport.get_extra_info("socket")
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._transport.abort()
-        else:
-            asked, answered = self._state.usage(body)
-            number = f"req-{len(log.answers)}"
-            if self._send(200, completion(drawn, asked, answered), f"x-request-id: {number}\r\n".encode()):
-                log.paid[key(body)] += 1
-                log.answers[number] = key(body)
-                log.usd += asked * PRICES[0] + answered * PRICES[1]
+        elif self._send(200, completion(drawn)):
+            log.paid[hashlib.sha256(body).hexdigest()] += 1
+            log.usd += TOKENS[0] * PRICES[0] + TOKENS[1] * PRICES[1]
 
     def _send(self, status: int, content: Mapping[str, Any], more: bytes = b"") -> bool:
         if self._transport.is_closing():
@@ -145,16 +126,11 @@ class Connection(asyncio.Protocol):
         return True
 
 
-def key(body: bytes) -> str:
-    """Return what stands for a request: the hash of its bytes."""
-    return hashlib.sha256(body).hexdigest()
-
-
-def completion(kind: str, asked: int, answered: int) -> dict[str, Any]:
-    """Return a chat completion of that many tokens."""
+def completion(kind: str) -> dict[str, Any]:
+    """Return a chat completion."""
     message = {"role": "assistant", "content": _TEXTS.get(kind, VERDICTS), "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "length" if kind == "truncated" else "stop"}
-    usage = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+    usage = {"prompt_tokens": TOKENS[0], "completion_tokens": TOKENS[1], "total_tokens": sum(TOKENS)}
     made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
     return {**made, "system_fingerprint": "fp", "choices": [choice], "usage": usage}
 
@@ -172,12 +148,9 @@ class Server:
 
 
 @contextmanager
-def serving(
-    *, faults: Mapping[str, float] | None = None, latency: float = 0.05, dice: bool = False, seed: int = 5
-) -> Iterator[Server]:
+def serving(faults: Mapping[str, float] | None = None) -> Iterator[Server]:
     """Start a server and end it."""
-    settings = json.dumps({"seed": seed, "latency": latency, "faults": faults or {}, "dice": dice})
-    command = [sys.executable, "-P", __file__, settings]
+    command = [sys.executable, "-P", __file__, json.dumps(faults or {})]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             port = int(process.stdout.readline() if process.stdout else 0)
@@ -195,4 +168,4 @@ async def serve(state: State) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(State(**json.loads(sys.argv[1]))))
+    asyncio.run(serve(State(json.loads(sys.argv[1]))))

@@ -72,23 +72,22 @@ class Clock:
 
 @dataclass
 class Times:
-    """Milliseconds of one kind of call: on the clock, of this process's processor, and within commits."""
+    """Milliseconds of one kind of call: on the clock, and within commits."""
 
     whole: list[float] = field(default_factory=list)
-    processor: list[float] = field(default_factory=list)
     commit: list[float] = field(default_factory=list)
 
     def row(self, what: str) -> str:
-        """Return a row of the table: the call less its commit, then its processor, then the commit."""
+        """Return a row of the table: the call less its commit, then the commit."""
         own = np.array(self.whole) - np.array(self.commit)
-        places = ((own, (50, 95, 99, 100)), (self.processor, (50, 99, 100)), (self.commit, (50, 99)))
+        places = ((own, (50, 95, 99, 100)), (self.commit, (50, 99)))
         cells = [f"{np.percentile(times, share):.2f}" for times, shares in places for share in shares]
         return line([what, len(own), *cells[:4], f"{np.mean(own > GOAL_MS):.2%}", *cells[4:]])
 
 
 HEADING = heading(
     *("", "calls", "without commit: median, ms", "p95", "p99", "longest", f"over {GOAL_MS} ms"),
-    *("processor: median", "p99", "longest", "commit: median", "p99"),
+    *("commit: median", "p99"),
 )
 
 _waited = 0.0
@@ -112,9 +111,8 @@ def timed(times: Times) -> Iterator[None]:
     """Time one call."""
     global _waited  # noqa: PLW0603
     _waited = 0.0
-    start, processor = time.perf_counter(), time.thread_time()
+    start = time.perf_counter()
     yield
-    times.processor.append(1e3 * (time.thread_time() - processor))
     times.whole.append(1e3 * (time.perf_counter() - start))
     times.commit.append(1e3 * _waited)
 

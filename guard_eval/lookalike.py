@@ -18,7 +18,7 @@ def look(text: str, *, case: bool = False) -> str:
     """
     if not plain(text):
         text = unicodedata.normalize("NFKC", text)
-        text = "".join(one for one in text if one.isspace() or not _unseen(one))
+        text = "".join(one for one in text if one.isspace() or not unseen(one))
     return " ".join((text if case else unicodedata.normalize("NFKC", text.casefold())).split())
 
 
@@ -29,8 +29,9 @@ def plain(text: str) -> bool:
 
 def hides(text: str) -> bool:
     """Return whether a name has characters that leave no mark, such as a zero-width space."""
-    return not plain(text) and any(map(_unseen, text))
+    return not plain(text) and any(map(unseen, text))
 
 
-def _unseen(character: str) -> bool:
+def unseen(character: str) -> bool:
+    """Return whether a character leaves no mark; white space that is a control character counts too."""
     return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS

@@ -1,6 +1,6 @@
-"""The things a study is made of: prompt, continuation, pair, presentation, verdict.
+"""The things a study is made of: prompt, continuation, pair, rater, plan.
 
-Frozen, without dependencies, and all in one place: this file is the contract between the rooms. An id is a
+Frozen, and all in one place: this file is the contract between the rooms. An id is a
 hash of what makes the thing what it is, so that the same thing has the same id on every machine and doing a
 step twice does nothing.
 """
@@ -16,13 +16,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Self, get_args
 
+from guard_eval.errors import StudyError
+
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
 
 CHOICES: tuple[Choice, ...] = ("A", "tie", "B")
 
-RaterKind = Literal["person", "model", "simulated"]
-"""Who rates. No statistic pools kinds; `simulated` raters exist so that a report can be seen without data."""
+RaterKind = Literal["person", "model", "simulated", "simulated_model"]
+"""Who rates. No statistic pools kinds; `simulated` raters and a `simulated_model`, their judge, exist so that
+a report can be seen without data."""
+
+PEOPLE_OF: Mapping[str, str] = {"model": "person", "simulated_model": "simulated"}
+"""The kinds that are judges, and the people whom each is compared with: simulated with simulated ones."""
+
+SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
+"""The kinds whose verdicts are made up."""
 
 TIE = "tie"
 """The verdict that names neither method, in tidy tables."""
@@ -276,54 +285,6 @@ class Rater:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Presentation:
-    """One hand-out of a pair to a rater: a row made before the rater sees anything.
-
-    Attributes:
-        id: Its number.
-        pair_id: What was handed out.
-        rater_id: To whom.
-        slot: Which of the pair's planned showings it fills: 0, 1, … . Sides of 2k and 2k + 1 are opposite.
-        first: Which of the pair's texts is shown as A.
-        handed_out: When, in UTC.
-        leased_until: After this moment, and unrated, its slot may go to somebody else.
-        role: Why it is shown.
-    """
-
-    id: int
-    pair_id: str
-    rater_id: int
-    slot: int
-    first: Literal["a", "b"]
-    handed_out: datetime
-    leased_until: datetime
-    role: Role = "study"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
-    """A rater's choice on one criterion. A change of mind is a higher `revision`; nothing is overwritten.
-
-    Attributes:
-        presentation: `Presentation.id`.
-        criterion: A criterion of the rubric.
-        choice: By the letters on the screen, not by method.
-        revision: 0 for the first, then 1, 2, …; the highest is current.
-        at: When it was saved, in UTC.
-        seconds: From the pair's appearance to the submit, where known.
-        active_seconds: Those of them with the page in focus and the rater not idle, where known.
-    """
-
-    presentation: int
-    criterion: str
-    choice: Choice
-    revision: int
-    at: datetime
-    seconds: float | None = None
-    active_seconds: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """How pairs are handed to one rater.
 
@@ -347,6 +308,17 @@ class Plan:
     gold_every: int | None = None
     repeats: int = 0
     one_order: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise a `StudyError` if a number is too small."""
+        for what, number, least in (
+            ("slots per pair", self.slots, 1),
+            ("pairs per rater (quota)", self.quota, 1),
+            ("pairs to one gold pair (gold_every)", self.gold_every, 1),
+            ("repeats", self.repeats, 0),
+        ):
+            if number is not None and number < least:
+                raise StudyError(f"the plan has {number} {what}; it needs at least {least}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

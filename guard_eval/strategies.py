@@ -29,7 +29,7 @@ import ast
 import difflib
 import math
 from dataclasses import dataclass, fields
-from typing import Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
 from guard_eval.errors import StudyError
 
@@ -40,30 +40,45 @@ Selection = Literal["argmax", "sample"]
 AmateurPrompt = Literal["last", "whole"]
 
 
-def _within(
-    strategy: object, name: str, *, low: float, high: float = math.inf, low_open: bool = False
-) -> None:
-    value = getattr(strategy, name)
-    if low <= value <= high and math.isfinite(value) and not (low_open and value == low):
-        return
-    allowed = f"{'above' if low_open else 'at least'} {low:g}" + (
-        " and finite" if high == math.inf else f" and at most {high:g}"
-    )
-    shown = repr(value) if isinstance(value, int) else f"{value:g}"
-    raise StudyError(f"{type(strategy).__name__}: {name} = {shown} is out of range; it must be {allowed}")
+@dataclass(frozen=True)
+class _Within:
+    """The limits of a parameter: `low`, itself excluded where `above`, to `high`; always finite."""
 
+    low: float
+    high: float = math.inf
+    above: bool = False
 
-def _one_of(strategy: object, name: str, choices: tuple[str, ...]) -> None:
-    value = getattr(strategy, name)
-    if value not in choices:
-        raise StudyError(
-            f"{type(strategy).__name__}: {name} = {value!r} is unknown: {_nearest(str(value), list(choices))}"
+    def check(self, owner: str, name: str, value: float) -> None:
+        if self.low <= value <= self.high and math.isfinite(value) and not (self.above and value == self.low):
+            return
+        allowed = f"{'above' if self.above else 'at least'} {self.low:g}" + (
+            " and finite" if self.high == math.inf else f" and at most {self.high:g}"
         )
+        shown = repr(value) if isinstance(value, int) else f"{value:g}"
+        raise StudyError(f"{owner}: {name} = {shown} is out of range; it must be {allowed}")
+
+
+_AtLeastOne = Annotated[int, _Within(1)]
+_Positive = Annotated[float, _Within(0, above=True)]
+_Share = Annotated[float, _Within(0, 1)]
+_PositiveShare = Annotated[float, _Within(0, 1, above=True)]
 
 
 class _Signed:
+    """What all strategies have in common: a signature, and limits that are written in their annotations."""
+
     def __str__(self) -> str:
         return signature(cast("Strategy", self))
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            if get_origin(kind) is Annotated:
+                kind.__metadata__[0].check(owner, name, value)
+            elif value not in get_args(kind):
+                nearest = _nearest(str(value), list(get_args(kind)))
+                raise StudyError(f"{owner}: {name} = {value!r} is unknown: {nearest}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,68 +90,46 @@ class Greedy(_Signed):
 class BeamSearch(_Signed):
     """The continuation of the highest probability that a search with so many `beams` finds."""
 
-    beams: int = 5
-
-    def __post_init__(self) -> None:
-        _within(self, "beams", low=1)
+    beams: _AtLeastOne = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature(_Signed):
     """Sampling from the distribution sharpened by `tau`: softmax(logits / τ)."""
 
-    tau: float = 0.9
-
-    def __post_init__(self) -> None:
-        _within(self, "tau", low=0, low_open=True)
+    tau: _Positive = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopK(_Signed):
     """Sampling from the `k` most likely tokens."""
 
-    k: int = 50
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        _within(self, "k", low=1)
-        _within(self, "temperature", low=0, low_open=True)
+    k: _AtLeastOne = 50
+    temperature: _Positive = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopP(_Signed):
     """Sampling from the smallest set of most likely tokens whose probability reaches `p`."""
 
-    p: float = 0.95
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        _within(self, "p", low=0, high=1, low_open=True)
-        _within(self, "temperature", low=0, low_open=True)
+    p: _PositiveShare = 0.95
+    temperature: _Positive = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Typical(_Signed):
     """Sampling from the smallest set of probability `tau` whose ln p lies nearest to its expectation, −H."""
 
-    tau: float = 0.2
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        _within(self, "tau", low=0, high=1, low_open=True)
-        _within(self, "temperature", low=0, low_open=True)
+    tau: _PositiveShare = 0.2
+    temperature: _Positive = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class MinP(_Signed):
     """Sampling from the tokens at least `p` times as likely as the most likely one."""
 
-    p: float = 0.1
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        _within(self, "p", low=0, high=1)
-        _within(self, "temperature", low=0, low_open=True)
+    p: _Share = 0.1
+    temperature: _Positive = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,48 +145,32 @@ class ContrastiveDecoding(_Signed):
             written after the prompt both models see.
     """
 
-    alpha: float = 0.1
-    amateur_tau: float = 0.5
-    beams: int = 5
+    alpha: _PositiveShare = 0.1
+    amateur_tau: _Positive = 0.5
+    beams: _AtLeastOne = 5
     amateur_prompt: AmateurPrompt = "last"
-
-    def __post_init__(self) -> None:
-        _within(self, "alpha", low=0, high=1, low_open=True)
-        _within(self, "amateur_tau", low=0, low_open=True)
-        _within(self, "beams", low=1)
-        _one_of(self, "amateur_prompt", get_args(AmateurPrompt))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveDecoding(_Signed):
     """Sampling from the likeliest tokens, as long as each adds more than `epsilon` to the confidence."""
 
-    epsilon: float = 0.001
-
-    def __post_init__(self) -> None:
-        _within(self, "epsilon", low=0, high=1)
+    epsilon: _Share = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveSearch(_Signed):
     """Of the `k` most likely tokens v the one with the highest (1 − α) p(v) − α max_j cos(h_v, h_j)."""
 
-    k: int = 10
-    alpha: float = 0.6
-
-    def __post_init__(self) -> None:
-        _within(self, "k", low=1)
-        _within(self, "alpha", low=0, high=1)
+    k: _AtLeastOne = 10
+    alpha: _Share = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveContrastiveSearch(_Signed):
     """Contrastive search whose k and α follow the step's entropy; `q` scales how strongly."""
 
-    q: float = 1.0
-
-    def __post_init__(self) -> None:
-        _within(self, "q", low=0, low_open=True)
+    q: _Positive = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,20 +188,15 @@ class Guard(_Signed):
         select: The best of the penalised candidates, or a draw from them, renormalised.
     """
 
-    window: int = 7
-    decay: float = 0.95
+    window: _AtLeastOne = 7
+    decay: _PositiveShare = 0.95
     formulation: Formulation = "equations"
     aggregation: Aggregation = "median"
     mapping: Mapping = "arctanh"
     select: Selection = "argmax"
 
     def __post_init__(self) -> None:
-        _within(self, "window", low=1)
-        _within(self, "decay", low=0, high=1, low_open=True)
-        _one_of(self, "formulation", get_args(Formulation))
-        _one_of(self, "aggregation", get_args(Aggregation))
-        _one_of(self, "mapping", get_args(Mapping))
-        _one_of(self, "select", get_args(Selection))
+        super().__post_init__()
         if self.formulation == "released" and self.window == 1:
             raise StudyError(
                 "Guard: window = 1 does not go with formulation = 'released', whose other window is a step "
@@ -310,7 +282,7 @@ def parse(text: str) -> Strategy:
     if name not in STRATEGIES:
         raise StudyError(f"unknown strategy {name!r}: {_nearest(name, list(STRATEGIES))}")
     kind = STRATEGIES[name]
-    known = {field.name: field for field in fields(kind)}
+    known = get_type_hints(kind)
     arguments: dict[str, object] = {}
     for key, value in given:
         parameter = _SPELLINGS.get(key, key) if _SPELLINGS.get(key) in known else key
@@ -318,7 +290,7 @@ def parse(text: str) -> Strategy:
             raise StudyError(f"strategy {name!r} has no parameter {key!r}: {_nearest(key, list(known))}")
         if parameter in arguments:
             raise StudyError(f"strategy {text!r} gives {parameter} twice; keep one of them")
-        arguments[parameter] = _cast(name, key, value, str(known[parameter].type))
+        arguments[parameter] = _cast(name, key, value, known[parameter])
     return kind(**arguments)  # type: ignore[arg-type]
 
 
@@ -349,19 +321,15 @@ def _value(text: str, keyword: ast.keyword) -> object:
         raise StudyError(f"cannot read {keyword.arg!r} in the strategy {text!r}: {_USAGE}") from error
 
 
-def _cast(name: str, key: str, value: object, kind: str) -> object:
-    """Return `value` as `kind`, a field's annotation: int, float, or a choice of words."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "int" and number and isinstance(value, int):
-        return value
-    if kind == "float" and number:
+def _cast(name: str, key: str, value: object, kind: type) -> object:
+    """Return `value` as a parameter's `kind`: int, float, or a choice of words."""
+    taken = {int: int, float: int | float}.get(kind, str)
+    if isinstance(value, taken) and not isinstance(value, bool):
         try:
-            return float(cast("float", value))
+            return float(value) if kind is float else value
         except OverflowError:
             return math.inf
-    if kind not in {"int", "float"} and isinstance(value, str):
-        return value
-    wanted = {"int": "a whole number", "float": "a number"}.get(kind, "a word")
+    wanted = {int: "a whole number", float: "a number"}.get(kind, "a word")
     raise StudyError(f"strategy {name!r}: {key} = {value!r} must be {wanted}")
 
 

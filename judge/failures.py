@@ -49,6 +49,10 @@ SLOWS_DOWN: frozenset[ErrorKind] = frozenset({"rate_limited", "timeout"})
 """Kinds that say there is too much at once."""
 
 
+ITS_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
+"""What can be done about a server that cannot be reached."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeError:
     """Why there is no verdict: no response came, or none that a verdict can be read from.
@@ -56,6 +60,7 @@ class JudgeError:
     Attributes:
         kind: What it counts as; it decides whether and when the pair is asked about again.
         detail: One printable line without the key; it may quote the answer.
+        remedy: What the user can do, where no answer came at all.
         billed: Whether the server may charge for a request without response: never after an error that it
             states itself; perhaps, when the connection was lost after sending.
         wait: Seconds the server asks to wait, where it does.
@@ -64,6 +69,7 @@ class JudgeError:
 
     kind: ErrorKind
     detail: str
+    remedy: str = ""
     billed: Literal["no", "perhaps"] = "no"
     wait: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from guard_eval.records import CHOICES, BlindPair
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion, criteria
-from judge.sanitize import MARKUP, neutralise
+from judge.sanitize import RULES, neutralise
 
 APPENDIX_F = """\
 Instructions
@@ -163,7 +163,7 @@ def nonce(blind: BlindPair, seed: int) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-PROMPT_VERSION = version(MARKUP.pattern)
+PROMPT_VERSION = version(RULES)
 """Names the wording: it changes with any word of the prompt, of the rubric or of our additions."""
 
 

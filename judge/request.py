@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.store import Showing
-from guard_eval.study.judge_settings import Judge, reasons
+from guard_eval.study.judge_settings import Judge
 from judge.backend import JudgeRequest, ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
 from judge.prompt import PROMPT_VERSION, code, in_order, messages
-from judge.providers.errors import ServerError
-from judge.providers.shapes import OUTPUTS, Output, RequestShape, first_shape, settings_of
+from judge.providers.errors import GUESSES, Change, Parameter, ServerError
+from judge.providers.shapes import LIMITS, OUTPUTS, Output, RequestShape, first_shape, settings_of
 
 Purpose = Literal["study", "calibration"]
 """What a request is for; a calibration's is never the study's, even about the same texts."""
@@ -67,7 +66,7 @@ def _temperature(judge: Judge) -> float | None:
     """Return study.toml's, else 0 unless the model takes none or several samples are to differ."""
     if judge.temperature is not None:
         return judge.temperature
-    return None if reasons(judge.model) or judge.samples > 1 else 0
+    return None if judge.is_reasoning or judge.samples > 1 else 0
 
 
 def _request_seed(seed: int, sample: int, purpose: Purpose) -> int:
@@ -120,26 +119,11 @@ def _digest(part: object) -> str:
 MISSES = 3
 """So many answers that are not of the form asked, and none that is: the server does not hold to it."""
 
-_MAY_BE_SHAPE = {400, 404, 405, 415, 422, 501}
-_SAYS_OUTPUT = re.compile(
-    r"response_format|text\.format|json_schema|json_object|json mode|structured.?output|guided.?decoding",
-    re.IGNORECASE,
-)
-_SAYS_UNKNOWN = re.compile(
-    r"support|unknown|unrecogni[sz]ed|unexpected|extra (?:field|input)|not (?:permitted|allowed|available)",
-    re.IGNORECASE,
-)
-_SAYS_RESPONSES = re.compile(r"/responses\b|not a chat model", re.IGNORECASE)
-_SAYS_AMOUNT = re.compile(r"too (?:large|small|high|low)|at (?:most|least)", re.IGNORECASE)
-_SAYS_LIMIT = re.compile(r"\bmax_(?:completion_)?tokens\b")
-_LEAVES_OUT = {
-    "temperature": re.compile(r"\btemperature\b"),
-    "seed": re.compile(r"\bseed\b"),
-    "store": re.compile(r"\bstore\b"),
-    "system": re.compile(r"\bsystem (?:role|message|prompt)|\brole\W{1,3}system", re.IGNORECASE),
-}
+_ITS_OWN_ERROR = 500
+_OPTIONAL = ("seed", "system", "temperature")
 
-_SIMPLER: dict[Output, str] = {
+_IN_FORM: dict[Output, str] = {
+    "json_schema": "for JSON by a schema",
     "json_object": "in JSON mode",
     "text": "for a verdict block in plain text",
 }
@@ -159,8 +143,14 @@ class RequestBuilder:
         self._judge = judge
         self._seed = seed
         self._held: set[RequestShape] = set()
-        self._tried: set[RequestShape] = set()
         self._missed = 0
+        self._tried: dict[str, RequestShape] = {}
+        self._any_answer = False
+        self._first: RequestShape | None = (
+            None  # where simpler forms began to be tried without a known reason
+        )
+        self._worked: RequestShape | None = None  # in an earlier run
+        self._broken: set[str] = set()  # requests that met an error of the server itself
 
     def key(self, showing: Showing, *, again: int = 0) -> str:
         """Return the name of the request about `showing`; see `request_key`."""
@@ -198,66 +188,95 @@ class RequestBuilder:
             self._learn(outcome)
         return outcome
 
-    def refused(self, shape: str | None, refusal: ServerError) -> None:
-        """Find out whether a refusal is of the shape, and ask in another one from now on.
+    def answered_before(self, shape: str) -> None:
+        """Note in what shape this judge was answered in an earlier run, which is the next one to try."""
+        self._worked = RequestShape.named(shape)
+
+    def answered(self, shape: str | None) -> None:
+        """Note that a request of that shape was answered, so that the form is no longer in doubt."""
+        if self._first is not None and shape in self._tried:
+            self.shape = self._tried[shape]
+        self._any_answer, self._first = True, None
+
+    def refused(self, key: str, shape: str | None, refusal: ServerError) -> None:
+        """Ask in another form from now on, where that may help against a refusal.
+
+        What the server's words name is changed at any time. Where they name nothing, the next simpler form is
+        tried until the first answer; if none helps, the first form is taken again.
 
         Args:
+            key: The request's name.
             shape: The shape of the request that was refused; None where that is not known.
             refusal: What the server says of it.
 
         Raises:
-            ShapeChanged: It is, and another shape is chosen.
-            StudyError: It is, and study.toml fixes what the server does not take.
+            ShapeChanged: The request is to be made anew.
+            StudyError: The server does not take what study.toml fixes.
         """
-        if refusal.status not in _MAY_BE_SHAPE:
+        guessed = refusal.change in GUESSES
+        if guessed and (self._any_answer or self.shape == self._worked):
+            return
+        if refusal.status == _ITS_OWN_ERROR and guessed and key not in self._broken:
+            self._broken.add(key)  # mostly it passes
             return
         if shape != self.shape.name:
             raise ShapeChanged  # another request met the same, and the shape is another by now
-        words = f"{refusal.param or ''} {refusal.message}"
-        simpler, notice = self._simpler(refusal.status, words, refusal.detail)
-        if simpler is None or simpler in self._tried:
-            return
-        self._tried.add(self.shape)
-        self.shape = simpler
+        simpler = self._changed(refusal.change, refusal.detail)
+        if simpler != self.shape and simpler.name not in self._tried:
+            if guessed and self._first is None:
+                self._first = self.shape
+            self._ask_in(simpler, f"the server refuses the form of the request ({refusal.detail})")
+            raise ShapeChanged
+        if refusal.change == "next" and self._first is not None:
+            self._ask_in(self._first, f"simpler forms are refused too ({refusal.detail})")
+            self._first, self._any_answer = None, True
+
+    def _ask_in(self, shape: RequestShape, why: str) -> None:
+        self._tried[self.shape.name] = self.shape
+        self.notices.append(f"{why}; asking {_difference(self.shape, shape)}")
+        self.shape = shape
         self._missed = 0
-        self.notices.append(f"{notice} ({refusal.detail})")
-        raise ShapeChanged
 
-    def _simpler(self, status: int, words: str, detail: str) -> tuple[RequestShape | None, str]:
-        shape = self.shape
-        if shape.dialect == "chat" and _SAYS_RESPONSES.search(words):
-            if self._judge.style in ("auto", "batch"):
-                return replace(shape, dialect="responses"), "asking at /responses, as the server wants"
-            return None, ""
-        if status in (404, 405):
-            return None, ""
-        if shape.output != "text" and _SAYS_OUTPUT.search(words):
+    def _changed(self, change: Change, detail: str) -> RequestShape:
+        """Return the shape with this change, or the present one where it cannot be made.
+
+        Raises:
+            StudyError: study.toml fixes what would be changed.
+        """
+        shape, judge = self.shape, self._judge
+        if change == "responses" and judge.style in ("auto", "batch"):
+            shape = replace(shape, dialect="responses")
+        elif change == "limit" and shape.dialect == "chat":
+            shape = replace(shape, limit=LIMITS[1 - LIMITS.index(shape.limit)])
+        elif change == "output" and shape.output != "text":
             self._not_fixed("output", shape.output, detail)
-            output = OUTPUTS[OUTPUTS.index(shape.output) + 1]
-            notice = f"the server refuses {shape.output}; asking {_SIMPLER[output]}"
-            return replace(shape, output=output), notice
-        if not _SAYS_UNKNOWN.search(words) or _SAYS_AMOUNT.search(words):
-            return None, ""
-        return self._without(words, detail)
+            shape = replace(shape, output=OUTPUTS[OUTPUTS.index(shape.output) + 1])
+        elif change in GUESSES:
+            shape = self._simpler(simplest=change == "simplest")
+        elif change in get_args(Parameter):
+            self._not_fixed(change, getattr(judge, change, None), detail)
+            shape = _without(shape, change)
+        return shape
 
-    def _without(self, words: str, detail: str) -> tuple[RequestShape | None, str]:
-        """Return the shape without the parameter that the server does not take."""
+    def _simpler(self, *, simplest: bool) -> RequestShape:
+        """Return the next simpler shape that study.toml leaves open, or the simplest one."""
         shape = self.shape
-        named = _SAYS_LIMIT.search(words)
-        if shape.dialect == "chat" and named is not None and named.group() == shape.limit:
-            if shape.limit == "max_tokens":
-                return replace(shape, limit="max_completion_tokens"), "asking with max_completion_tokens"
-            return replace(shape, limit="max_tokens"), "asking with max_tokens"
-        if re.search(r"\breasoning(?:_effort|\.effort)?\b", words):
-            self._not_fixed("reasoning_effort", self._judge.reasoning_effort, detail)
-        for name, words_for_it in _LEAVES_OUT.items():
-            if name not in shape.without and words_for_it.search(words):
-                if name == "temperature":
-                    self._not_fixed(name, self._judge.temperature, detail)
-                without = tuple(sorted({*shape.without, name}))
-                named_so = "a system message" if name == "system" else name
-                return replace(shape, without=without), f"asking without {named_so}"
-        return None, ""
+        if self._worked is not None and self._is_open(self._worked):
+            return self._worked
+        if self._judge.output == "auto" and shape.output != "text":
+            shape = replace(shape, output="text" if simplest else OUTPUTS[OUTPUTS.index(shape.output) + 1])
+            if not simplest:
+                return shape
+        return _without(shape, *(name for name in _OPTIONAL if getattr(self._judge, name, None) is None))
+
+    def _is_open(self, shape: RequestShape) -> bool:
+        """Return whether study.toml allows a shape."""
+        judge = self._judge
+        return (
+            judge.output in ("auto", shape.output)
+            and judge.style in ("auto", "batch", shape.dialect)
+            and all(getattr(judge, name, None) is None for name in shape.without)
+        )
 
     def _not_fixed(self, name: str, value: object, detail: str) -> None:
         """Check that study.toml leaves it open.
@@ -282,6 +301,33 @@ class RequestBuilder:
             if self._missed >= MISSES and self._judge.output == "auto":
                 self.notices.append(
                     f"the server takes {self.shape.output} and does not hold to it: {self._missed} answers "
-                    f"were something else, last {outcome.detail}; asking {_SIMPLER['text']}"
+                    f"were something else, last {outcome.detail}; asking {_IN_FORM['text']}"
                 )
                 self.shape = replace(self.shape, output="text")
+
+
+def _without(shape: RequestShape, *names: str) -> RequestShape:
+    return replace(shape, without=tuple(sorted({*shape.without, *names})))
+
+
+def _difference(before: RequestShape, after: RequestShape) -> str:
+    """Return in words how requests are put from now on.
+
+    >>> _difference(RequestShape(), RequestShape(output="text", without=("seed",)))
+    'for a verdict block in plain text, without seed'
+    """
+    parts = []
+    if after.dialect != before.dialect:
+        parts.append(f"at {after.path}")
+    if after.output != before.output:
+        parts.append(_IN_FORM[after.output])
+    if after.limit != before.limit:
+        parts.append(f"with {after.limit}")
+    dropped = [
+        "a system message" if name == "system" else name
+        for name in after.without
+        if name not in before.without
+    ]
+    if dropped:
+        parts.append(f"without {', '.join(dropped)}")
+    return ", ".join(parts) or "as at first"

@@ -10,7 +10,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import JudgeRun, Showing, Store
@@ -23,7 +25,7 @@ from judge.journal import Journal
 from judge.ledger import Ledger, RunProgress
 from judge.parsing import Choices
 from judge.pricing.prices import Budget, price
-from judge.providers.endpoint import with_server_url
+from judge.providers.endpoint import provider_of, with_server_url
 from judge.providers.online import OnlineBackend
 from judge.rate_limit import RateLimiter, Stopped
 from judge.rater import LEASE, check_criteria, judge_plan, rater_name
@@ -95,11 +97,15 @@ def run_judge(
     if showings is None:
         check_criteria(store, judge, rater)
 
-    def online(**changes: object) -> OnlineBackend:
-        settings = judge.model_copy(update=changes)
-        return OnlineBackend(
-            settings, seed=seed, environ=environ, timeout=again.timeout, plain_http=plain_http
-        )
+    def online(*, timeout: float | None = again.timeout, **changes: object) -> OnlineBackend:
+        provider = provider_of(judge, environ, plain_http=plain_http)
+        if timeout is not None:
+            provider = replace(provider, timeout=timeout)
+        server = OnlineBackend(judge.model_copy(update=changes), provider, seed=seed)
+        for answer in islice(store.answers_of(rater.name), 1):
+            if answer.shape:
+                server.builder.answered_before(answer.shape)
+        return server
 
     async def go(run: JudgeRun) -> Ledger:
         server = online(concurrency=1, timeout=BATCH_CALL) if in_batches else None

@@ -1,27 +1,115 @@
-"""The texts as a judge may read them: nothing in them that a tokenizer or our own tags take for markup."""
+"""The texts as a judge may read them: nothing in them that a tokenizer or our own tags take for markup.
+
+Servers put a text into a chat template and tokenize the whole. A tokenizer finds its special tokens by their
+spelling, wherever they stand, so a text that spells one could end its turn, open another one, or call a tool.
+Here the bracket that opens such a token becomes a look-alike; everything else stays as it is, byte for byte.
+
+| what | rule |
+|---|---|
+| `<|im_start|>`, `<|turn>`, `<turn|>`, DeepSeek's wide bars | any bracket that touches a bar and a word |
+| `<end_of_turn>`, `<extra_id_1>`, `<fim_prefix>`, `<tool_call>`, `<seed:bos>` | families of names |
+| `<s>`, `<bos>`, `<think>`, `<image>`, `[INST]`, `[TOOL_CALLS]`, `[gMASK]` | lists of names |
+| `<<SYS>>`, `[|user|]`, `>>QUESTION<<`, `]~b]`, `<[begin▁of▁sentence]>`, `◁think▷`, `/no_think` | each |
+| `<prompt`, `</method-a`, `<verdict` | our own tags, which carry a code no text can know besides |
+
+The names are those of published configurations; `tests/judge/special_tokens.toml` lists them by model and
+source. HTML that some tokenizers hold as tokens (`<table>`, `<br>`) is left alone: it controls nothing. So
+are operators (`x |> f`, `p <|> q`), types (`vector<size_t>`) and indices (`a[MAX_SIZE]`).
+
+Look-alikes count as what they look like: some tokenizers normalise a text (NFKC) or drop what cannot be seen
+before they look for tokens, so full-width letters and brackets are read as plain ones, and zero-width
+characters between them as nothing. Letters of other alphabets are not: no tokenizer takes them for Latin.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+
+from guard_eval.lookalike import unseen
+
+WORDS = (
+    r"s|bos|eos|sos|unk|pad|mask|cls|sep|eod|eoc|eoh|eoa|eom|eop|eor|eot|sop|eosys|enc|dblock|2mass"
+    r"|system|user|assistant|human|bot|think(?:ing)?|answer|tools?|function_calls?"
+    r"|image|img|video|audio|filename|filepath|reponame|pr|blank|placeholder|code_interpreter|source_files"
+    r"|(?:add|delete|rename|edit)_file|file_content|code_context|review_comment|global-img"
+)
+"""Names of one word that stand in angle brackets."""
+
+FAMILIES = (
+    r"(?!\w*_t>)(?:(?:start|end|begin|beginning)_of_\w+"
+    r"|(?:extra_id|fim|reserved|special|unused|tool|arg|jupyter|issue|commit|gh|pr|repo|empty|fake_token"
+    r"|image|img|im|vision|audio|video|mask|unk|longcat)_\w+"
+    r"|(?:unused|special|mask|extra)\d+|row_\d+_col_\d+"
+    r"|\w+_(?:token|bos|eos|pad|sep|start|end|begin|calls?|responses?)"
+    r"|\w+:(?:bos|eos|pad|think|tool_call\w*|toolcall\w*))"
+)
+"""Names that stand in angle brackets, by how they begin or end; `_t` ends the name of a type in C."""
+
+SQUARES = (
+    r"BOS|EOS|@BOS@|PAD\d*|UNK|CLS|SEP|MASK|gMASK|sMASK|AVAILABLE_TOOLS|TOOL_\w+|ARGS|CALL_ID|IMG(?:_\w+)?"
+    r"|PREFIX|MIDDLE|SUFFIX|THINK|MODEL_SETTINGS|AUDIO|BEGIN_AUDIO|TRANSCRIBE|STREAMING_\w+|NEXT_AUDIO_TEXT"
+    r"|REPEAT_AUDIO_TEXT|START_REF|END_REF|control_\d+|unused\d+|multimodal|(?i:inst|system_prompt)"
+)
+"""Names that stand in square brackets. These also enclose citations and indices, so there is no family."""
+
+ROLES = r"system|user|assistant|human|tool|endofturn"
+
+SHOUTED = (
+    r"TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|EMAIL_ADDRESS|IP_ADDRESS\w*|PREFIX"
+    r"|MIDDLE|SUFFIX|PASSWORD|KEY|UNUSED_\d+"
+)
+"""Falcon's, between double angle brackets that point inwards."""
 
 MARKUP = re.compile(
-    r"<(?=\s*/?\s*(?:prompt|method|verdict))"  # our own tags
-    r"|<(?=[|\uff5c])|(?<=[|\uff5c])>"  # control tokens: <|im_start|>; DeepSeek writes a wide bar
-    r"|<(?=/?(?:s|system|user|assistant|think|start_of_turn|end_of_turn)>)"
-    r"|<(?=<\s*/?\s*sys)|\[(?=/?(?:inst|system_prompt)\])",
-    re.IGNORECASE,
+    r"<(?=\s*/?\s*(?i:prompt|method|verdict))"
+    r"|<(?=\|[^\s|>])|(?<=[^\s|<]\|)>"
+    rf"|<(?=/?(?i:{WORDS}|{FAMILIES})>)"
+    r"|<(?=<\s*/?\s*(?i:sys))|<(?=\[[\w▁]+\]>)"
+    rf"|\[(?=/?(?:{SQUARES})\])|\[(?=\|(?i:{ROLES})\|\])"
+    rf"|(?<=>)>(?=(?:{SHOUTED})<<)"
+    r"|\](?=~b\]|~!b\[|![pd]~\[|<\][\w ]+\[>\[)|\[(?=e~\[)"
+    r"|◁(?=/?think▷)"
+    r"|(?<![\w/.:])/(?=(?:no_)?think\b)"
 )
-_HARMLESS = {"<": "‹", ">": "›", "[": "⟦"}
+"""What is replaced: one character, by its look-alike in `HARMLESS`."""
+
+HARMLESS = {"<": "‹", ">": "›", "[": "⟦", "]": "⟧", "◁": "◃", "/": "∕"}
+
+RULES = f"{MARKUP.pattern} {HARMLESS}"
+"""All of the above in words, for the version of the prompt."""
 
 
 def neutralise(text: str) -> str:
     """Return `text` without anything that a chat template or our tags could take for markup.
 
-    Angle and square brackets that open or close such markup become look-alikes; other brackets stay. Lone
+    Brackets that open or close such markup become look-alikes; all else stays, and so does the length. Lone
     surrogates, which no request can carry, become U+FFFD.
 
     >>> neutralise("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
     'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
     """
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return MARKUP.sub(lambda match: _HARMLESS[match.group()], whole)
+    if whole.isascii():
+        return MARKUP.sub(lambda match: HARMLESS[match.group()], whole)
+    seen, places = _as_seen(whole)
+    characters = list(whole)
+    for match in MARKUP.finditer(seen):
+        characters[places[match.start()]] = HARMLESS[match.group()]
+    return "".join(characters)
+
+
+def _as_seen(text: str) -> tuple[str, list[int]]:
+    """Return `text` as a tokenizer that normalises may see it, and where each of its characters is from."""
+    seen: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text):
+        if character.isascii():
+            plain = character
+        elif not character.isspace() and unseen(character):
+            continue
+        else:
+            plain = unicodedata.normalize("NFKC", character)
+        seen.append(plain)
+        places += [place] * len(plain)
+    return "".join(seen), places

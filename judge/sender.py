@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from guard_eval.errors import StudyError
 from guard_eval.store import Answer, NotReserved, PlannedRequest, Reservation, Settlement, Showing
 from judge.backend import Backend, JudgeRequest, Response, ShapeChanged
-from judge.failures import SAMPLES, SLOWS_DOWN, ErrorKind, JudgeError, Retry
+from judge.failures import ITS_ADDRESS, SAMPLES, SLOWS_DOWN, ErrorKind, JudgeError, Retry
 from judge.journal import Journal, Outcome
 from judge.ledger import Ledger
 from judge.parsing import Choices
@@ -269,9 +269,7 @@ class Sender:
         if asked > self._retry.longest_asked:
             raise self._retry.too_long(self._backend.url, asked)
         if not self._reached and attempts >= self._retry.first:
-            raise StudyError(
-                f"{error.detail}; check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
-            )
+            raise StudyError(f"{error.detail}; {error.remedy or ITS_ADDRESS}")
         if asked:
             self._limiter.ask_to_wait(asked)
         own = self._retry.pause(f"{self._seed}:{request.key}", attempts)

@@ -10,15 +10,19 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 
 import postgres
 import pytest
 from databases import KINDS, Databases
 from hypothesis import HealthCheck, settings
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.cli.console import speaking
 from guard_eval.records import Pair, content_id
+from guard_eval.store import connection
 
 # A machine that does other things too is slow now and then; CI tries the same examples every time.
 settings.register_profile(
@@ -70,6 +74,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _speaking():
     """Functions show what they say, as they do while a command runs."""
     with speaking():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Leave it to the system when an SQLite file is on disk: no test ends with the machine's power."""
+    set_up = connection._set_up_sqlite
+
+    @wraps(set_up)
+    def quick(raw: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        set_up(raw, record)
+        cursor = raw.cursor()
+        cursor.execute("PRAGMA synchronous = OFF")
+        cursor.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "_set_up_sqlite", quick)
         yield
 
 

@@ -11,6 +11,7 @@ from analysis.results.cells import CellRow
 from analysis.stats.agreement import Coefficient
 from analysis.verdicts.scores import ScoredVerdicts, by_cell
 from guard_eval.errors import StudyError
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.words import KIND_PLACE, title
 
@@ -48,7 +49,7 @@ def pilot_rows(verdicts: pd.DataFrame) -> tuple[PilotRow, ...]:
     Raises:
         StudyError: Only simulated raters have rated.
     """
-    frame = verdicts[verdicts["rater_kind"] != "simulated"]
+    frame = verdicts[~verdicts["rater_kind"].isin(SIMULATED)]
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)

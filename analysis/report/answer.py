@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.results.shares import ShareRow
 from analysis.stats.population import FEWEST_RATERS
+from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import RATERS, and_list, equals, limits, percent, plural, title
 
 SPELT_OUT = 6
@@ -40,8 +41,8 @@ def answer(
     if redundant:
         several = "Some criteria hardly count as separate evidence; the audits name them."
         parts.append(f"Of the criteria, {redundant[0]}." if len(redundant) == 1 else several)
-    if "simulated" in kinds:
-        which = "These verdicts are" if kinds == ["simulated"] else "Some of these verdicts are"
+    if SIMULATED.intersection(kinds):
+        which = "These verdicts are" if SIMULATED.issuperset(kinds) else "Some of these verdicts are"
         parts.insert(
             0, f"{which} SIMULATED: they show what a report looks like and say nothing of any method."
         )
@@ -96,6 +97,7 @@ def _opening(rows: list[ShareRow]) -> str:
         "person": ("person", "people"),
         "model": ("model judge", "model judges"),
         "simulated": ("SIMULATED rater", "SIMULATED raters"),
+        "simulated_model": ("SIMULATED judge", "SIMULATED judges"),
     }[rows[0].rater_kind]
     who = f"{whole.raters}\u00a0{one if whole.raters == 1 else many}"
     text = f"{who} compared {plural(whole.pairs, 'pair')} of continuations"
@@ -178,7 +180,7 @@ def _closing(rows: list[ShareRow]) -> str:
 def _for_whom(rows: list[ShareRow]) -> str:
     """Say for which raters the answer holds."""
     sampled = [row for row in rows if row.estimand == "population"]
-    if all(row.rater_kind == "model" for row in rows):
+    if all(row.rater_kind in PEOPLE_OF for row in rows):
         return "The answer holds for these judges, and for no other rater."
     if not sampled:
         return "The answer holds for these raters; for raters like them, see Sensitivity."

@@ -40,6 +40,7 @@ from analysis.results.sequential import sequential_rows, with_anytime_tests
 from analysis.results.shares import share_rows
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import remarks, validate
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import standalone
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table, to_csv
@@ -99,7 +100,7 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
             files[f"figures/{drawing.name}.png"] = drawing.png
     files["report.json"] = numbers(context, page.summary, tables)
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
-    files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"] == "simulated")
+    files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"].isin(SIMULATED))
     return Report(paths=write_files(folder, files), summary=page.summary)
 
 

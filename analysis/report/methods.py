@@ -9,6 +9,7 @@ from analysis.report.context import Context
 from analysis.results.agreement import AgreementRow
 from analysis.results.bias import PositionRow
 from analysis.results.shares import ShareRow, unit_note
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import RATERS, and_list, percent, plural
 
 FEW_PAIRS = 30
@@ -134,11 +135,12 @@ def _warnings(totals: Sequence[ShareRow]) -> list[str]:
 def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
     kinds = {row.rater_kind for row in totals}
     notes = []
-    if "simulated" in kinds:
+    if kinds & SIMULATED:
         notes.append(
-            "SIMULATED raters are programs that follow a rule. Their verdicts are evidence of nothing."
+            "SIMULATED raters and judges are programs that follow a rule. Their verdicts are evidence of "
+            "nothing."
         )
-    fixed = {row.rater_kind for row in totals if row.estimand == "these"} - {"simulated"}
+    fixed = {row.rater_kind for row in totals if row.estimand == "these"} - SIMULATED
     if fixed:
         whole = {row.rater_kind: row.whole.raters for row in totals if row.rater_kind in fixed}
         panel = and_list([f"{count}\u00a0{RATERS[kind]}" for kind, count in whole.items()])

@@ -24,6 +24,7 @@ from analysis.stats.rank_sets import rank_sets
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.errors import StudyError
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE, and_list
 
 FEWEST_RATED = 10
@@ -83,7 +84,7 @@ def assisted_rows(
     """Return people's share assisted by each judge, for every comparison and criterion that both judged.
 
     Args:
-        verdicts: A table of verdicts, of people and of one or more judges (any other kind of rater).
+        verdicts: A table of verdicts, of people and of one or more judges; or of both simulated.
         judges: The judges to take, by name; `None` for all.
         together: Take the mean of these judges as one judge, declared beforehand.
         random: The pairs that people rated are known to be a random part within each dataset; otherwise a
@@ -131,13 +132,15 @@ def with_assisted_shares(
 
     Holm's correction runs over the same family as before. A result that has no assisted share stays people's.
     """
-    of = {line.cell: line for line in lines if line.judge == judge and line.share.estimate is not None}
+    mine = [line for line in lines if line.judge == judge]
+    of = {(PEOPLE_OF[line.rater_kind], line.cell): line for line in mine if line.share.estimate is not None}
+    people = {PEOPLE_OF[line.rater_kind] for line in mine}
     out = [row for row in rows if row.dataset is None]
     for place, row in enumerate(out):
-        line = of.get(row.cell) if row.rater_kind == "person" else None
+        line = of.get((row.rater_kind, row.cell))
         if line is not None:
             out[place] = replace(row, share=line.share, test=line.test, out_of_reach="", assisted_by=judge)
-    family = [place for place, row in enumerate(out) if row.rater_kind == "person" and row.family]
+    family = [place for place, row in enumerate(out) if row.rater_kind in people and row.family]
     corrected = holm([out[place].test.p_value for place in family]).p_values
     for place, value in zip(family, corrected, strict=True):
         out[place] = replace(out[place], adjusted=value)
@@ -161,18 +164,19 @@ class _Case:
 
 def _cases(scored: ScoredVerdicts, names: Sequence[str] | None, *, together: bool) -> Iterator[_Case]:
     scores, items = scored.scores, scored.items
-    machines = scores[scores["rater_kind"] != "person"]
+    machines = scores[scores["rater_kind"].isin(PEOPLE_OF)]
     machines = machines.assign(share=0.5 + machines["net"] / (2 * machines["showings"]))
     known = set(machines["rater"])
     if unknown := [name for name in names or () if name not in known]:
         raise StudyError(f"no judge is named {unknown[0]!r}; name one of: {', '.join(sorted(known))}")
     if names is not None:
         machines = machines[machines["rater"].isin(names)]
-    people = dict(iter(items[items["rater_kind"] == "person"].groupby(_COMPARED)))
-    raters = dict(iter(scores[scores["rater_kind"] == "person"].groupby(_COMPARED)["rater"]))
-    cells = {tuple(map(str, key)): own for key, own in machines.groupby([*_COMPARED, "rater_kind"])}
+    by_kind = [*_COMPARED, "rater_kind"]
+    people, raters = (dict(iter(table.groupby(by_kind))) for table in (items, scores))
+    cells = {tuple(map(str, key)): own for key, own in machines.groupby(by_kind)}
     for a, b, criterion, kind in sorted(cells, key=lambda cell: (KIND_PLACE[cell[3]], cell)):
-        if (a, b, criterion) not in people:
+        theirs = (a, b, criterion, PEOPLE_OF[kind])
+        if theirs not in people:
             continue
         own = cells[a, b, criterion, kind]
         judges = [(str(name), rows) for name, rows in own.groupby("rater", sort=True)]
@@ -183,9 +187,9 @@ def _cases(scored: ScoredVerdicts, names: Sequence[str] | None, *, together: boo
                 key=(a, b, criterion),
                 judge=name,
                 kind=kind,
-                people=people[a, b, criterion],
+                people=people[theirs],
                 judged=rows,
-                raters=raters[a, b, criterion].nunique(),
+                raters=raters[theirs]["rater"].nunique(),
             )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.verdicts.scores import CELL, Planned
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import KIND_PLACE
 
 
@@ -29,7 +30,7 @@ class CellRow:
     @property
     def simulated(self) -> bool:
         """Return whether the raters are simulations."""
-        return self.rater_kind == "simulated"
+        return self.rater_kind in SIMULATED
 
     @property
     def cell(self) -> tuple[str, str, str]:

@@ -1,7 +1,8 @@
 """Each judge beside the people: does it agree with them, lean as they lean, stand in for one of them?
 
-A judge is one rater of kind model, or of kind simulated; judges are never pooled, neither with each other nor
-with people. A judge that saw a pair in both orders has one verdict on it, and one that flips has tied.
+A judge is one rater of kind model beside people, or of kind simulated_model beside simulated people; judges
+are never pooled, neither with each other nor with people. A judge that saw a pair in both orders has one
+verdict on it, and one that flips has tied.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from analysis.stats.intervals import Interval, item_mean, wilson
 from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out
 from analysis.stats.significance import TestResult, mcnemar, reachable, sign_flip
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, units
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 
 EPSILONS = (0.1, 0.15, 0.2)
@@ -150,12 +152,13 @@ def _beside(
     scores: pd.DataFrame,
 ) -> Iterator[tuple[tuple[str, str, str, str], str, pd.DataFrame, pd.DataFrame]]:
     """Yield (cell of the judge, judge, people's scores, the judge's scores) where both judged."""
-    people = {(a, b, c): rows for (a, b, kind, c), rows in by_cell(scores) if kind == "person"}
-    for cell, judged in by_cell(scores):
+    cells = dict(by_cell(scores))
+    for cell, judged in cells.items():
         a, b, kind, criterion = cell
-        if kind != "person" and (a, b, criterion) in people:
+        people = cells.get((a, b, PEOPLE_OF.get(kind, ""), criterion))
+        if people is not None:
             for judge, own in judged.groupby("rater", sort=True):
-                yield cell, str(judge), people[a, b, criterion], own
+                yield cell, str(judge), people, own
 
 
 def _coverage(people: pd.DataFrame, judged: pd.DataFrame) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from analysis.stats.significance import (
     tolerated_correlation,
 )
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, item_scores, unit_sums, units
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import limits
 
 MOST_RATERS = 30
@@ -81,7 +82,7 @@ def sensitivity_rows(
     single = dict(by_cell(scored.frame)) if small else {}
     rows = []
     for cell, scores in by_cell(scored.scores):
-        first = POPULATION if raters == "population" and cell[2] != "model" else THESE
+        first = POPULATION if raters == "population" and cell[2] not in PEOPLE_OF else THESE
         rows += [
             SensitivityRow(
                 **cell_fields(cell),

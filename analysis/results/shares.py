@@ -15,6 +15,7 @@ from analysis.stats.correction import benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult, binomial, reachable
 from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, units
+from guard_eval.records import PEOPLE_OF
 
 Estimand = Literal["these", "population"]
 """For whom a share holds: the raters who took part, or raters like them."""
@@ -182,7 +183,7 @@ def _row(
     raters: Estimand,
 ) -> ShareRow:
     share, test = share_interval(items, level=1 - alpha), share_test(items)
-    estimand: Estimand = "these" if cell[2] == "model" else raters
+    estimand: Estimand = "these" if cell[2] in PEOPLE_OF else raters
     if estimand == "population":
         sampled = population_share(scores, level=1 - alpha)
         share, test = sampled.share, sampled.test

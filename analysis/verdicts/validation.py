@@ -94,7 +94,7 @@ def kind_hints(texts: Texts, index: pd.Index) -> list[str]:
     names = ", ".join(map(repr, found[:5])) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
     hint = (
         f"rater is {names} on {where(named, index)}, the name of a model, and counts as a person: add a "
-        "column rater_kind that says person, model or simulated, or give --rater-kind model"
+        f"column rater_kind that says {', '.join(KINDS[:-1])} or {KINDS[-1]}, or give --rater-kind model"
     )
     return [hint]
 

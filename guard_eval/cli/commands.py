@@ -59,6 +59,12 @@ COMMANDS = {
 }
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
+MODULES = {
+    "progress": "overview.progress",
+    **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
+}
+"""Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
+
 FUNCTIONS = {
     "MeasureOptions": "guard_eval.cli.measuring.job",
     "ReplicationOptions": "guard_eval.cli.replication.studies",
@@ -68,13 +74,13 @@ FUNCTIONS = {
     "merge": "guard_eval.cli.merge",
     "pair": "guard_eval.cli.pair",
     "paper_tables": "guard_eval.cli.reporting.report",
-    "power": "guard_eval.cli.planning",
-    "progress": "guard_eval.cli.progress",
+    "power": "guard_eval.cli.power_plan",
+    "progress": "guard_eval.cli.overview.progress",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
     "report": "guard_eval.cli.reporting.report",
-    "show_power": "guard_eval.cli.planning",
+    "show_power": "guard_eval.cli.power_plan",
     "verdicts": "guard_eval.cli.reporting.verdicts",
 }
 """Where the functions are that can be imported from here."""
@@ -83,9 +89,9 @@ if TYPE_CHECKING:
     from guard_eval.cli.generate import generate
     from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
     from guard_eval.cli.merge import merge
+    from guard_eval.cli.overview.progress import progress
     from guard_eval.cli.pair import pair
-    from guard_eval.cli.planning import power, show_power
-    from guard_eval.cli.progress import progress
+    from guard_eval.cli.power_plan import power, show_power
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
     from guard_eval.cli.replication.studies import ReplicationOptions
@@ -102,7 +108,7 @@ else:
 
 def load(name: str) -> Any:  # noqa: ANN401 (a command of the click that typer holds)
     """Return a command with its options."""
-    module = import_module(f"guard_eval.cli.{name}")
+    module = import_module(f"guard_eval.cli.{MODULES.get(name, name)}")
     info = CommandInfo(name=name, callback=module.command)
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 

@@ -13,7 +13,7 @@ import typer
 from guard_eval.cli import commands
 from guard_eval.cli.console import progress, say, say_next
 from guard_eval.demo import PROMPTS, STUDY
-from guard_eval.demo.raters import NAMES, rate_all
+from guard_eval.demo.raters import NAMES, judge_all, rate_all
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.store import Store
@@ -48,7 +48,8 @@ def command(
         say(f"\n{title}")
         step()
     say(
-        f"\nDone in {time.monotonic() - began:.0f} s. The raters are SIMULATED: see what a report looks like."
+        f"\nDone in {time.monotonic() - began:.0f} s. Raters and judge are SIMULATED: "
+        "see what a report looks like."
     )
     say_next(
         f"open {study.report / 'index.html'} in a browser",
@@ -98,15 +99,15 @@ def show_one(study: Study) -> None:
 
 
 def simulate(study: Study) -> None:
-    """Let the simulated raters rate what waits for them."""
+    """Let the simulated raters rate what waits for them, and the simulated judge judge all pairs."""
+    criteria = study.settings.annotation.criteria
     with Store.open(study.database, study_hash=study.hash) as store, progress("pairs") as bar:
-        task = bar.add_task(
-            "SIMULATED", total=len(NAMES) * sum(pair.for_people for pair in store.pairs()), note=""
-        )
-        rated = rate_all(
-            store,
-            study.plan,
-            study.settings.annotation.criteria,
-            on_progress=lambda done: bar.advance(task, done),
+        pairs = store.pairs()
+        total = len(NAMES) * sum(pair.for_people for pair in pairs) + 2 * len(pairs)
+        task = bar.add_task("SIMULATED", total=total, note="")
+        rated, judged = (
+            rate(store, study.plan, criteria, on_progress=lambda done: bar.advance(task, done))
+            for rate in (rate_all, judge_all)
         )
     say(f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind in the database is 'simulated'")
+    say(f"{judged} new answers by a SIMULATED judge on all pairs in both orders; its kind: 'simulated_model'")

@@ -27,7 +27,7 @@ def command(
     rater_kind: Annotated[
         str | None,
         typer.Option(
-            metavar="person|model|simulated",
+            metavar="|".join(get_args(RaterKind)),
             help="Who judged, where a table of verdicts does not say it in a column rater_kind; "
             "default: person.",
         ),

@@ -55,38 +55,26 @@ def chooser(
     Raises:
         StudyError: `compiled` where there is no compiler.
     """
-    if isinstance(strategy, Greedy):
-        return _Greedy()
     if isinstance(strategy, Guard):
         return GuardChooser(strategy, keys, steps, prompts=prompts, compiled=compiled)
-    return _Sampling(_kept(strategy), keys)
+    if isinstance(strategy, Greedy):  # documented to return the first of equals
+        return _Memoryless(lambda logits, _, __: logits.argmax(-1), keys)
+    kept = _kept(strategy)
+    return _Memoryless(lambda logits, keys, step: sampling.draw(*kept(logits), keys, step), keys)
 
 
-class _Greedy:
-    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
-        return logits.argmax(-1)  # documented to return the first of equals
+class _Memoryless:
+    """Chooses by this step's logits alone; what is drawn depends on the row's key and the step."""
 
-    def keep(self, rows: Tensor) -> None:
-        pass
-
-    @property
-    def trace(self) -> dict[str, Tensor]:
-        return {}
-
-
-class _Sampling:
-    def __init__(self, kept: Callable[[Tensor], tuple[Tensor, Tensor]], keys: Tensor) -> None:
-        self._kept, self._keys = kept, keys
+    def __init__(self, choose: Callable[[Tensor, Tensor, int], Tensor], keys: Tensor) -> None:
+        self._choose, self._keys = choose, keys
+        self.trace: dict[str, Tensor] = {}
 
     def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
-        return sampling.draw(*self._kept(logits), self._keys, step)
+        return self._choose(logits, self._keys, step)
 
     def keep(self, rows: Tensor) -> None:
         self._keys = self._keys[rows]
-
-    @property
-    def trace(self) -> dict[str, Tensor]:
-        return {}
 
 
 def _kept(strategy: Sampler) -> Callable[[Tensor], tuple[Tensor, Tensor]]:

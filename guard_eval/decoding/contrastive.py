@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from guard_eval.decoding.aggregation import aggregate
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import arctanh, log_normaliser, median, shannon_entropy
+from guard_eval.decoding.entropy import arctanh, log_normaliser, shannon_entropy
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10
@@ -40,16 +40,6 @@ class Proposal:
     probabilities: Tensor
     allowed: Tensor
     alpha: Tensor
-
-
-class Proposer(Protocol):
-    """Proposes the candidates of a batch, step by step."""
-
-    def __call__(self, logits: Tensor, step: int) -> Proposal:
-        """Return the candidates given logits `[B, V]` at a step 0, 1, …."""
-
-    def keep(self, rows: Tensor) -> None:
-        """Go on with these rows `[B']` of the batch."""
 
 
 def unit(hidden: Tensor) -> Tensor:
@@ -93,7 +83,7 @@ def deviation(entropy: Tensor, earlier: Tensor, log_size: Tensor | float, q: flo
     """
     if earlier.shape[-1] == 0:
         return torch.zeros_like(entropy)
-    return q * arctanh((entropy - median(earlier)) / log_size)
+    return q * arctanh((entropy - aggregate(earlier.T, "median")) / log_size)
 
 
 def adaptive_k(delta: Tensor) -> Tensor:
@@ -110,49 +100,43 @@ def _probabilities(values: Tensor, log_z: Tensor) -> Tensor:
     return (values.double() - log_z[:, None]).exp().float()
 
 
-class FixedProposer:
-    """Contrastive search: always the same k and α."""
+class Proposer:
+    """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
 
-    def __init__(self, strategy: ContrastiveSearch) -> None:
-        self._strategy = strategy
-
-    def __call__(self, logits: Tensor, step: int) -> Proposal:  # noqa: ARG002 (every step is alike)
-        """See `Proposer`."""
-        values, ids = top_candidates(logits.float(), self._strategy.k)
-        probabilities = _probabilities(values, log_normaliser(logits))
-        alpha = torch.full((len(ids),), self._strategy.alpha, dtype=torch.float64, device=ids.device)
-        return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
-
-    def keep(self, rows: Tensor) -> None:
-        """See `Proposer`; there is nothing to remember."""
-
-
-class AdaptiveProposer:
-    """ACS: k_t and α_t from the entropies of a batch of `rows` texts and at most `steps` steps.
-
-    There are always 15 candidates, of which `allowed` lets in k_t: a row's sums then run over the same places
+    Contrastive search has the same k and α at every step, ACS k_t and α_t by the entropies so far. For ACS
+    there are always 15 candidates, of which `allowed` lets in k_t: a row's sums then run over the same places
     whatever the other rows' k_t, and nothing is read back from a GPU.
     """
 
     def __init__(
-        self, strategy: AdaptiveContrastiveSearch, rows: int, steps: int, device: torch.device
+        self,
+        strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
+        rows: int,
+        steps: int,
+        device: torch.device,
     ) -> None:
-        self._q = strategy.q
+        self.most = strategy.k if isinstance(strategy, ContrastiveSearch) else K_MIN + K_RANGE
+        self._strategy = strategy
         self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
-        """See `Proposer`."""
+        """Return the candidates given logits `[B, V]` at a step 0, 1, …."""
+        values, ids = top_candidates(logits.float(), self.most)
+        if isinstance(self._strategy, ContrastiveSearch):
+            probabilities = _probabilities(values, log_normaliser(logits))
+            alpha = torch.full((len(ids),), self._strategy.alpha, dtype=torch.float64, device=ids.device)
+            return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
+        q = self._strategy.q
         entropy, log_z = shannon_entropy(logits)
         self._entropies[:, step] = entropy
-        over_vocabulary = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), self._q)
+        over_vocabulary = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), q)
         k = adaptive_k(over_vocabulary).clamp(max=logits.shape[-1])
-        values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
         inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
         self._truncated[:, step] = inside
-        delta = deviation(inside, self._truncated[:, :step], k.double().log(), self._q)
+        delta = deviation(inside, self._truncated[:, :step], k.double().log(), q)
         return Proposal(ids, _probabilities(values, log_z), allowed, adaptive_alpha(delta))
 
     def keep(self, rows: Tensor) -> None:
-        """See `Proposer`."""
+        """Go on with these rows `[B']` of the batch."""
         self._entropies, self._truncated = self._entropies[rows], self._truncated[rows]

@@ -111,13 +111,6 @@ def global_entropy(total: Tensor, weights: Tensor | float) -> Tensor:
     return total / weights
 
 
-def median(values: Tensor) -> Tensor:
-    """Return the median of each row, `[B, n]` → `[B]`; of an even count the mean of the middle two."""
-    ordered = values.sort(-1).values
-    n = values.shape[-1]
-    return (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
-
-
 def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
     """Return arctanh of `x` held within ±`edge`, where it is finite."""
     return x.clamp(-edge, edge).arctanh()

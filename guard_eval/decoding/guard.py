@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import functools
 import math
+import os
+import shutil
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,18 +20,46 @@ from torch import Tensor
 
 from guard_eval.decoding import guard_algorithm1, guard_equations, guard_released
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import discounted_sum, global_entropy, shannon_entropy, smoothed_entropy
+from guard_eval.decoding.entropy import (
+    discount_sums,
+    discounted_sum,
+    global_entropy,
+    shannon_entropy,
+    smoothed_entropy,
+)
 from guard_eval.decoding.guard_equations import K_MIN, K_RANGE, Adapted
 from guard_eval.decoding.guard_released import unless_nothing_is_left
-from guard_eval.decoding.guard_state import GuardState, StepHistory
 from guard_eval.decoding.noise import gumbel
+from guard_eval.errors import StudyError
 from guard_eval.strategies import Formulation, Guard
+
+_VARIANTS = 128
+"""How many strategies times shapes may be compiled in one process."""
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "equations": guard_equations.adapt,
     "algorithm1": guard_algorithm1.adapt,
     "released": guard_released.adapt,
 }
+
+
+_ENTROPY, _TOTAL, _OVERALL, _K, _LOG_ALPHA, _Q = range(6)
+NOTES = 6
+"""How many numbers a step leaves behind: H_t, the numerator of H_glob,t, H_glob,t, k_t, ln α_t and q."""
+
+
+class StepHistory(NamedTuple):
+    """What a step finds.
+
+    Attributes:
+        entropies: H(X)_i of up to w steps before, `[n, B]`, oldest first.
+        total: Σ_i λ^(t−1−i) H(X)_i over all steps before, `[B]`; 0 at the first.
+        weights: Σ_i λ^(t−i) over these and the present one, without dimensions.
+    """
+
+    entropies: Tensor
+    total: Tensor
+    weights: Tensor
 
 
 class GuardStep(NamedTuple):
@@ -99,10 +130,74 @@ def _step_at(
 
 @functools.cache
 def _compiled(strategy: Guard) -> Callable[..., GuardStep]:
-    """Return the step with a full window as one graph, compiled again where the batch changes its size."""
-    from guard_eval.decoding.compiling import compiled  # noqa: PLC0415 (only who compiles needs a compiler)
+    """Return the step with a full window as one graph, compiled again where the batch changes its size.
 
-    return compiled(functools.partial(_step_at, strategy=strategy))
+    Raises:
+        StudyError: There is no C++ compiler.
+    """
+    program = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    if shutil.which(program) is None:
+        raise StudyError(
+            f"compiling needs a C++ compiler, and there is no {program!r} here; "
+            "install one (such as g++), name it in the environment variable CXX, or do without compiling"
+        )
+    # All functions wrapped alike share the limit, and each meets a few batch sizes and prompt lengths.
+    config = torch._dynamo.config  # noqa: SLF001 (documented under this name)
+    config.recompile_limit = max(config.recompile_limit, _VARIANTS)
+    whole: Callable[..., GuardStep] = torch.compile(
+        functools.partial(_step_at, strategy=strategy), fullgraph=True
+    )
+    return whole
+
+
+class GuardState:
+    """The numbers of up to `steps` steps of a batch of `rows` texts; more when `reserve` is called."""
+
+    def __init__(self, rows: int, steps: int, decay: float, device: torch.device) -> None:
+        self._decay = decay
+        # Line t holds step t − 1, so that the line before the first exists, and is zero.
+        self._lines = torch.zeros(steps + 1, NOTES, rows, dtype=torch.float64, device=device)
+        self._weights = torch.tensor(discount_sums(steps, decay), dtype=torch.float64, device=device)
+        self._written = 0
+
+    def past(self, step: int, window: int) -> StepHistory:
+        """Return what a step 0, 1, … finds."""
+        return StepHistory(
+            self._lines[max(1, step + 1 - window) : step + 1, _ENTROPY],
+            self._lines[step, _TOTAL],
+            self._weights[step],
+        )
+
+    def write(self, step: int, notes: Tensor) -> None:
+        """Record the `NOTES` of a step, `[NOTES, B]`."""
+        self._lines[step + 1] = notes
+        self._written = max(self._written, step + 1)
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows `[B']`."""
+        self._lines = self._lines[:, :, rows]
+
+    def reserve(self, steps: int) -> None:
+        """Make room for as many steps, and as many again, if there is not enough."""
+        lines, notes, rows = self._lines.shape
+        if steps < lines:
+            return
+        more = self._lines.new_zeros(2 * steps + 1, notes, rows)
+        more[:lines] = self._lines
+        self._lines = more
+        self._weights = self._weights.new_tensor(discount_sums(2 * steps, self._decay))
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        """The paper's H_t, H_glob,t, k_t, α_t and q of the steps done, `[B, steps]` each."""
+        done = self._lines[1 : self._written + 1]
+        return {
+            "H": done[:, _ENTROPY].T,
+            "H_glob": done[:, _OVERALL].T,
+            "k": done[:, _K].T,
+            "alpha": done[:, _LOG_ALPHA].T.exp(),
+            "q": done[:, _Q].T,
+        }
 
 
 class GuardChooser:

@@ -1,19 +1,22 @@
-"""Simulated raters: they exist so that a report can be seen before there is a rating.
+"""Simulated raters and a simulated judge: they exist so that a report can be seen before there is a rating.
 
 They are handed blind pairs like anybody else, save their verdicts through the store like anybody else, and
-their kind, `simulated`, stands in the database and across every page of a report. Their taste is a made-up
-rule about the two texts (repetition is bad, and so is stopping short) plus noise; it says nothing about any
-decoding strategy.
+their kinds, `simulated` and `simulated_model`, stand in the database and across every page of a report. Their
+taste is a made-up rule about the two texts (repetition is bad, and so is stopping short) plus noise; it says
+nothing about any decoding strategy or model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 
 from guard_eval.records import BlindPair, Choice, Plan, content_id
 from guard_eval.store import Store
 
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
+JUDGE = "SIMULATED judge"
 
 _SHARED_NOISE = 0.20
 """Standard deviation of what all raters see alike in a pair: it makes the ratings of one pair agree."""
@@ -21,6 +24,8 @@ _OWN_NOISE = 0.18
 """Standard deviation of what one rater sees in it."""
 _TIE_WITHIN = 0.12
 """Differences smaller than this are called similar."""
+_LEAN = 0.04
+"""How much better a text seems to the judge where it stands first: some verdicts flip with the order."""
 
 
 def rate_all(
@@ -41,14 +46,37 @@ def rate_all(
     return rated
 
 
-def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
-    """Return a simulated rater's choice: the same for the same texts, whichever side they stand on."""
+def judge_all(
+    store: Store, plan: Plan, criteria: Sequence[str], *, on_progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
+    run = store.begin(store.rater(JUDGE, "simulated_model"), timedelta(minutes=10))
+    judged = 0
+    while showings := store.claim(run, replace(plan, slots=2), 20):
+        for shown in showings:
+            choices = {
+                criterion: choose(shown.blind, criterion, name=JUDGE, seed=plan.seed, lean=_LEAN)
+                for criterion in criteria
+            }
+            store.save(shown.blind.presentation, choices, rater=run.rater)
+            on_progress(1)
+            judged += 1
+    store.end(run)
+    return judged
+
+
+def choose(blind: BlindPair, criterion: str, *, name: str, seed: int, lean: float = 0.0) -> Choice:
+    """Return a simulated rater's choice: the same for the same texts, whichever side they stand on.
+
+    `lean` is how much better the text shown first seems because it is shown first.
+    """
     texts = sorted((blind.text_a, blind.text_b))
     shared = _SHARED_NOISE * _normal(seed, "pair", criterion, texts)
     own = _OWN_NOISE * _normal(seed, name, criterion, texts)
     difference = _appeal(texts[1]) - _appeal(texts[0]) + shared + own
     if blind.text_a == texts[0]:
         difference = -difference
+    difference += lean
     if blind.text_a == blind.text_b or abs(difference) < _TIE_WITHIN:
         return "tie"
     return "A" if difference > 0 else "B"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +16,7 @@ from guard_eval.metrics.outcomes import Outcome, PointEstimate
 Ids = NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Distinct:
-    """Distinct-n of a set of texts, in percent, with what it is made of.
-
-    Attributes:
-        value: 100 · unique / total; None where no text has an n-gram.
-        low: Lower limit of the interval; None where the texts determine none.
-        high: Upper limit.
-        unique: How many different n-grams there are.
-        total: How many n-grams there are.
-        texts: How many texts have an n-gram; the others count for nothing.
-        level: The confidence level.
-        signature: The definition.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    unique: int
-    total: int
-    texts: int
-    level: float
-    signature: str
-
-
-def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> Distinct:
+def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> PointEstimate:
     """Return the different n-grams of all texts together over all their n-grams (Li et al. 2016).
 
     Tokens are what stands between whitespace. The value falls as texts are added, since n-grams recur from
@@ -56,13 +31,12 @@ def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> Distinct:
         ValueError: `n` is below 1, or `level` not between 0 and 1.
 
     >>> result = distinct(["a b a", "a c"], 1)  # a, b, c of five
-    >>> result.value, result.unique, result.total
-    (60.0, 3, 5)
+    >>> result.value, result.n
+    (60.0, 2)
     """
     if n < 1 or not 0 < level < 1:
         raise ValueError(f"n must be at least 1 and level between 0 and 1, not {n} and {level}")
     grams, owners = ngrams(texts, n)
-    signature = f"distinct-{n}|tokens:whitespace|jackknife:texts,t"
     per_text = np.bincount(owners, minlength=len(texts))
     has_any = per_text > 0
     unique, total = int(grams.max(initial=-1)) + 1, len(grams)
@@ -71,15 +45,14 @@ def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> Distinct:
     if value is not None and has_any.sum() >= 2:
         without = (unique - _alone(grams, owners, len(texts)))[has_any] / (total - per_text)[has_any]
         half = _half_width(100 * without, level)
-    return Distinct(
+    return PointEstimate(
+        metric=f"distinct_{n}",
         value=value,
         low=None if value is None or half is None else max(0.0, value - half),
         high=None if value is None or half is None else min(100.0, value + half),
-        unique=unique,
-        total=total,
-        texts=int(has_any.sum()),
-        level=level,
-        signature=signature,
+        n=int(has_any.sum()),
+        note="falls with the number of texts: only equal numbers compare",
+        signature=f"distinct-{n}|tokens:whitespace|jackknife:texts,t",
     )
 
 
@@ -123,17 +96,5 @@ def _half_width(without: NDArray[np.float64], level: float) -> float | None:
 
 def distinct_outcomes(group: Group, level: float) -> list[Outcome]:
     """Return distinct-1 and distinct-2 of a group with their own intervals."""
-    found = [(n, distinct([text.text for text in group.texts], n, level=level)) for n in (1, 2)]
-    return [
-        PointEstimate(
-            metric=f"distinct_{n}",
-            value=one.value,
-            low=one.low,
-            high=one.high,
-            n=one.texts,
-            counts=group.counts,
-            note="falls with the number of texts: only equal numbers compare",
-            signature=one.signature,
-        )
-        for n, one in found
-    ]
+    texts = [text.text for text in group.texts]
+    return [replace(distinct(texts, n, level=level), counts=group.counts) for n in (1, 2)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -97,15 +97,13 @@ def human(groups: Sequence[Group]) -> list[Group]:
             if first.reference != text.reference:
                 differing.add(text.prompt_id)
         references = tuple(
-            replace(
-                text,
+            Generation(
+                prompt_id=text.prompt_id,
+                dataset=dataset,
                 strategy=HUMAN,
                 text=text.reference or "",
-                tokens=None,
-                ended=None,
-                seconds=None,
-                batch=None,
-                device=None,
+                prompt=text.prompt,
+                reference=text.reference,
                 flaws=("reference differs between strategies",) if text.prompt_id in differing else (),
             )
             for _, text in sorted(texts.items())

@@ -6,8 +6,10 @@ are made of the outcomes in `analysis.results.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -20,7 +22,7 @@ from guard_eval.metrics.diversity import diversity_outcomes, repetition_outcomes
 from guard_eval.metrics.groups import Group, group, human
 from guard_eval.metrics.length import length_outcomes, made_on, speed_outcomes
 from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates
-from guard_eval.metrics.scores import METRICS
+from guard_eval.metrics.scores import METRICS, Results
 from guard_eval.metrics.self_bleu import self_bleu_outcomes
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
@@ -29,16 +31,9 @@ ENOUGH_FOR_MAUVE = 1000
 """Texts below which MAUVE is warned of: its authors advise a few thousand."""
 
 _AGAINST_PEOPLE = {"mauve", "bertscore"}
-_PACKAGES = (
-    "guard-eval",
-    "torch",
-    "transformers",
-    "numpy",
-    "scipy",
-    "faiss-cpu",
-    "scikit-learn",
-    "bert-score",
-)
+_BY_MODELS = {"coherence": ("coherence", "perplexity"), "mauve": ("mauve",), "bertscore": ("bertscore",)}
+"""Metrics that need a model, by module; each has a function `NAME_outcomes`."""
+_LIBRARIES = ("torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn", "bert-score")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +44,13 @@ class Measurement:
         outcomes: By metric, dataset and strategy, in the order in which tables show them.
         prompts: How many prompts each dataset has.
         places: Which of them each strategy continued, by dataset and strategy; without the references.
-        settings: All settings by name, in words and numbers.
-        speed: Device and batch size of each dataset and strategy, where known.
-        warnings: What a reader must know, in sentences.
-        failures: What could not be measured: messages that say why and what to do.
+        about: Everything else that a reader must know, without scores.
     """
 
     outcomes: Mapping[tuple[str, str, str], Outcome]
     prompts: Mapping[str, int]
     places: Mapping[tuple[str, str], NDArray[np.int64]]
-    settings: Mapping[str, str | int | float | None]
-    speed: Mapping[tuple[str, str], str]
-    warnings: tuple[str, ...]
-    failures: tuple[str, ...]
+    about: Results
 
 
 def measure(
@@ -95,27 +84,23 @@ def measure(
     for one in (*groups, *people):
         found[one.dataset, one.strategy] = _text_outcomes(one, settings)
         progress("texts", 1, len(groups) + len(people))
-    tools = (settings, models, cache, progress)
-
-    def coherence() -> Found:
-        from guard_eval.metrics.coherence import coherence_outcomes  # noqa: PLC0415
-
-        return coherence_outcomes([*groups, *people], *tools)
-
-    def mauve() -> Found:
-        from guard_eval.metrics.mauve import mauve_outcomes  # noqa: PLC0415
-
-        return mauve_outcomes(groups, *tools)
-
-    def bertscore() -> Found:
-        from guard_eval.metrics.bertscore import bertscore_outcomes  # noqa: PLC0415
-
-        return bertscore_outcomes(groups, *tools)
-
-    jobs = (({"coherence", "perplexity"}, coherence), ({"mauve"}, mauve), ({"bertscore"}, bertscore))
-    failures = [
-        failure for names, job in jobs if (failure := _add(found, people, settings.compute, names, job))
-    ]
+    failures = []
+    for module, names in _BY_MODELS.items():
+        wanted = [name for name in settings.compute if name in names]
+        against_people = _AGAINST_PEOPLE.issuperset(names)
+        if not wanted or (against_people and not people):
+            continue
+        read = groups if against_people else [*groups, *people]
+        try:
+            outcomes_of = getattr(import_module(f"guard_eval.metrics.{module}"), f"{module}_outcomes")
+            made: Found = outcomes_of(read, settings, models, cache, progress)
+        except StudyError as error:
+            failures.append(f"{' and '.join(wanted)} could not be measured: {error}")
+            continue
+        for place, more in made.items():
+            found[place] = found[place] + more
+        for one in people if against_people else ():
+            found[one.dataset, one.strategy].append(_own(one, wanted[0]))
     outcomes = _in_order(found, groups, people)
     warnings = [*remarks, *_warnings(groups, people), *_mauve_warnings(outcomes)]
     if not people and (blind := [name for name in settings.compute if name in _AGAINST_PEOPLE]):
@@ -126,10 +111,12 @@ def measure(
         outcomes=outcomes,
         prompts={one.dataset: len(one.prompts) for one in groups},
         places={(one.dataset, one.strategy): one.places for one in groups},
-        settings=_settings(settings),
-        speed={(one.dataset, one.strategy): where for one in groups if (where := made_on(one))},
-        warnings=tuple(warnings),
-        failures=tuple(failures),
+        about=Results(
+            settings=_settings(settings),
+            speed={(one.dataset, one.strategy): where for one in groups if (where := made_on(one))},
+            warnings=tuple(warnings),
+            failures=tuple(failures),
+        ),
     )
 
 
@@ -144,30 +131,6 @@ def _text_outcomes(group: Group, settings: MetricSettings) -> list[Outcome]:
         "speed": lambda: speed_outcomes(group),
     }
     return [outcome for name in settings.compute if name in metrics for outcome in metrics[name]()]
-
-
-def _add(
-    found: Found,
-    people: Sequence[Group],
-    compute: Sequence[str],
-    names: set[str],
-    job: Callable[[], Found],
-) -> str:
-    """Add the outcomes of metrics that a model takes to `found`; return what went wrong, or nothing."""
-    wanted = [name for name in compute if name in names]
-    against_people = names <= _AGAINST_PEOPLE
-    if not wanted or (against_people and not people):
-        return ""
-    try:
-        made = job()
-    except StudyError as error:
-        return f"{' and '.join(wanted)} could not be measured: {error}"
-    for place, outcomes in made.items():
-        found[place] = found[place] + outcomes
-    if against_people:
-        for one in people:
-            found[one.dataset, one.strategy] = [*found[one.dataset, one.strategy], _own(one, wanted[0])]
-    return ""
 
 
 def _own(people: Group, metric: str) -> Outcome:
@@ -199,11 +162,9 @@ def _settings(settings: MetricSettings) -> dict[str, str | int | float | None]:
 def versions() -> dict[str, str]:
     """Return the versions of the packages that decide the numbers, of those that are installed."""
     found = {}
-    for package in _PACKAGES:
-        try:
+    for package in ("guard-eval", *_LIBRARIES):
+        with suppress(PackageNotFoundError):
             found[f"version of {package}"] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -23,7 +23,7 @@ class Score:
         high: Upper limit.
         level: The confidence level, such as 0.95.
         n: How many texts it was taken of.
-        counts: Texts left out, cut or mended, by what was the matter: `{"empty": 3}`.
+        counts: Texts left out, cut or repaired, by reason: `{"empty": 3}`.
         note: What a reader must know, or empty.
         signature: The definition with all its settings.
     """
@@ -205,10 +205,12 @@ class Results:
         settings: All settings by name, in words and numbers.
         speed: Device and batch size of each dataset and strategy, where known.
         warnings: What a reader must know, in sentences.
+        failures: What could not be measured: messages that say why and what to do.
     """
 
-    scores: tuple[Score, ...]
+    scores: tuple[Score, ...] = ()
     differences: tuple[Difference, ...] = ()
     settings: Mapping[str, str | int | float | None] = field(default_factory=dict)
     speed: Mapping[tuple[str, str], str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +16,14 @@ EPSILON = 0.1
 """What stands for a count of zero: smoothing method 1 of Chen and Cherry 2014."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelfBleu:
-    """Self-BLEU of a set of texts, in percent.
-
-    Attributes:
-        value: The mean of `values` over the texts that have one; None where none has.
-        values: The BLEU of each text against all others; None for a text shorter than the longest n-gram, and
-            for a text that stands alone.
-        texts: How many texts the mean is of.
-        too_short: How many are shorter than the longest n-gram. They are left out of the mean, and are still
-            what others are compared with.
-        signature: The definition.
-    """
-
-    value: float | None
-    values: tuple[float | None, ...]
-    texts: int
-    too_short: int
-    signature: str
-
-
-def self_bleu(texts: Sequence[str], *, max_n: int = 4) -> SelfBleu:
-    """Return the mean over texts of the BLEU of each against all others (Zhu et al. 2018).
+def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> NDArray[np.float64]:
+    """Return the BLEU of each text against all others, percent, `[texts]`; self-BLEU is their mean.
 
     Sentence BLEU (Papineni et al. 2002) of whitespace tokens, up to n-grams of `max_n`, each n with the same
     weight; a count of zero becomes `EPSILON`; the brevity penalty takes the length nearest to the text's own,
-    of two the shorter. A text that shares no word with any other has 0. Like distinct-n it depends on the
-    number of texts, here rising with it: only equal numbers compare.
+    of two the shorter. A text that shares no word with any other has 0. NaN for a text shorter than the
+    longest n-gram, which others are still compared with, and for a text that stands alone. Like distinct-n
+    the mean depends on the number of texts, here rising with it: only equal numbers compare.
 
     The work is that of sorting all n-grams, not that of comparing all pairs of texts: the largest count of an
     n-gram in another text clips nothing, except in the text that has most of it, where it is the second
@@ -53,28 +32,18 @@ def self_bleu(texts: Sequence[str], *, max_n: int = 4) -> SelfBleu:
     Raises:
         ValueError: `max_n` is below 1.
 
-    >>> round(self_bleu(["the cat sat down", "the cat sat there"]).value, 2)  # (3/4 · 2/3 · 1/2 · 0.1)^(1/4)
-    39.76
+    >>> self_bleus(["the cat sat down", "the cat sat there"]).round(2)  # (3/4 · 2/3 · 1/2 · 0.1)^(1/4)
+    array([39.76, 39.76])
     """
     if max_n < 1:
         raise ValueError(f"max_n must be at least 1, not {max_n}")
     lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
     chosen = (lengths >= max_n) & (len(texts) > 1)
-    scores = np.zeros(len(texts))
+    scores = np.full(len(texts), np.nan)
     if chosen.any():
         matches = np.stack([_clipped(*ngrams(texts, n), len(texts))[chosen] for n in range(1, max_n + 1)])
-        scores[chosen] = _bleu(matches, lengths[chosen], _nearest(lengths)[chosen])
-    values = tuple(
-        float(score) if has_score else None for score, has_score in zip(100 * scores, chosen, strict=True)
-    )
-    defined = [value for value in values if value is not None]
-    return SelfBleu(
-        value=math.fsum(defined) / len(defined) if defined else None,
-        values=values,
-        texts=len(defined),
-        too_short=int((lengths < max_n).sum()),
-        signature=f"self-bleu|tokens:whitespace|n:1-{max_n}|smooth:floor[{EPSILON}]|ref-len:closest",
-    )
+        scores[chosen] = 100 * _bleu(matches, lengths[chosen], _nearest(lengths)[chosen])
+    return scores
 
 
 def _clipped(grams: Ids, owners: Ids, texts: int) -> Ids:
@@ -112,14 +81,16 @@ def _bleu(matches: Ids, lengths: Ids, references: Ids) -> NDArray[np.float64]:
 
 def self_bleu_outcomes(group: Group) -> list[Outcome]:
     """Return self-BLEU of a group."""
-    found = self_bleu([text.text for text in group.texts])
+    values = self_bleus([text.text for text in group.texts])
+    defined = values[~np.isnan(values)].tolist()
+    short = sum(len(text.text.split()) < 4 for text in group.texts)
     return [
         PointEstimate(
             metric="self_bleu",
-            value=found.value,
-            n=found.texts,
-            counts=group.counts | nonzero({"shorter than four words": found.too_short}),
+            value=math.fsum(defined) / len(defined) if defined else None,
+            n=len(defined),
+            counts=group.counts | nonzero({"shorter than four words": short}),
             note="rises with the number of texts; each bears on all others, so there is no interval",
-            signature=found.signature,
+            signature=f"self-bleu|tokens:whitespace|n:1-4|smooth:floor[{EPSILON}]|ref-len:closest",
         )
     ]

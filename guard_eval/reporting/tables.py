@@ -35,7 +35,6 @@ class Table:
         note: Below the table.
         text_columns: How many columns on the left hold words; figures stand flush right.
         words: Further columns that hold words, by place.
-        groups: Headings above the columns that follow the first, each with how many it covers; HTML alone.
         strong: Rows to set in bold, by place.
     """
 
@@ -45,7 +44,6 @@ class Table:
     note: str = ""
     text_columns: int = 1
     words: frozenset[int] = frozenset()
-    groups: tuple[tuple[str, int], ...] = ()
     strong: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -98,18 +96,13 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table)}</tr>"
         for number, row in enumerate(table.rows)
     )
-    groups = "".join(
-        f'<th class="group" scope="colgroup" colspan="{width}">{escape_html(name)}</th>'
-        for name, width in table.groups
-    )
-    above = f"<tr><td></td>{groups}</tr>" if groups else ""
     note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
     label = escape_html(table.caption)
     caption = f'<h2 dir="auto">{label}</h2>' if heading else f'<p class="caption" dir="auto">{label}</p>'
     return Escaped(
         f"{caption}\n"
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table aria-label="{label}">'
-        f"<thead>{above}<tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}"
     )
 
 

@@ -6,15 +6,30 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
 
-RATERS = {"person": "people", "model": "model judges", "simulated": "SIMULATED raters"}
+RATERS = {
+    "person": "people",
+    "model": "model judges",
+    "simulated": "SIMULATED raters",
+    "simulated_model": "SIMULATED judges",
+}
 ALL = "all datasets"
 NO_P = "none"
 """Stands where a p-value would, of a test that cannot give a small one."""
 
 KIND_PLACE = {kind: place for place, kind in enumerate(RATERS)}
 """The order of kinds of raters everywhere: people first."""
+
+
+def judge_name(judge: str, kind: str) -> str:
+    """Return a judge's name, which says so where its verdicts are made up.
+
+    >>> judge_name("gpt", "model"), judge_name("gpt", "simulated_model")
+    ('gpt', 'gpt (SIMULATED)')
+    """
+    return judge if kind not in SIMULATED or "SIMULATED" in judge else f"{judge} (SIMULATED)"
 
 
 class HasLimits(Protocol):

@@ -29,12 +29,11 @@ from guard_eval.store.judging.values import (
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
 from guard_eval.store.store import Store
-from guard_eval.store.unblind import Balance, CheckRow, HistoryRow, PairBalance, RaterBalance, TidyRow
+from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
 __all__ = [
     "Answer",
-    "Balance",
     "BatchRequest",
     "CheckRow",
     "Failure",
@@ -45,9 +44,7 @@ __all__ = [
     "Judgment",
     "NotReserved",
     "Note",
-    "PairBalance",
     "PlannedRequest",
-    "RaterBalance",
     "RaterProgress",
     "Reservation",
     "Saved",

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, exists, false, insert, select, true, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NOTE_KINDS, NoteKind, Rater
-from guard_eval.store import presentations, raters
+from guard_eval.store import raters, verdicts
 from guard_eval.store.handout import occupancy
 from guard_eval.store.raters import standing
 from guard_eval.store.schema import check_name, note, presentation, rater
@@ -64,7 +64,7 @@ def write(
         raise ValueError(f"a note of the kind {kind!r} is written by Store.{kind}")
     standing(connection, who)
     if presentation is not None:
-        presentations.claim(connection, presentation, who)
+        verdicts.claim(connection, presentation, who)
     add(connection, who, kind, detail, now=now, presentation=presentation)
 
 

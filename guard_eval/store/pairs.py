@@ -12,8 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, Pair, as_shown
 from guard_eval.store import schema
 from guard_eval.store.handout import occupancy
-from guard_eval.store.presentations import batches
-from guard_eval.store.schema import check_name, escape
+from guard_eval.store.schema import batches, check_name, escape
 
 _FIELDS = [field.name for field in fields(Pair)]
 

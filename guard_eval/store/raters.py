@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, s
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import look
-from guard_eval.records import Rater, RaterKind
+from guard_eval.records import PEOPLE_OF, Rater, RaterKind
 from guard_eval.store.handout import occupancy
 from guard_eval.store.schema import check_name, presentation, rater, visit
 
@@ -22,8 +22,8 @@ PEOPLE = occupancy.PEOPLE
 
 
 def pool_of(who: Rater) -> str:
-    """Return the pool whose slots a rater fills: people share one, simulations too, models do not."""
-    return {"person": PEOPLE, "simulated": "simulated", "model": f"model:{who.name}"}[who.kind]
+    """Return the pool whose slots a rater fills: people share one, simulated people too, judges do not."""
+    return f"model:{who.name}" if who.kind in PEOPLE_OF else {"person": PEOPLE}.get(who.kind, who.kind)
 
 
 def invite(connection: Connection, name: str, now: datetime) -> tuple[Rater, str]:

@@ -8,7 +8,9 @@ DELETE. Everything in `occupancy` can be counted from the other tables. The judg
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from sqlalchemy import (
     DDL,
@@ -62,6 +64,17 @@ def unescape(text: str) -> str:
     True
     """
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+_BATCH = 500
+"""How many ids one statement lists; both databases limit its parameters."""
+
+_Item = TypeVar("_Item")
+
+
+def batches(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
+    """Return `items` in parts that one statement can list."""
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
 LONGEST_NAME = 200
@@ -180,7 +193,7 @@ rater = Table(
     Column("excluded_at", Moment, doc="set while the rater's verdicts are left out"),
     Column("source", ExactText, doc="where a rater without invitation came from, such as prolific"),
     Column("external_id", ExactText, doc="the source's own name for the rater, who is paid by it"),
-    CheckConstraint("kind IN ('person', 'model', 'simulated')", name="kind"),
+    CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
 )
 
 Index("uq_rater_source", rater.c.source, rater.c.external_id, unique=True)

@@ -21,10 +21,9 @@ from guard_eval.records import (
     Rater,
     RaterKind,
 )
-from guard_eval.store import notes, pairs, presentations, raters, schema, unblind, upgrade, verdicts
+from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
-from guard_eval.store.handout.orders import Orders
 from guard_eval.store.judging import batch_rows, claims, journal, requests, runs
 from guard_eval.store.judging import judgments as judge_verdicts
 from guard_eval.store.judging.requests import LOCK, Outcome
@@ -43,7 +42,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
-from guard_eval.store.unblind import Balance, CheckRow, HistoryRow, TidyRow
+from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
 _PART = 200
@@ -63,7 +62,7 @@ class Store:
         self._database = database
         self._study_hash = study_hash
         self._clock = clock
-        self._orders = Orders()
+        self._orders = claims.Orders()
         self._claims = claims.Claims()
 
     @classmethod
@@ -231,7 +230,6 @@ class Store:
             StudyError: A name is unknown, revoked, excluded, no person's, or given twice; no pair is left; or
                 the quota is too small.
         """
-        queue.check(plan)
         with self._database.write(lock=raters.PEOPLE) as connection:
             return roster.assign(connection, names, plan)
 
@@ -281,17 +279,21 @@ class Store:
         verdicts.check_choices(choices)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         with self._database.write() as connection:
-            return verdicts.save(
+            now = self._clock()
+            saved = verdicts.save(
                 connection,
                 presentation,
                 choices,
                 rater=rater,
-                now=self._clock(),
+                now=now,
                 seconds=seconds,
                 active_seconds=active_seconds,
                 study_hash=self._study_hash,
-                remarks={kind: text for kind, text in remarks.items() if text is not None},
             )
+            for kind, text in remarks.items():
+                if text is not None:
+                    notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
+            return saved
 
     def current(self, presentation: int, *, rater: Rater) -> dict[str, Choice]:
         """Return the choices of the highest revisions by criterion; none if there is no verdict yet.
@@ -303,7 +305,7 @@ class Store:
 
     def trail(self, rater: Rater) -> list[int]:
         """Return the rater's rated presentations of all visits, oldest first, checks among the rest."""
-        return self._read(presentations.trail, rater)
+        return self._read(verdicts.trail, rater)
 
     def presented(self, presentation: int, *, rater: Rater) -> BlindPair:
         """Return once more what the rater was shown, on the same sides.
@@ -312,8 +314,8 @@ class Store:
             StudyError: The presentation was not handed to this rater.
         """
         with self._database.read() as connection:
-            presentations.claim(connection, presentation, rater)
-            return presentations.blind(connection, [presentation])[0]
+            verdicts.claim(connection, presentation, rater)
+            return verdicts.blind(connection, [presentation])[0]
 
     def note(self, rater: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None) -> None:
         """Append a note on a rater, or on what it was shown; it is on disk when this returns.
@@ -356,10 +358,6 @@ class Store:
     def checks(self) -> list[CheckRow]:
         """Return how raters did on gold pairs and repeats, excluded ones among them, in the order shown."""
         return self._read(unblind.checks)
-
-    def balance(self) -> Balance:
-        """Return on which side the methods stood in the verdicts that count, per rater and per pair."""
-        return self._read(unblind.balance)
 
     def begin(self, rater: Rater, lease: timedelta) -> JudgeRun:
         """Note that this process lets a model rate; what ended runs had under way counts as lost.

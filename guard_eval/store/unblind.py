@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -30,8 +29,8 @@ class TidyRow:
         rater: The rater's name.
         criterion: A criterion of the rubric.
         verdict: The better method's name, or `tie`.
-        rater_kind: person, model or simulated; no statistic pools kinds.
-        presentation: `Presentation.id`.
+        rater_kind: person, model, simulated or simulated_model; no statistic pools kinds.
+        presentation: The number under which the pair was shown.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
         seconds: From the pair's appearance to the submit, where known.
@@ -71,13 +70,13 @@ class HistoryRow:
     """One revision of one verdict with the names restored; gold pairs and repeats are among them.
 
     Attributes:
-        presentation: `Presentation.id`.
+        presentation: The number under which the pair was shown.
         pair_id: `Pair.id`.
         dataset: The pair's dataset.
         method_a: The first method of the comparison, whichever side it was shown on.
         method_b: The second method.
         rater: The rater's name.
-        rater_kind: person, model or simulated.
+        rater_kind: person, model, simulated or simulated_model.
         role: Why the pair was shown: study, gold or repeat.
         slot: Which of the pair's planned showings it was.
         shown_first: The method whose text was shown as A.
@@ -121,7 +120,7 @@ class CheckRow:
 
     Attributes:
         rater: The rater's name.
-        rater_kind: person, model or simulated.
+        rater_kind: person, model, simulated or simulated_model.
         check: What it was.
         presentation: That of the gold pair, or of the second showing.
         pair_id: `Pair.id`.
@@ -142,45 +141,6 @@ class CheckRow:
     given: str
     passed: bool
     at: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaterBalance:
-    """How often a rater saw a method on either side, in the verdicts that count."""
-
-    rater: str
-    rater_kind: RaterKind
-    method: str
-    first: int
-    second: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairBalance:
-    """How often either text of a pair was shown as A, in the verdicts of one kind of rater that count.
-
-    Models are one kind here, though each has slots of its own.
-    """
-
-    pair_id: str
-    rater_kind: RaterKind
-    method_a: str
-    method_b: str
-    a_first: int
-    b_first: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Balance:
-    """On which side the methods stood.
-
-    Attributes:
-        raters: By rater's name, then method.
-        pairs: By pair's position, then kind of rater.
-    """
-
-    raters: tuple[RaterBalance, ...]
-    pairs: tuple[PairBalance, ...]
 
 
 _Kind = TypeVar("_Kind", TidyRow, HistoryRow, CheckRow)
@@ -271,56 +231,6 @@ def _row(kind: type[_Kind], pair: Pair, row: RowMapping, **more: object) -> _Kin
         **more,
     }
     return kind(**{field.name: values[field.name] for field in fields(kind)})
-
-
-def balance(connection: Connection) -> Balance:
-    """Count the sides in the showings whose verdicts count: rated, not surplus, the rater not excluded."""
-    counted = (
-        presentation.c.role == "study",
-        presentation.c.rated_at.is_not(None),
-        presentation.c.superseded == false(),
-        rater.c.excluded_at.is_(None),
-    )
-    shown = (presentation.c.pair_id, presentation.c.first, rater.c.name, rater.c.kind)
-    statement = (
-        select(*shown, func.count().label("times"))
-        .join(rater, rater.c.id == presentation.c.rater_id)
-        .where(*counted)
-        .group_by(*shown)
-    )
-    pairs = {pair.id: pair for pair in all_pairs(connection)}
-    sides: Counter[tuple[str, RaterKind, str, bool]] = Counter()
-    firsts: Counter[tuple[str, RaterKind, str]] = Counter()
-    for row in connection.execute(statement):
-        pair = pairs[row.pair_id]
-        sides[row.name, row.kind, pair.method_a, row.first == "a"] += row.times
-        sides[row.name, row.kind, pair.method_b, row.first == "b"] += row.times
-        firsts[row.pair_id, row.kind, row.first] += row.times
-    seen = sorted({(name, method, kind) for name, kind, method, _ in sides})
-    rated = {(number, kind) for number, kind, _ in firsts}
-    return Balance(
-        raters=tuple(
-            RaterBalance(
-                rater=name,
-                rater_kind=kind,
-                method=method,
-                first=sides[name, kind, method, True],
-                second=sides[name, kind, method, False],
-            )
-            for name, method, kind in seen
-        ),
-        pairs=tuple(
-            PairBalance(
-                pair_id=number,
-                rater_kind=kind,
-                method_a=pairs[number].method_a,
-                method_b=pairs[number].method_b,
-                a_first=firsts[number, kind, "a"],
-                b_first=firsts[number, kind, "b"],
-            )
-            for number, kind in sorted(rated, key=lambda key: (pairs[key[0]].position, *key))
-        ),
-    )
 
 
 _Earlier = dict[tuple[int, str, str], str]

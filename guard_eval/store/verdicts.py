@@ -1,25 +1,70 @@
-"""Verdicts as raters give them, by the letters on the screen: appended, never changed."""
+"""What a rater is shown, without names, and its verdicts, by the letters on the screen: never changed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, Choice, NoteKind, Rater
-from guard_eval.store import notes, presentations, schema
+from guard_eval.records import CHOICES, BlindPair, Choice, Rater
+from guard_eval.store import schema
 from guard_eval.store.raters import standing
-from guard_eval.store.schema import check_name, presentation, verdict
+from guard_eval.store.schema import batches, check_name, pair, presentation, verdict
+
+_LARGEST = 2**31 - 1
+
+_TEXTS = (
+    select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
+    .join(pair)
+    .where(presentation.c.id.in_(bindparam("param_id", expanding=True)))
+)
+
+_CLAIM = select(presentation.c.rater_id, presentation.c.superseded).where(
+    presentation.c.id == bindparam("param_id")
+)
+_CLAIM_LOCKED = _CLAIM.with_for_update()
 
 _REVISIONS = (
     select(verdict.c.criterion, verdict.c.revision, verdict.c.choice)
     .where(verdict.c.presentation_id == bindparam("param_id"))
     .order_by(verdict.c.revision)
 )
+
+
+def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = False) -> bool:
+    """Return whether a presentation of this rater is superseded; with `lock`, it stays so to the end."""
+    row = None
+    if 0 < number <= _LARGEST:
+        row = connection.execute(_CLAIM_LOCKED if lock else _CLAIM, {"param_id": number}).one_or_none()
+    if row is None:
+        raise StudyError(f"there is no presentation {number}; ask for the next pair")
+    if row.rater_id != rater.id:
+        raise StudyError(
+            f"presentation {number} was not handed to the rater {rater.name!r}; ask for the next pair"
+        )
+    return bool(row.superseded)
+
+
+def trail(connection: Connection, rater: Rater) -> list[int]:
+    """Return the rater's rated presentations in the order they were shown: `rated_at` may have gone back."""
+    mine = (presentation.c.rater_id == rater.id, presentation.c.rated_at.is_not(None))
+    return list(
+        connection.execute(select(presentation.c.id).where(*mine).order_by(presentation.c.id)).scalars()
+    )
+
+
+def blind(connection: Connection, numbers: Sequence[int]) -> list[BlindPair]:
+    """Return the presentations as they are shown, in the order of `numbers`."""
+    found: dict[int, BlindPair] = {}
+    for ids in batches(numbers):
+        for row in connection.execute(_TEXTS, {"param_id": ids}):
+            left, right = (row.text_a, row.text_b) if row.first == "a" else (row.text_b, row.text_a)
+            found[row.id] = BlindPair.of(row.id, row.prompt, left, right)
+    return [found[number] for number in numbers]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +100,9 @@ def save(
     seconds: float | None,
     active_seconds: float | None,
     study_hash: str | None,
-    remarks: Mapping[NoteKind, str],
 ) -> Saved:
-    """Append a verdict on each criterion, and the remarks (`Store.save`)."""
-    superseded = presentations.claim(connection, number, rater, lock=True)
+    """Append a verdict on each criterion (`Store.save`)."""
+    superseded = claim(connection, number, rater, lock=True)
     if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
     if study_hash is not None:
@@ -81,15 +125,13 @@ def save(
         connection.execute(insert(verdict), rows)
         unrated = (presentation.c.id == number, presentation.c.rated_at.is_(None))
         connection.execute(update(presentation).where(*unrated).values(rated_at=now))
-    for kind, remark in remarks.items():
-        notes.add_changed(connection, rater, kind, remark, now=now, presentation=number)
     revisions = [latest[name][0] + (name in changed) if name in latest else 0 for name in choices]
     return Saved(revision=max(revisions), surplus=superseded)
 
 
 def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, Choice]:
     """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
-    presentations.claim(connection, number, rater)
+    claim(connection, number, rater)
     return {name: choice for name, (_, choice) in _latest(connection, number).items()}
 
 

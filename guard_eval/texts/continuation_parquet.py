@@ -33,9 +33,12 @@ def write_parquet(path: Path, batch: Sequence[Continuation]) -> None:
         StudyError: It cannot be written, or an id holds what is no UTF-8.
         MissingExtraError: pyarrow is not installed.
     """
-    _, parquet = pyarrow()
+    arrow, parquet = pyarrow()
     try:
-        table = table_of(batch)
+        rows = [row_of(one) for one in batch]
+        more = [name for name in RARE if any(name in row for row in rows)]
+        schema = arrow.schema([(name, _type(arrow, name)) for name in (*OWN, HASH, *ALWAYS, *more)])
+        table = arrow.Table.from_pylist(rows, schema=schema)
     except UnicodeEncodeError as error:
         raise StudyError(
             f"cannot write {path}: {error.object[:60]!r} is no valid Unicode; fix the id of that prompt"
@@ -67,20 +70,6 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-
-
-def table_of(batch: Sequence[Continuation], *, rare: bool = False) -> Any:  # noqa: ANN401 (untyped)
-    """Return continuations as a table of Arrow, with all rare columns or with those that are needed.
-
-    Raises:
-        UnicodeEncodeError: An id holds what is no UTF-8.
-        MissingExtraError: pyarrow is not installed.
-    """
-    arrow, _ = pyarrow()
-    rows = [row_of(one) for one in batch]
-    more = [name for name in RARE if rare or any(name in row for row in rows)]
-    schema = arrow.schema([(name, _type(arrow, name)) for name in (*OWN, HASH, *ALWAYS, *more)])
-    return arrow.Table.from_pylist(rows, schema=schema)
 
 
 def read_parquet(path: Path) -> Iterator[Continuation]:

@@ -71,7 +71,7 @@ class BatchApi:
     """Speaks to one judge's provider about files and batches."""
 
     def __init__(self, client: Client, *, retry: Retry, seed: int) -> None:
-        self.url = client.url
+        self.url = client.provider.url
         self._client = client
         self._files = client.sdk.files.with_raw_response
         self._batches = client.sdk.batches.with_raw_response

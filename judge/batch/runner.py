@@ -320,6 +320,9 @@ class BatchRunner:
         self, lines: Sequence[tuple[ResultLine, BatchRequest]], *, seconds: float
     ) -> None:
         """Journal whole answers, read but for their usage, and that the rest is not billed."""
+        for line, request in lines:
+            if line.error is None:
+                self._builder.answered(request.shape)
         answers = [self._answer(line, request, seconds) for line, request in lines if line.error is None]
         released = [
             Settlement(key=request.key, attempt=request.attempt, state="released")
@@ -336,7 +339,7 @@ class BatchRunner:
             self._session.ledger.count(answer.usage)
 
     def _answer(self, line: ResultLine, request: BatchRequest, seconds: float) -> Answer:
-        key = self._client.refusals.access.key
+        key = self._client.provider.key
         body = redact(line.line, key)
         usage = read_usage(body)
         return Answer(
@@ -364,11 +367,11 @@ class BatchRunner:
         if line.code in OVER:
             return JudgeError(kind="server_error", detail="the batch ended before the request had its turn")
         status = line.status or 500
-        return self._client.refusals.status(
+        return self._client.errors.status(
             500 if status == 200 else status,
             {},
             line.error,
-            on_error=lambda error: self._builder.refused(shape, error),
+            on_error=lambda error: self._builder.refused(line.key, shape, error),
         )
 
     async def _count(self, status: BatchStatus, errors: Mapping[int, JudgeError]) -> None:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError
-from guard_eval.study.settings import Judge
 from judge.backend import Response
 from judge.failures import JudgeError
-from judge.providers.endpoint import OWN_KEY, access, is_loopback
+from judge.providers.endpoint import OWN_KEY, Provider, is_loopback
 from judge.providers.envelopes import excerpt, read_error, read_usage
 from judge.providers.errors import ErrorReader, OnError, is_page, redact
 
@@ -59,46 +57,36 @@ class Client:
     """Sends to one judge's server; an asynchronous context manager.
 
     Attributes:
-        url: The server.
+        provider: The server.
+        errors: Explains what goes wrong there.
     """
 
-    def __init__(
-        self,
-        judge: Judge,
-        *,
-        environ: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        plain_http: bool = False,
-    ) -> None:
-        self._access = access(judge, environ, plain_http=plain_http)
-        self.url = self._access.url
-        self._model = judge.model
-        self._key = self._access.key
-        self._timeout = judge.timeout if timeout is None else timeout
-        self.refusals = ErrorReader(model=judge.model, access=self._access)
+    def __init__(self, provider: Provider, *, concurrency: int) -> None:
+        self.provider = provider
+        self.errors = ErrorReader(provider=provider)
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
         # a proxy would read the key on its way from this machine to itself
-        direct = self.url.lower().startswith("http:") and is_loopback(self.url)
+        direct = provider.url.lower().startswith("http:") and is_loopback(provider.url)
         self._sdks = [
             openai.AsyncOpenAI(
-                api_key=self._key,
-                base_url=self.url,
+                api_key=provider.key,
+                base_url=provider.url,
                 max_retries=0,
-                timeout=httpx2.Timeout(self._timeout, connect=min(self._timeout, CONNECT)),
+                timeout=httpx2.Timeout(provider.timeout, connect=min(provider.timeout, CONNECT)),
                 http_client=openai.DefaultAsyncHttpxClient(
                     follow_redirects=False,  # nothing that is sent here is meant for another server
                     trust_env=not direct,
                     event_hooks={"request": [self._strip]},
                 ),
             )
-            for _ in range(-(-min(judge.concurrency, _MOST) // _SHARE))
+            for _ in range(-(-min(concurrency, _MOST) // _SHARE))
         ]
         self._turns = itertools.cycle(self._sdks)
 
     def __repr__(self) -> str:
         """Name model and server, and nothing else."""
-        return f"Client({self._model!r} at {self.url!r})"
+        return f"Client({self.provider.model!r} at {self.provider.url!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,12 +101,12 @@ class Client:
 
     async def _strip(self, request: httpx2.Request) -> None:
         """Take off what the environment adds, unless the request goes where the user's own key does."""
-        if self._access.variable == OWN_KEY:
+        if self.provider.variable == OWN_KEY:
             return
         for name in [each for each in request.headers if each.lower() not in _HEADERS]:
             if not name.lower().startswith("x-stainless-"):
                 del request.headers[name]
-        request.headers["Authorization"] = f"Bearer {self._key}"
+        request.headers["Authorization"] = f"Bearer {self.provider.key}"
 
     @property
     def sdk(self) -> openai.AsyncOpenAI:
@@ -153,16 +141,16 @@ class Client:
     ) -> Response | JudgeError:
         content = answer.content
         if is_page(answer.headers.get("content-type", ""), content):
-            self.refusals.page()
+            self.errors.fatal("web_page", status=answer.status_code)
         if (failed := read_error(content)) is not None:  # routers pass on another server's error so
-            return self.refusals.status(failed[0], answer.headers, failed[1], on_error=on_error)
+            return self.errors.status(failed[0], answer.headers, failed[1], on_error=on_error)
         name = answer.headers.get("x-request-id")
-        body = redact(content, self._key)
+        body = redact(content, self.provider.key)
         return Response(
             status=answer.status_code,
             body=body,
             usage=read_usage(body),
-            request_id=name and excerpt(redact(name, self._key)),
+            request_id=name and excerpt(redact(name, self.provider.key)),
             seconds=seconds,
             at=datetime.now(UTC),
             headers=answer.headers,
@@ -172,10 +160,11 @@ class Client:
         """Return what an error of the SDK means; raises as `post` does."""
         if isinstance(error, APIStatusError):
             answer: Any = error.response
-            if is_page(answer.headers.get("content-type", ""), answer.content) and error.status_code < 500:
-                self.refusals.page()
-            return self.refusals.status(error.status_code, answer.headers, error.body, on_error=on_error)
-        cause = error.__cause__ or error  # it may quote what was sent: its name must do
+            page = is_page(answer.headers.get("content-type", ""), answer.content)
+            return self.errors.status(
+                error.status_code, answer.headers, error.body, page=page, on_error=on_error
+            )
+        cause = error.__cause__ or error
         if isinstance(cause, httpx2.TimeoutException) and not isinstance(cause, _NOT_SENT):
-            return self.refusals.timed_out(self._timeout)
-        return self.refusals.lost(type(cause).__name__, sent=not isinstance(cause, _NOT_SENT))
+            return self.errors.timed_out(self.provider.timeout)
+        return self.errors.lost(cause, sent=not isinstance(cause, _NOT_SENT))

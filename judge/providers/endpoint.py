@@ -11,7 +11,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from guard_eval.errors import StudyError
@@ -31,18 +31,24 @@ _PLACE = re.compile(r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
-    """A server and the key that goes there.
+class Provider:
+    """One judge's server, and all that a connection to it needs; what is sent there is `judge.request`'s.
 
     Attributes:
+        model: The judge's model, for messages.
         url: The server's address.
         variable: The environment variable that holds the key; None where no key is sent.
         key: Its value; a placeholder where no key is sent.
+        timeout: Seconds until a request without response is given up.
+        headers: What study.toml sends along with each request.
     """
 
+    model: str
     url: str
     variable: str | None
     key: str = field(repr=False)
+    timeout: float
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def server(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
@@ -130,7 +136,9 @@ def key_variable(judge: Judge, environ: Mapping[str, str] | None = None) -> str 
     return judge.api_key_env
 
 
-def access(judge: Judge, environ: Mapping[str, str] | None = None, *, plain_http: bool = False) -> Access:
+def provider_of(
+    judge: Judge, environ: Mapping[str, str] | None = None, *, plain_http: bool = False
+) -> Provider:
     """Return the judge's server and the key that goes there.
 
     Args:
@@ -143,24 +151,29 @@ def access(judge: Judge, environ: Mapping[str, str] | None = None, *, plain_http
             repeat it.
     """
     environ = os.environ if environ is None else environ
-    url = server(judge, environ)
+    found = Provider(
+        model=judge.model,
+        url=server(judge, environ),
+        variable=None,
+        key=KEYLESS,
+        timeout=judge.timeout,
+    )
     variable = key_variable(judge, environ)
-    if variable is None:
-        return Access(url=url, variable=None, key=KEYLESS)
-    key = environ.get(variable, "").strip()
-    if not key and judge.api_key_env is None and origin(url) != origin(OPENAI):
-        return Access(url=url, variable=None, key=KEYLESS)
+    key = "" if variable is None else environ.get(variable, "").strip()
+    if variable is None or (not key and judge.api_key_env is None and origin(found.url) != origin(OPENAI)):
+        return found
+    place = origin(found.url)
     if not key:
         raise StudyError(
-            f"{variable} is not set in the environment; the judge's server {origin(url)} needs a key: set it"
+            f"{variable} is not set in the environment; the judge's server {place} needs a key: set it"
             + ("" if judge.api_key_env is None else ", or remove api_key_env from study.toml")
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise StudyError(f"{variable} holds characters that no key has; copy the key once more")
-    if urlsplit(url).scheme == "http" and not (plain_http or is_loopback(url)):
+    if urlsplit(found.url).scheme == "http" and not (plain_http or is_loopback(found.url)):
         raise StudyError(
-            f"the key in {variable} would go to {origin(url)} over plain http, where everyone on the way can "
+            f"the key in {variable} would go to {place} over plain http, where everyone on the way can "
             "read it; use https, add --plain-http if that network is yours, or unset the variable if the "
             "server needs no key"
         )
-    return Access(url=url, variable=variable, key=key)
+    return replace(found, variable=variable, key=key)

@@ -1,4 +1,4 @@
-"""What a server's refusal means: ask again, count a failure, or tell the user.
+"""What a server's refusal means: one table, read from the top, of which the first line that matches counts.
 
 No text that leaves here holds the key, even where a server echoes it.
 """
@@ -7,49 +7,180 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+import socket
+import ssl
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import NoReturn, TypeVar
+from typing import Literal, NoReturn, TypeVar, get_args
 
 from guard_eval.errors import StudyError
-from judge.failures import ErrorKind, JudgeError
-from judge.providers.endpoint import KEYLESS, Access
+from judge.failures import ITS_ADDRESS, ErrorKind, JudgeError
+from judge.providers.endpoint import KEYLESS, Provider
 from judge.providers.envelopes import excerpt
 
 Text = TypeVar("Text", str, bytes)
 
+Fatal = Literal[
+    "no_credit", "no_key", "wrong_key", "forbidden", "moved", "web_page", "no_model", "no_endpoint"
+]
+"""What only the user can fix: the run ends."""
+
+Parameter = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
+"""What can be left out of a request; `system` is the system message, whose words the user's then has."""
+
+Change = Literal["responses", "output", "limit", "next", "simplest"] | Parameter
+"""What may help against a refusal of the form: the responses dialect, an output mode less strict, the other
+name of the token limit, the next simpler form, the simplest one, or a request without that parameter."""
+
+GUESSES = ("next", "simplest")
+"""Changes that are tried where the server does not say what it does not take."""
+
 _KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}")
-_QUOTA = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
-_FILTERED = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"}
-_TOO_LONG = {"context_length_exceeded", "string_above_max_length"}
-_SAYS_TOO_LONG = re.compile(
-    r"maximum context length|context.{0,20}(?:exceed|too long|window)|too many tokens", re.IGNORECASE
+_CLIENT = range(400, 500)
+_FORM = {400, 404, 405, 415, 422, 500, 501}
+_UNKNOWN = (
+    r"support|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer|extra (?:field|input)"
+    r"|not (?:permitted|allowed|available)|only .{0,30}allowed"
 )
-_AGAIN = {408, 409, 425, 429}
-_GATEWAY = {502, 504, 520, 521, 522, 523, 524}  # what is behind it may have done the work
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """A line of the table.
+
+    Attributes:
+        statuses: The HTTP statuses that it is about; every one where none is named.
+        codes: Values of `code` or `type`, one of which must be there, unless the words are.
+        words: A pattern to be found in the server's words.
+        page: Whether the answer must be a web page.
+        kind: What the refusal counts as; None where it depends on a change, and else on the next line.
+        change: What may help, where the form may be to blame.
+        billed: Whether the server may charge for the request.
+    """
+
+    statuses: Collection[int] = ()
+    codes: Collection[str] = ()
+    words: str = ""
+    page: bool = False
+    kind: ErrorKind | Fatal | None = None
+    change: Change | None = None
+    billed: Literal["no", "perhaps"] = "no"
+
+    def matches(self, status: int, codes: Collection[str], words: str, *, page: bool) -> bool:
+        """Return whether a refusal is of this line."""
+        if (self.statuses and status not in self.statuses) or (self.page and not page):
+            return False
+        if not self.codes and not self.words:
+            return True
+        if self.words and re.search(self.words, words, re.IGNORECASE | re.DOTALL):
+            return True
+        return any(code in self.codes for code in codes)
+
+
+def _unknown(change: Change, name: str) -> Rule:
+    """Return the line about words that name a part of the request and say that it is not taken."""
+    return Rule(statuses=_FORM, words=f"^(?=.*(?:{name}))(?=.*(?:{_UNKNOWN}))", change=change)
+
+
+RULES = (
+    Rule(statuses={402}, kind="no_credit"),
+    Rule(codes={"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}, kind="no_credit"),
+    Rule(statuses={401}, kind="wrong_key"),
+    Rule(statuses={403}, kind="forbidden"),
+    Rule(statuses=range(300, 400), kind="moved"),
+    Rule(statuses={429}, kind="rate_limited"),
+    Rule(statuses={408, 409, 425}, kind="server_error"),
+    Rule(statuses={413}, kind="too_long"),
+    Rule(statuses=range(200, 500), page=True, kind="web_page"),
+    Rule(
+        statuses={*_CLIENT, 500},
+        codes={"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"},
+        words=r"maximum context length|context.{0,20}(?:exceed|too long|window)|exceeds? .{0,30}context"
+        r"|longer than .{0,30}context|too many tokens|prompt is too long|token count.{0,30}exceeds",
+        kind="too_long",
+    ),
+    Rule(
+        statuses=_CLIENT,
+        codes={"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"},
+        kind="content_filter",
+    ),
+    Rule(
+        statuses=_CLIENT,
+        words=r"^(?=.*max_(?:\w+_)?tokens)(?=.*(?:too (?:large|small|high|low)|at (?:most|least)))",
+        kind="rejected",
+    ),
+    Rule(statuses=_FORM, words=r"/responses\b|not a chat model", change="responses"),
+    Rule(
+        statuses=_FORM,
+        words=r"response_format|text\.format|json_schema|json_object|json mode|structured.?output"
+        r"|guided.?decoding|initialize samplers|\bgrammar\b",
+        change="output",
+    ),
+    _unknown("limit", r"\bmax_(?:completion_)?tokens\b"),
+    _unknown("reasoning_effort", r"\breasoning(?:_effort|\.effort)?\b"),
+    _unknown("temperature", r"\btemperature\b"),
+    _unknown("top_p", r"\btop_p\b"),
+    _unknown("seed", r"\bseed\b"),
+    _unknown("store", r"\bstore\b"),
+    _unknown("system", r"\bsystem (?:role|message|prompt)|\brole\W{1,3}system"),
+    Rule(
+        statuses={404},
+        codes={"model_not_found"},
+        words=r"\bmodel\b.{0,100}(?:does not exist|not found)",
+        kind="no_model",
+    ),
+    Rule(statuses={404}, change="simplest"),
+    Rule(statuses={404}, words="no endpoints found", kind="no_endpoint"),
+    Rule(statuses={404, 405}, kind="no_model"),
+    Rule(statuses=_FORM, change="next"),
+    Rule(statuses=_CLIENT, kind="rejected"),
+    # what is behind a gateway may have done the work
+    Rule(statuses={502, 504, 520, 521, 522, 523, 524}, kind="server_error", billed="perhaps"),
+    Rule(kind="server_error"),
+)
+"""The table."""
+
+_FATAL: dict[Fatal, str] = {
+    "no_credit": "the account at {url} has no credit left (HTTP {status}); add credit there and run again: "
+    "nothing that was answered is paid twice",
+    "no_key": "{url} wants a key (HTTP {status}), and none is sent there: put that server's own key into an "
+    "environment variable, and name it in this judge's table of study.toml: api_key_env",
+    # the server's own words may hold a part of the key, so ours stand alone
+    "wrong_key": "{url} does not accept the key (HTTP 401); set {variable} in the environment to a valid one",
+    "forbidden": "{url} does not allow this key to use {model!r} (HTTP 403); set {variable} to one that may, "
+    "or name another model",
+    "moved": "{url} sends requests on to another address (HTTP {status}), which is not followed; give the "
+    "right one as base_url in study.toml",
+    "no_model": "{url} has no model {model!r}, or no chat completions at that address ({detail}); correct "
+    "model or base_url in study.toml",
+    "no_endpoint": "no provider behind {url} takes such requests for {model!r} ({detail}); ask for less in "
+    "this judge's table of study.toml, such as in extra_body, or name another model",
+    "web_page": "{url} answers with a web page, not with chat completions; check base_url in study.toml or "
+    "OPENAI_BASE_URL: it usually ends in /v1",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerError:
-    """How a server refuses a request.
+    """A refusal that another form of the request may help against.
 
     Attributes:
         status: The HTTP status.
-        param: Which parameter it names, where it does.
-        message: Its words; for reading, not for showing.
+        change: What may help.
+        words: The server's; for reading, not for showing.
         detail: The same for the user's eyes: one printable line without the key.
     """
 
     status: int
-    param: str | None
-    message: str
+    change: Change
+    words: str
     detail: str
 
 
 OnError = Callable[[ServerError], None]
-"""Takes a refusal that may be of the request's shape, and raises if it is."""
+"""Takes a refusal that may be of the request's form, and raises if it is."""
 
 
 def redact(text: Text, key: str) -> Text:
@@ -83,25 +214,20 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorReader:
-    """Explains what goes wrong between one judge and its server.
+    """Explains what goes wrong between one judge and its server."""
 
-    Attributes:
-        model: The judge's model.
-        access: Its server, and the key that no text may hold.
-    """
-
-    model: str
-    access: Access
-
-    @property
-    def url(self) -> str:
-        """Return the server's address."""
-        return self.access.url
+    provider: Provider
 
     def status(
-        self, status: int, headers: Mapping[str, str], error: object, *, on_error: OnError | None = None
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        error: object,
+        *,
+        page: bool = False,
+        on_error: OnError | None = None,
     ) -> JudgeError:
         """Explain an HTTP status that is no success.
 
@@ -109,93 +235,119 @@ class ErrorReader:
             status: The HTTP status.
             headers: The answer's headers; by names in lower case.
             error: What the body's `error` holds, or the body itself.
-            on_error: Called with an error that may be about the shape of the request; it may raise.
+            page: Whether the body is a web page.
+            on_error: Called with an error that may be about the form of the request; it may raise.
 
         Raises:
             StudyError: Only the user can fix it.
         """
         named = error if isinstance(error, dict) else {}
-        codes = {str(named.get(name)) for name in ("code", "type")} & (_QUOTA | _FILTERED | _TOO_LONG)
-        message = redact(str(named.get("message") or named.get("detail") or error), self.access.key)
-        detail = f"HTTP {status}: {excerpt(_KEY_LIKE.sub('[key]', message))}"
-        if status == 402 or codes & _QUOTA:
-            raise StudyError(
-                f"the account at {self.url} has no credit left (HTTP {status}); add credit there and run "
-                "again: nothing that was answered is paid twice"
-            )
-        may_be_shape = (400 <= status < 500 or status == 501) and status not in {401, 403, *_AGAIN}
-        if on_error is not None and may_be_shape:
-            param = named.get("param") if isinstance(named.get("param"), str) else None
-            on_error(ServerError(status=status, param=param, message=message, detail=detail))
-        self._fatal(status)
-        if status in _AGAIN or status >= 500:
-            kind: ErrorKind = "rate_limited" if status == 429 else "server_error"
+        codes = {str(named[name]) for name in ("code", "type", "status") if named.get(name)}
+        message = redact(str(named.get("message") or named.get("detail") or error), self.provider.key)
+        shown = "a web page" if page else excerpt(_KEY_LIKE.sub("[key]", message))
+        detail = f"HTTP {status}: {shown}"
+        param = named.get("param") if isinstance(named.get("param"), str) else ""
+        words = "" if page else f"{param} {message}"
+        named_part = False  # whether the words say what of the form is not taken
+        for rule in _matching(status, codes, words, page=page):
+            if rule.change is not None:
+                if on_error is not None and not (named_part and rule.change in GUESSES):
+                    on_error(ServerError(status=status, change=rule.change, words=words, detail=detail))
+                named_part = True
+                continue
+            if rule.kind in get_args(Fatal):
+                self.fatal(rule.kind, status=status, detail=detail)  # type: ignore[arg-type]
+            wait = retry_after(headers) if rule.kind in ("rate_limited", "server_error") else None
             return JudgeError(
-                kind=kind,
+                kind=rule.kind,  # type: ignore[arg-type]
                 detail=detail,
-                billed="perhaps" if status in _GATEWAY else "no",
-                wait=retry_after(headers),
+                billed=rule.billed,
+                wait=wait,
                 headers=headers,
             )
-        if codes & _FILTERED:
-            return JudgeError(kind="content_filter", detail=detail)
-        if status == 413 or codes & _TOO_LONG or _SAYS_TOO_LONG.search(detail):
-            return JudgeError(kind="too_long", detail=detail)
-        return JudgeError(kind="rejected", detail=detail)
+        raise AssertionError(status)  # the last line of the table matches everything
 
-    def _fatal(self, status: int) -> None:
-        # the server's own words may hold a part of the key, so ours stand alone
-        variable = self.access.variable
-        if status in (401, 403) and variable is None:
-            raise StudyError(
-                f"{self.url} wants a key (HTTP {status}), and none is sent there: put that server's own key "
-                "into an environment variable, and name it in this judge's table of study.toml: api_key_env"
-            )
-        if status == 401:
-            raise StudyError(
-                f"{self.url} does not accept the key (HTTP 401); set {variable} in the environment to a "
-                "valid one"
-            )
-        if status == 403:
-            raise StudyError(
-                f"{self.url} does not allow this key to use {self.model!r} (HTTP 403); set {variable} to one "
-                "that may, or name another model"
-            )
-        if 300 <= status < 400:
-            raise StudyError(
-                f"{self.url} sends requests on to another address (HTTP {status}), which is not followed; "
-                "give the right one as base_url in study.toml"
-            )
-        if status in (404, 405):
-            raise StudyError(
-                f"{self.url} has no model {self.model!r}, or no chat completions at that address (HTTP "
-                f"{status}); correct model or base_url in study.toml"
-            )
+    def fatal(self, kind: Fatal, *, status: int, detail: str = "") -> NoReturn:
+        """Raise what ends the run.
 
-    def lost(self, cause: str, *, sent: bool) -> JudgeError:
+        Raises:
+            StudyError: Always.
+        """
+        provider = self.provider
+        if kind in ("wrong_key", "forbidden") and provider.variable is None:
+            kind = "no_key"
+        values = {"url": provider.url, "model": provider.model, "variable": provider.variable}
+        raise StudyError(_FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}"))
+
+    def lost(self, error: BaseException, *, sent: bool) -> JudgeError:
         """Explain a request without any whole answer.
 
         Args:
-            cause: The name of what happened.
+            error: What happened; it may quote what was sent, so that its type alone is shown.
             sent: Whether the server may have got the request.
+
+        Raises:
+            StudyError: The server's certificate is not trusted.
         """
+        url = self.provider.url
+        chain = list(_causes(error))
+        certificate = next((each for each in chain if isinstance(each, ssl.SSLCertVerificationError)), None)
+        if certificate is not None:
+            raise StudyError(
+                f"the certificate of {url} is not trusted ({excerpt(certificate.verify_message)}); check "
+                "base_url in study.toml, or, if that server is yours, name the file of its certificate "
+                "authority in the environment variable SSL_CERT_FILE"
+            )
+        name = type(error).__name__
+        unknown = f"the connection was lost before the whole answer came ({name})" if sent else name
+        words, remedy = next(
+            (each[1:] for each in _LOST if any(isinstance(cause, each[0]) for cause in chain)),
+            (unknown, ITS_ADDRESS),
+        )
         return JudgeError(
             kind="transport",
-            detail=f"no answer from {self.url}: {cause}",
+            detail=f"no answer from {url}: {words}",
+            remedy=remedy,
             billed="perhaps" if sent else "no",
         )
 
     def timed_out(self, seconds: float) -> JudgeError:
         """Explain a request whose response did not come in time; the server may charge for it."""
-        detail = f"no response from {self.url} within {seconds:g} seconds"
+        detail = f"no response from {self.provider.url} within {seconds:g} seconds"
         return JudgeError(kind="timeout", detail=detail, billed="perhaps")
 
-    def page(self) -> NoReturn:
-        """Raise for a web page in the place of an answer."""
-        raise StudyError(
-            f"{self.url} answers with a web page, not with chat completions; check base_url in study.toml or "
-            "OPENAI_BASE_URL: it usually ends in /v1"
-        )
+
+_LOST: tuple[tuple[type[BaseException], str, str], ...] = (
+    (
+        socket.gaierror,
+        "the name of the host does not resolve",
+        "check its spelling in base_url of study.toml or in OPENAI_BASE_URL, and this machine's network",
+    ),
+    (
+        ConnectionRefusedError,
+        "the connection was refused: nothing listens at that port",
+        "start the server, or correct the port in base_url of study.toml or in OPENAI_BASE_URL",
+    ),
+    (
+        ssl.SSLError,
+        "the server does not speak TLS as it should",
+        "check whether the address begins with http:// or https://",
+    ),
+)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what caused it, the first of it last."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        yield current
+        seen.add(id(current))
+        current = current.__cause__ or current.__context__
+
+
+def _matching(status: int, codes: Collection[str], words: str, *, page: bool) -> Iterator[Rule]:
+    return (rule for rule in RULES if rule.matches(status, codes, words, page=page))
 
 
 def is_page(content_type: str, body: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 
 from guard_eval.store import Showing, Style
 from guard_eval.study.judge_settings import Judge
@@ -12,6 +11,7 @@ from judge.backend import JudgeRequest, Response
 from judge.failures import JudgeError
 from judge.parsing import Choices
 from judge.providers.client import Client
+from judge.providers.endpoint import Provider
 from judge.providers.errors import ServerError
 from judge.providers.probe import probe
 from judge.providers.shapes import path_of
@@ -34,18 +34,15 @@ class OnlineBackend:
     def __init__(
         self,
         judge: Judge,
+        provider: Provider,
         *,
         seed: int,
-        environ: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        plain_http: bool = False,
     ) -> None:
         self.builder = RequestBuilder(judge, seed=seed)
-        self.client = Client(judge, environ=environ, timeout=timeout, plain_http=plain_http)
-        self.url = self.client.url
+        self.client = Client(provider, concurrency=judge.concurrency)
+        self.url = provider.url
         self.style = self.builder.shape.dialect
         self.notices = self.builder.notices
-        self._model = judge.model
         self._probing: asyncio.Task[None] | None = None
 
     def build(self, showing: Showing, *, again: int = 0) -> JudgeRequest:
@@ -58,12 +55,15 @@ class OnlineBackend:
             self._probing = asyncio.create_task(self._probe())
 
         def refused(error: ServerError) -> None:
-            try:
-                self.builder.refused(request.shape, error)
-            finally:
-                self.style = self.builder.shape.dialect
+            self.builder.refused(request.key, request.shape, error)
 
-        return await self.client.post(path_of(request.shape), request.body, on_error=refused)
+        try:
+            result = await self.client.post(path_of(request.shape), request.body, on_error=refused)
+            if isinstance(result, Response):
+                self.builder.answered(request.shape)
+        finally:
+            self.style = self.builder.shape.dialect
+        return result
 
     def parse(self, showing: Showing, body: bytes, *, shape: str | None) -> Choices | JudgeError:
         """Return the verdict in a response, or why there is none."""
@@ -78,4 +78,4 @@ class OnlineBackend:
         await self.client.close()
 
     async def _probe(self) -> None:
-        self.notices.extend(await probe(self.client.sdk, self._model))
+        self.notices.extend(await probe(self.client.sdk, self.client.provider.model))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.study.judge_settings import Judge, reasons
+from guard_eval.study.judge_settings import Judge
 from judge.prompt import in_order
 
 Dialect = Literal["chat", "responses"]
@@ -22,6 +22,9 @@ OUTPUTS: tuple[Output, ...] = ("json_schema", "json_object", "text")
 
 Limit = Literal["max_tokens", "max_completion_tokens"]
 """What the token limit is called in the chat dialect: the old name, or the one that counts reasoning too."""
+
+LIMITS: tuple[Limit, ...] = ("max_tokens", "max_completion_tokens")
+"""Both of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +49,16 @@ class RequestShape:
         """Return the shape in one word."""
         return "/".join((self.dialect, self.output, self.limit, *self.without))
 
+    @classmethod
+    def named(cls, name: str) -> RequestShape:
+        """Return the shape of that name.
+
+        >>> RequestShape.named("chat/text/max_tokens/seed").without
+        ('seed',)
+        """
+        dialect, output, limit, *without = name.split("/")
+        return cls(dialect=dialect, output=output, limit=limit, without=tuple(without))  # type: ignore[arg-type]
+
     @property
     def path(self) -> str:
         """Return where such a request is posted, after the server's base URL."""
@@ -62,7 +75,7 @@ def first_shape(judge: Judge) -> RequestShape:
     return RequestShape(
         dialect="responses" if judge.style == "responses" else "chat",
         output=OUTPUTS[0] if judge.output == "auto" else judge.output,
-        limit="max_completion_tokens" if reasons(judge.model) else "max_tokens",
+        limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
     )
 
 

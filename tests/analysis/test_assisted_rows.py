@@ -10,7 +10,8 @@ import pytest
 from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.report.sections import assisted
-from analysis.results.assisted import assisted_lines, assisted_rows, with_assisted_shares
+from analysis.results.assisted import assisted_lines, assisted_ranks, assisted_rows, with_assisted_shares
+from analysis.results.judge_agreement import judge_rows
 from analysis.results.shares import share_rows
 from analysis.stats.assisted import assisted_mean
 from analysis.verdicts.tidy import validate
@@ -109,10 +110,45 @@ def test_several_criteria_are_corrected_together():
     )
 
 
-def test_one_rater_and_a_simulated_judge():
-    (row,) = assisted_rows(verdicts(raters=1, kind="simulated"))
-    assert (row.raters, row.ratings, row.simulated) == (1, 60, True)
+def test_one_rater():
+    (row,) = assisted_rows(verdicts(raters=1))
+    assert (row.raters, row.ratings, row.simulated) == (1, 60, False)
     assert row.share.low is not None
+
+
+def simulated(frame):
+    """The same verdicts by simulated people and simulated judges."""
+    kinds = {"person": "simulated", "model": "simulated_model"}
+    return frame.assign(rater_kind=frame["rater_kind"].map(kinds))
+
+
+def test_simulated_people_are_assisted_by_a_simulated_judge():
+    (row,) = assisted_rows(verdicts())
+    (made_up,) = assisted_rows(simulated(verdicts()))
+    assert made_up.simulated
+    assert replace(made_up, rater_kind="model") == row
+
+
+@pytest.mark.parametrize("kind", ["person", "model"])
+def test_what_is_simulated_never_meets_what_is_not(kind):
+    mixed = verdicts().assign(
+        rater_kind=lambda table: table["rater_kind"].where(
+            table["rater_kind"] == kind, simulated(table)["rater_kind"]
+        )
+    )
+    assert assisted_lines(mixed) == ()
+    assert assisted_ranks(mixed) == ()
+    assert judge_rows(mixed) == ()
+    with pytest.raises(StudyError, match="no comparison has ratings by people and verdicts by a judge"):
+        assisted_rows(mixed)
+    both = pd.concat([verdicts(), simulated(verdicts(seed=2)).replace({"rater": {"gpt": "made up"}})])
+    both["rater"] = both["rater"].where(both["rater_kind"] != "simulated", both["rater"] + " made up")
+    both["pair_id"] = both["pair_id"].where(
+        both["rater_kind"].isin(["person", "model"]), both["pair_id"] + "s"
+    )
+    real, made_up = assisted_lines(both)
+    assert real == assisted_lines(verdicts())[0]
+    assert (made_up.judge, made_up.simulated) == ("made up", True)
 
 
 def test_a_judge_that_always_ties_changes_nothing():
@@ -232,8 +268,15 @@ def test_what_is_refused_is_said():
 
 
 def test_a_simulated_judge_is_marked():
-    section = assisted.section(assisted_lines(verdicts(kind="simulated")), name_methods=False, random=False)
-    assert section.parts[0].rows[1][1] == "people, assisted by gpt (SIMULATED)"
+    section = assisted.section(assisted_lines(simulated(verdicts())), name_methods=False, random=False)
+    whose = [row[1] for row in section.parts[0].rows]
+    assert whose == [
+        "SIMULATED people alone",
+        "SIMULATED people, assisted by gpt (SIMULATED)",
+        "gpt (SIMULATED) alone",
+    ]
+    assert "made-up people and a made-up judge" in section.paragraphs[2]
+    assert "SIMULATED" in section.parts[1].svg
     assert section.exports["assisted"].rows[0][0] is True
 
 

@@ -90,12 +90,12 @@ def test_a_judges_flip_is_a_tie():
 def test_judges_are_never_pooled_and_simulations_are_their_own():
     rows = said("a", "person", word("xy"))
     rows += [*said("gpt", "model", word("xy")), *said("llama", "model", word("yx"))]
-    rows += said("sim", "simulated", word("xx"))
+    rows += [*said("one", "simulated", word("xy")), *said("sim", "simulated_model", word("xx"))]
     found = judge_rows(frame(rows))
     assert [(row.judge, row.rater_kind, row.same.estimate) for row in found] == [
         ("gpt", "model", 1.0),
         ("llama", "model", 0.0),
-        ("sim", "simulated", 0.5),
+        ("sim", "simulated_model", 0.5),
     ]
 
 

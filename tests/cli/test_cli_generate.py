@@ -58,7 +58,7 @@ def test_shards_make_what_one_run_makes(run, study, finished):
     )
     assert sum(sizes.values()) == 12
     whole = run("generate", "small", *TWO)
-    assert "greedy: 6 of 6 continuations are there" in whole.out
+    assert "greedy: 6 of 6 continuations exist" in whole.out
     assert rows(study) == parts
     assert texts(parts) == texts(rows(finished, "g*.jsonl"))
 
@@ -96,7 +96,7 @@ def finish(run, study, strategy, kept):
     """Run again; what was kept stays as it is, and each of the six is there once."""
     again = run("generate", "small", "--strategy", strategy)
     assert again.code == 0, again
-    assert f"{strategy}: {len(kept)} of 6 continuations are there" in again.out
+    assert f"{strategy}: {len(kept)} of 6 continuations exist" in again.out
     made = rows(study)[f"{strategy}.jsonl"]
     assert made[: len(kept)] == kept
     assert len({row["id"] for row in made}) == len(made) == 6
@@ -155,8 +155,8 @@ def test_a_dry_run_estimates_from_what_is_there(run, paired):
     (folder / "guard.jsonl").unlink()
     dry = run("generate", "small", "--dry-run")
     assert "would make 11 continuations of at most 132 tokens with bundled" in dry.out
-    assert "estimated time: 10 s, at the speed of what is there (cpu)" in dry.out
-    assert "nothing of them is there yet: guard" in dry.out
+    assert "estimated time: 10 s, at the speed of existing texts (cpu)" in dry.out
+    assert "no text exists yet: guard" in dry.out
     many = run("generate", "small", "--dry-run", "--engine", "ray", "--workers", "2")
     assert "would make 11 continuations" in many.out
     assert "guard-eval generate small --engine ray --workers 2" in many.out

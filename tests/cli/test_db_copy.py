@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from guard_eval.cli import db
-from guard_eval.cli.database.copy import rename, target_of
+from guard_eval.cli.administration import db
+from guard_eval.cli.administration.copy import rename, target_of
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.store.copying import checksum

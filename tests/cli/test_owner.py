@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from guard_eval.cli import db, export, gold, progress, raters
-from guard_eval.cli.raters import Action
+from guard_eval.cli.administration import db, export, gold, raters
+from guard_eval.cli.administration.raters import Action
+from guard_eval.cli.overview import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study

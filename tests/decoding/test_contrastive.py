@@ -41,7 +41,7 @@ def test_score_weighs_probability_against_penalty():
 
 
 def test_fixed_proposal():
-    made = cs.FixedProposer(ContrastiveSearch(k=2, alpha=0.6))(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0)
+    made = cs.Proposer(ContrastiveSearch(k=2, alpha=0.6), 1, 1, CPU)(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0)
     assert made.ids.tolist() == [[1, 2]]
     assert made.probabilities[0].tolist() == pytest.approx([0.5, 0.3])
     assert made.alpha.tolist() == [0.6]
@@ -68,7 +68,7 @@ def test_adaptive_alpha_has_two_decimals():
 
 def test_adaptive_proposals_of_two_steps_by_hand():
     """First flat over 20 tokens, then half of the mass on one token."""
-    propose = cs.AdaptiveProposer(AdaptiveContrastiveSearch(q=1), 1, 2, CPU)
+    propose = cs.Proposer(AdaptiveContrastiveSearch(q=1), 1, 2, CPU)
     flat = propose(torch.zeros(1, 20), 0)
     assert flat.ids.tolist() == [list(range(15))]
     assert flat.allowed.tolist() == [[True] * 10 + [False] * 5]
@@ -91,7 +91,7 @@ def test_adaptive_proposals_of_two_steps_by_hand():
 
 
 def test_rows_have_a_k_of_their_own():
-    propose = cs.AdaptiveProposer(AdaptiveContrastiveSearch(q=1), 2, 2, CPU)
+    propose = cs.Proposer(AdaptiveContrastiveSearch(q=1), 2, 2, CPU)
     sharp = torch.arange(30.0, 0, -1)
     propose(torch.stack([sharp, torch.zeros(30)]), 0)
     made = propose(torch.stack([torch.zeros(30), sharp]), 1)
@@ -104,7 +104,7 @@ def test_rows_have_a_k_of_their_own():
 def test_rows_that_stay_keep_their_entropies():
     logits = torch.randn(4, 3, 60, generator=torch.Generator().manual_seed(2)) * 4
     strategy = AdaptiveContrastiveSearch(q=1)
-    whole, fewer = (cs.AdaptiveProposer(strategy, 3, 4, CPU) for _ in range(2))
+    whole, fewer = (cs.Proposer(strategy, 3, 4, CPU) for _ in range(2))
     for step in range(2):
         whole(logits[step], step)
         fewer(logits[step], step)

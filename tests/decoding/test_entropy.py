@@ -14,7 +14,6 @@ from guard_eval.decoding.entropy import (
     discounted_sum,
     global_entropy,
     log_normaliser,
-    median,
     shannon_entropy,
     smoothed_entropy,
 )
@@ -123,12 +122,6 @@ def test_the_running_sum_is_the_definition(entropies: list[float], decay: float)
     direct = sum(w * h for w, h in zip(weights, entropies, strict=True)) / sum(weights)
     found = global_entropy(total, discount_sums(t, decay)[-1]).item()
     assert found == pytest.approx(direct, rel=1e-9, abs=1e-9)
-
-
-def test_median_of_an_even_count_is_the_mean_of_the_middle_two():
-    assert median(torch.tensor([[4.0, 1.0, 3.0, 8.0]])).tolist() == [3.5]
-    assert median(torch.tensor([[4.0, 1.0, 3.0], [0.0, 9.0, 2.0]])).tolist() == [3.0, 2.0]
-    assert median(torch.tensor([[7.0]])).tolist() == [7.0]
 
 
 def test_arctanh_is_finite_beyond_its_domain():

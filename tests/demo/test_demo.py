@@ -1,5 +1,6 @@
 """The demo as its user runs it."""
 
+import csv
 import json
 import math
 import os
@@ -63,6 +64,19 @@ def test_it_is_complete(demo):
         assert "simulated" in path.read_text(encoding="utf-8").splitlines()[0]
 
 
+def test_a_simulated_judge_assists_simulated_people(demo):
+    folder, _ = demo
+    with (folder / "report" / "csv" / "assisted.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["criterion"] for row in rows] == ["coherence", "fluency"]
+    for row in rows:
+        assert (row["simulated"], row["judge"]) == ("true", "SIMULATED judge")
+        assert (row["pairs_rated"], row["pairs_judged"]) == ("40", "48")
+        assert float(row["low"]) < float(row["people_assisted"]) < float(row["high"])
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert "SIMULATED people, assisted by SIMULATED judge" in page
+
+
 def test_greedy_loops_and_guard_does_not(demo):
     folder, _ = demo
     rows = [line.split(",") for line in (folder / "metrics" / "metrics.csv").read_text().splitlines()]
@@ -96,6 +110,7 @@ def test_again_changes_nothing(demo):
     )
     assert done.returncode == 0, done.stderr
     assert "0 new ratings" in done.stdout
+    assert "0 new answers" in done.stdout
     assert {path: path.read_bytes() for path in before} == before
 
 

@@ -1,8 +1,13 @@
 """Simulated raters: blind, marked, the same every time, and on nobody's side."""
 
 from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 
-from guard_eval.demo.raters import NAMES, choose, rate_all
+import pytest
+
+from guard_eval.demo.raters import JUDGE, NAMES, choose, judge_all, rate_all
+from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan
 from guard_eval.store import Store
 
@@ -48,8 +53,6 @@ def test_they_agree_more_than_chance_and_less_than_always():
 
 
 def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
-    from datetime import timedelta
-
     pairs = make_pairs(6)
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
         store.add_pairs(pairs)
@@ -60,3 +63,21 @@ def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
     assert {row.rater_kind for row in rows} == {"simulated"}
     assert {row.rater for row in rows} == set(NAMES)
     assert all("SIMULATED" in row.rater for row in rows)
+
+
+def test_the_judge_judges_all_pairs_in_both_orders(tmp_path, make_pairs):
+    pairs = [replace(pair, for_people=place < 4) for place, pair in enumerate(make_pairs(6))]
+    with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
+        store.add_pairs(pairs)
+        plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
+        assert rate_all(store, plan, ["coherence"]) == 16
+        assert judge_all(store, plan, ["coherence"]) == 12
+        assert judge_all(store, plan, ["coherence"]) == 0
+        rows = [row for row in store.tidy() if row.rater == JUDGE]
+        with pytest.raises(StudyError, match="is a simulated_model, not a model"):
+            store.rater(JUDGE, "model")
+    assert {row.rater_kind for row in rows} == {"simulated_model"}
+    assert "SIMULATED" in JUDGE
+    assert {(row.pair_id, row.shown_first) for row in rows} == {
+        (pair.id, method) for pair in pairs for method in (pair.method_a, pair.method_b)
+    }

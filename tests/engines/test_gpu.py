@@ -6,7 +6,7 @@ from tiny_models import tiny
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.decoding.choosers import chooser
-from guard_eval.decoding.contrastive import AdaptiveProposer, FixedProposer
+from guard_eval.decoding.contrastive import Proposer
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.batching import BatchSizes, in_batches
 from guard_eval.engines.local.decode import decode
@@ -57,12 +57,8 @@ def test_a_step_does_not_wait(name, no_waiting):
 @torch.inference_mode()
 def test_a_proposal_does_not_wait(no_waiting):
     logits = torch.randn(4, 5000, device="cuda") * 3
-    device = logits.device
-    proposers = [
-        FixedProposer(ContrastiveSearch()),
-        AdaptiveProposer(AdaptiveContrastiveSearch(), 4, 9, device),
-    ]
-    for propose in proposers:
+    for strategy in (ContrastiveSearch(), AdaptiveContrastiveSearch()):
+        propose = Proposer(strategy, 4, 9, logits.device)
         propose(logits, 0)
         no_waiting()
         propose(logits, 1)

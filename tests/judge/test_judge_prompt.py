@@ -15,7 +15,7 @@ from judge import prompt
 from judge.pricing.preview import dry_run
 from judge.prompt import PROMPT_VERSION, messages, nonce, system_prompt
 from judge.request import RequestBuilder, request, wire
-from judge.sanitize import MARKUP, neutralise
+from judge.sanitize import RULES, neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
@@ -172,14 +172,14 @@ def test_an_unknown_criterion_is_named():
 
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
     assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
-    assert prompt.version(MARKUP.pattern) == PROMPT_VERSION
+    assert prompt.version(RULES) == PROMPT_VERSION
     versions = {PROMPT_VERSION, prompt.version("another pattern")}
     words = [name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)]
-    words.remove("PROMPT_VERSION")
+    words = [name for name in words if name not in {"PROMPT_VERSION", "RULES"}]
     for name in words:
         with monkeypatch.context() as patched:
             patched.setattr(prompt, name, getattr(prompt, name) + " Please.")
-            versions.add(prompt.version(MARKUP.pattern))
+            versions.add(prompt.version(RULES))
     assert len(words) == 7
     assert len(versions) == 2 + len(words)
 
@@ -255,9 +255,7 @@ def test_neutralising_twice_is_neutralising_once(text):
     assert len(neutralise(text)) == len(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["a < b > c", "<unk> said", "<p>hi</p>", "[1] see", "x || y", "5 <3", "「」“”"]
-)
+@pytest.mark.parametrize("text", ["a < b > c", "<p>hi</p>", "[1] see", "x || y", "5 <3", "「」“”"])
 def test_ordinary_text_is_left_alone(text):
     assert neutralise(text) == text
 

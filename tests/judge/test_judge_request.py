@@ -1,5 +1,6 @@
 """Requests: what they hold in each shape, what identifies them, and how a server's refusals change them."""
 
+import contextlib
 import hashlib
 import json
 
@@ -12,7 +13,8 @@ from guard_eval.study.judge_settings import Judge
 from judge.backend import ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.prompt import PROMPT_VERSION, messages
-from judge.providers.errors import ServerError
+from judge.providers.endpoint import provider_of
+from judge.providers.errors import ErrorReader, ServerError
 from judge.providers.shapes import RequestShape, first_shape, schema
 from judge.request import MISSES, RequestBuilder, asks_the_same, request, request_key
 
@@ -25,13 +27,19 @@ def builder():
     return make
 
 
-def refuse(builder, said, *, status=400, param=None):
+def refuse(builder, words, *, status=400, key="k", page=False):
     """Return the shape that is chosen after this refusal, or None where it is of something else."""
+    reader = ErrorReader(provider=provider_of(Judge(model="m", base_url="http://127.0.0.1:1/v1"), {}))
+    shape = builder.shape.name
     try:
-        builder.refused(
-            builder.shape.name,
-            ServerError(status=status, param=param, message=said, detail=f"HTTP {status}: {said}"),
-        )
+        with contextlib.suppress(StudyError) if status in (401, 402, 404) else contextlib.nullcontext():
+            reader.status(
+                status,
+                {},
+                {"message": words},
+                page=page,
+                on_error=lambda refusal: builder.refused(key, shape, refusal),
+            )
     except ShapeChanged:
         return builder.shape
     return None
@@ -61,17 +69,27 @@ TOO_LONG = "'max_tokens' is too large: this model's maximum context length is 51
         ("m", "System role not supported", 400, {"without": ("system",)}),
         ("m", ELSEWHERE, 404, {"dialect": "responses"}),
         ("m", NO_CHAT, 404, {"dialect": "responses"}),
+        ("m", "`temperature` is deprecated for this model.", 400, {"without": ("temperature",)}),
+        ("m", "invalid temperature: only 1 is allowed for this model", 400, {"without": ("temperature",)}),
+        ("m", 'Unknown name "seed": Cannot find field.', 400, {"without": ("seed",)}),
+        ("m", "Failed to initialize samplers: failed to parse grammar", 400, {"output": "json_object"}),
+        ("m", "json_schema is not supported", 500, {"output": "json_object"}),
+        ("m", "No endpoints found that support response_format", 404, {"output": "json_object"}),
         ("m", "The model `m` does not exist", 404, None),
-        ("m", "bad temperature", 400, None),
         ("m", TOO_MUCH, 400, None),
         ("m", TOO_LONG, 400, None),
-        ("m", "unknown field", 400, None),
-        ("m", "json_schema is not supported", 500, None),
+        ("m", "the request exceeds the available context size, try increasing it", 400, None),
         ("m", "json_schema is not supported", 429, None),
+        ("m", "json_schema is not supported", 503, None),
     ],
 )
-def test_a_refusal_of_the_shape_is_distinguished_from_any_other(builder, model, said, status, expected):
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_refusal_that_names_a_part_of_the_form_changes_it_at_any_time(
+    *, builder, model, said, status, expected, answered
+):
     one = builder(model)
+    if answered:
+        one.answered(one.shape.name)
     before = one.shape
     chosen = refuse(one, said, status=status)
     if expected is None:
@@ -82,6 +100,95 @@ def test_a_refusal_of_the_shape_is_distinguished_from_any_other(builder, model, 
         assert changed == expected
         assert len(one.notices) == 1
         assert said in one.notices[0]
+
+
+SIMPLEST = RequestShape(output="text", without=("seed", "system", "temperature"))
+
+
+def shapes(builder, *refusals):
+    """Return the shapes in which is asked after each refusal, of the words or of the status."""
+    return [refuse(builder, "what?", status=each) or builder.shape for each in refusals]
+
+
+@pytest.mark.parametrize("status", [400, 415, 422, 501])
+def test_where_the_words_name_nothing_simpler_forms_are_tried_once_each(builder, status):
+    one = builder()
+    first = one.shape
+    assert shapes(one, *[status] * 3) == [
+        RequestShape(output="json_object"),
+        RequestShape(output="text"),
+        SIMPLEST,
+    ]
+    assert refuse(one, "what?", status=status) is None  # it was not the form
+    assert one.shape == first
+    assert refuse(one, "what?", status=status) is None
+    assert one.shape == first
+    assert "simpler forms are refused too" in one.notices[-1]
+
+
+def test_after_the_first_answer_nothing_is_guessed(builder):
+    one = builder()
+    one.answered(one.shape.name)
+    assert [refuse(one, "what?", status=status) for status in (400, 404, 422, 500, 501)] == [None] * 5
+    assert (one.shape, one.notices) == (RequestShape(), [])
+
+
+def test_an_answer_to_a_form_given_up_on_a_guess_takes_it_back(builder):
+    """Three go out at once; the first is refused for its text, the second is answered in the strict form."""
+    one = builder()
+    first = one.shape
+    assert refuse(one, "no such text, please").output == "json_object"
+    one.answered(first.name)
+    assert one.shape == first
+    assert refuse(one, "no such text, please") is None
+
+
+def test_a_form_that_was_answered_in_an_earlier_run_is_the_only_guess(builder):
+    one = builder()
+    one.answered_before("chat/text/max_tokens/seed")
+    assert refuse(one, "what?") == RequestShape(output="text", without=("seed",))
+    assert refuse(one, "what?") is None
+    strict = builder()
+    strict.answered_before(strict.shape.name)
+    assert refuse(strict, "what?") is None
+    fixed = builder(output="json_schema")
+    fixed.answered_before("chat/text/max_tokens/seed")
+    assert refuse(fixed, "what?").output == "json_schema"
+
+
+def test_an_answer_does_not_bring_back_what_the_server_named(builder):
+    one = builder()
+    first = one.shape
+    assert refuse(one, ZERO).without == ("temperature",)
+    one.answered(first.name)  # a router's other server takes it
+    assert one.shape.without == ("temperature",)
+
+
+def test_an_error_of_the_server_itself_must_come_twice_for_one_request(builder):
+    one = builder()
+    assert refuse(one, "oops", status=500, key="first") is None
+    assert refuse(one, "oops", status=500, key="second") is None
+    assert refuse(one, "oops", status=500, key="first").output == "json_object"
+
+
+def test_no_such_thing_at_that_address_is_met_by_the_simplest_form_once(builder):
+    one = builder()
+    assert refuse(one, "No endpoints found that can handle the requested parameters.", status=404) == SIMPLEST
+    assert refuse(one, "No endpoints found that can handle the requested parameters.", status=404) is None
+
+
+def test_a_guess_leaves_what_study_toml_fixes(builder):
+    one = builder(output="json_schema", temperature=0.5)
+    assert shapes(one, 400, 400) == [
+        RequestShape(without=("seed", "system")),
+        RequestShape(),
+    ]
+
+
+def test_a_refused_page_is_no_refusal_of_the_form(builder):
+    one = builder()
+    assert refuse(one, "json_schema is not supported", status=429, page=True) is None
+    assert refuse(one, "json_schema is not supported", status=500, page=True) is None
 
 
 def test_each_shape_is_tried_once(builder):
@@ -98,7 +205,7 @@ def test_many_that_met_the_same_fall_back_once(builder):
     shape = one.shape.name
     for _ in range(5):
         with pytest.raises(ShapeChanged):
-            one.refused(shape, ServerError(status=400, param=None, message=MAX, detail="HTTP 400"))
+            one.refused("k", shape, ServerError(status=400, change="limit", words=MAX, detail="HTTP 400"))
     assert one.shape == RequestShape(limit="max_completion_tokens")
     assert len(one.notices) == 1
 

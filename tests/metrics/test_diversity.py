@@ -14,14 +14,18 @@ GENERATIONS = Path(__file__).parents[2].parent / "shared" / "data" / "generation
 
 
 @pytest.mark.parametrize(
-    ("file", "published"),
-    [("GUARD_wikitext_guard_w7.jsonl", 92.86), ("CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", 89.35)],
+    ("file", "column", "published"),
+    [
+        ("GUARD_wikitext_guard_w7.jsonl", "text", 92.86),
+        ("CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "text", 89.35),
+        ("CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "reference", 92.98),
+    ],
 )
-def test_published_figures(file, published):
+def test_published_figures(file, column, published):
     path = GENERATIONS / file
     if not path.exists():
         pytest.skip(f"{path} is not here: published continuations may not be copied into the repository")
-    texts = [json.loads(line)["text"] for line in path.read_bytes().splitlines()]
+    texts = [json.loads(line)[column] for line in path.read_bytes().splitlines()]
     assert diversity(texts).diversity == published
 
 
@@ -45,17 +49,6 @@ def test_rates_are_rounded_before_the_product():
 @pytest.mark.parametrize("texts", [[], [""], ["one"], ["one two three four"]])
 def test_texts_too_short_for_a_fourgram_have_no_diversity(texts):
     assert diversity(texts).diversity is None
-
-
-def test_empty_texts_contribute_nothing():
-    assert diversity(["a b a b a", "", " \n"]).rep == diversity(["a b a b a"]).rep
-
-
-@given(st.lists(st.text("ab ", max_size=30), max_size=6))
-def test_order_does_not_matter_and_rates_are_percentages(texts):
-    result = diversity(texts)
-    assert result == diversity(texts[::-1])
-    assert all(rate is None or 0 <= rate <= 100 for rate in result.rep.values())
 
 
 def slow_counts(text, dropped):
@@ -86,11 +79,3 @@ def test_the_textbooks_definition_by_hand():
     assert textbook_diversity(["a b a b a", "c d e f", "c d e"]).tolist() == pytest.approx(
         [100 / 3, 100, np.nan], nan_ok=True
     )
-
-
-def test_the_published_references():
-    path = GENERATIONS / "CSvsCD_wikitext_contrastive_k5_a0.6.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not here: published continuations may not be copied into the repository")
-    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert diversity([row["reference"] for row in rows]).diversity == 92.98  # published with that file

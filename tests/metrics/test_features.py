@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -51,14 +50,6 @@ def test_a_batch_equals_one_by_one(kind, tokenizer):
     np.testing.assert_allclose(hidden_features(model, tokenizer, TEXTS), alone, rtol=0, atol=1e-5)
 
 
-def test_the_last_token_of_the_whole_model(model, tokenizer):
-    ids = tokenizer(TEXTS[0], return_tensors="pt")["input_ids"]
-    with torch.no_grad():
-        states = model(ids, output_hidden_states=True).hidden_states[-1]
-    features = hidden_features(model, tokenizer, [TEXTS[0]])
-    np.testing.assert_allclose(features[0], states[0, -1], rtol=0, atol=1e-6)
-
-
 def test_never_more_than_the_context(model, tokenizer):
     long = " ".join(TEXTS * 20)
     cut, count = first_tokens(tokenizer, long, 128)  # tiny GPT-2's context
@@ -82,10 +73,6 @@ def test_a_text_without_a_token(model, tokenizer):
         hidden_features(model, tokenizer, ["a", ""])
 
 
-def test_no_texts(model, tokenizer):
-    assert hidden_features(model, tokenizer, []).shape == (0, 48)
-
-
 def test_progress_adds_up(model, tokenizer):
     seen = []
     hidden_features(model, tokenizer, TEXTS, batch_size=2, on_progress=seen.append)
@@ -101,8 +88,3 @@ def test_the_first_tokens_by_hand():
     assert first_tokens(tokenizer, "the cat", 3) == ("the cat", 2)
     assert first_tokens(tokenizer, "the dog", 3) == ("the ?", 2)
     assert first_tokens(tokenizer, "", 3) == ("", 0)
-
-
-def test_a_text_within_the_limit_is_left_alone(tokenizer):
-    text = " it 's  old , and red .\n"
-    assert first_tokens(tokenizer, text, 99)[0] == text

@@ -91,11 +91,6 @@ def test_the_mean_over_seeds():
     assert mauve(p, q, seeds=(25,)).seed_sd is None
 
 
-def test_the_same_features_twice():
-    p, _ = features(10, 100, 100, 16, 0.0)
-    assert mauve(p, p).value == pytest.approx(100, abs=1e-9)
-
-
 def test_sets_that_share_no_bucket():
     p, _ = features(11, 100, 100, 16, 0.0)
     result = mauve(p + 100, -p - 100)

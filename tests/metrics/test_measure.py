@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from guard_eval.cli.console import speaking
+from guard_eval.cli.measuring.job import measure_generations
 from guard_eval.cli.measuring.output import show, write
-from guard_eval.cli.measuring.results import measure_generations
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import group, human
@@ -49,11 +49,12 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
     return measure_generations(
         texts,
-        MetricSettings(compute=compute, **{"replicates": 200, "permutations": 199, **settings}),
+        MetricSettings(
+            compute=compute, baseline=baseline, **{"replicates": 200, "permutations": 199, **settings}
+        ),
         seed=3,
         models=NoModels(),
         cache=ScoreCache(),
-        baseline=baseline,
     )
 
 
@@ -73,7 +74,7 @@ TWO = [
 
 
 def test_values_by_hand():
-    results = measured(TWO).results
+    results = measured(TWO)
     assert find(results, "diversity").value == 37.5
     assert [find(results, f"rep_{n}").value for n in (2, 3, 4)] == [50.0, 25.0, 0.0]
     assert find(results, "words").value == 5
@@ -88,15 +89,15 @@ def test_values_by_hand():
 
 def test_the_textbooks_diversity_by_hand():
     # 2/4 · 2/3 · 2/2 = 1/3 and 1/4 · 1/3 · 1/2 = 1/24, of which the mean is 18.75 %.
-    score = find(measured(TWO, compute=["diversity"], diversity="textbook").results, "diversity")
+    score = find(measured(TWO, compute=["diversity"], diversity="textbook"), "diversity")
     assert score.value == pytest.approx(18.75)
     assert score.signature.startswith("textbook")
 
 
 def test_people_are_not_timed():
-    strategies = {score.metric: score.strategy for score in measured(TWO).results.scores}
+    strategies = {score.metric: score.strategy for score in measured(TWO).scores}
     assert strategies["tokens_per_second"] == "guard"
-    assert {s.strategy for s in measured(TWO).results.scores if s.metric == "words"} == {"guard", HUMAN}
+    assert {s.strategy for s in measured(TWO).scores if s.metric == "words"} == {"guard", HUMAN}
 
 
 def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh"):
@@ -113,7 +114,7 @@ def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh
 
 
 def test_intervals_are_the_bootstraps():
-    results = measured(many("guard", 1), replicates=4000).results
+    results = measured(many("guard", 1), replicates=4000)
     score = find(results, "diversity")
     assert score.low < score.value < score.high
     words = find(results, "words")
@@ -125,12 +126,12 @@ def test_intervals_are_the_bootstraps():
 
 def test_the_order_of_texts_and_other_strategies_change_nothing():
     texts, others = many("guard", 1), many("greedy", 2)
-    one = measured(texts + others).results
-    other = measured(others[::-1] + texts[::-1]).results
+    one = measured(texts + others)
+    other = measured(others[::-1] + texts[::-1])
     assert {s.metric: s for s in one.scores if s.strategy == "guard"} == {
         s.metric: s for s in other.scores if s.strategy == "guard"
     }
-    alone = measured(texts).results
+    alone = measured(texts)
     assert find(alone, "diversity") == find(one, "diversity")
 
 
@@ -138,7 +139,7 @@ def test_the_order_of_texts_and_other_strategies_change_nothing():
 def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path, capsys):
     """Each exchange and its opposite are as extreme: 2 of 2ⁿ is the least, whatever the texts."""
     texts = many("guard", 1, prompts=prompts) + many("dull", 2, prompts=prompts, letters="ab")
-    results = measured(texts, compute=["diversity"], baseline="guard").results
+    results = measured(texts, compute=["diversity"], baseline="guard")
     (one,) = (one for one in results.differences if one.metric == "diversity")
     assert (one.p_value, one.p_holm) == (None, None)
     why = f"no p: it cannot be below {least:.3g} here, whatever the outcome, and so not reach 0.05"
@@ -156,7 +157,7 @@ def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
     texts = many("guard", 1, prompts=8)
     for place in range(8):
         texts += many(f"dull{place}", 2 + place, prompts=8, letters="ab")
-    results = measured(texts, compute=["diversity"], baseline="guard").results
+    results = measured(texts, compute=["diversity"], baseline="guard")
     found = [one for one in results.differences if one.metric == "diversity"]
     assert {one.family for one in found} == {8}
     assert all(one.p_value is not None for one in found)
@@ -166,7 +167,7 @@ def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
 
 def test_a_difference_has_its_interval_test_and_correction():
     texts = many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3)
-    results = measured(texts, compute=["diversity", "length"], baseline="guard", permutations=999).results
+    results = measured(texts, compute=["diversity", "length"], baseline="guard", permutations=999)
     by_name = {(one.metric, one.strategy): one for one in results.differences}
     dull, same = by_name["diversity", "dull"], by_name["diversity", "same"]
     assert dull.value == pytest.approx(
@@ -186,9 +187,9 @@ def test_a_difference_has_its_interval_test_and_correction():
 
 def test_only_prompts_that_both_continued_are_compared():
     texts = many("guard", 1, words=12) + many("short", 2, words=6, prompts=20)
-    (difference,) = measured(texts, compute=["length"], baseline="guard").results.differences[:1]
+    (difference,) = measured(texts, compute=["length"], baseline="guard").differences[:1]
     assert (difference.metric, difference.n, difference.value) == ("words", 20, -6)
-    counts = find(measured(texts).results, "words", "short").counts
+    counts = find(measured(texts), "words", "short").counts
     assert counts == {"prompt not continued": 10}
 
 
@@ -196,7 +197,7 @@ def test_datasets_and_their_mean():
     texts = many("guard", 1, words=10, dataset="news") + many(
         "guard", 2, words=20, dataset="tales", prompts=10
     )
-    results = measured(texts, compute=["length", "diversity"]).results
+    results = measured(texts, compute=["length", "diversity"])
     whole = find(results, "words", dataset=OVERALL)
     assert whole.value == 15  # each dataset of the same weight, not each text
     news, tales = (find(results, "diversity", dataset=name) for name in ("news", "tales"))
@@ -208,7 +209,7 @@ def test_datasets_and_their_mean():
 
 def test_several_texts_of_a_prompt_are_resampled_together():
     once = many("guard", 1, words=8)
-    one, twice = (find(measured(texts).results, "diversity") for texts in (once, once + once))
+    one, twice = (find(measured(texts), "diversity") for texts in (once, once + once))
     assert (one.n, twice.n) == (30, 60)
     # To have every text twice tells nothing new: the interval stays as wide.
     assert (twice.value, twice.low, twice.high) == pytest.approx((one.value, one.low, one.high))
@@ -216,26 +217,24 @@ def test_several_texts_of_a_prompt_are_resampled_together():
 
 def test_what_cannot_be_measured_is_said_and_the_rest_is_measured():
     found = measured(TWO, compute=["diversity", "coherence", "perplexity", "mauve", "bertscore"])
-    assert find(found.results, "diversity").value == 37.5
+    assert find(found, "diversity").value == 37.5
     assert len(found.failures) == 3
     assert found.failures[0].startswith("coherence and perplexity could not be measured: cannot load")
     without = measured([replace(one, reference=None) for one in TWO], compute=["mauve", "length"])
     assert without.failures == ()
-    assert without.results.warnings == (
-        "mauve: not measured, as no text has a reference to be compared with",
-    )
-    assert {score.strategy for score in without.results.scores} == {"guard"}
+    assert without.warnings == ("mauve: not measured, as no text has a reference to be compared with",)
+    assert {score.strategy for score in without.scores} == {"guard"}
 
 
 def test_counts_stand_beside_the_score():
     texts = [*TWO, generation("", prompt="p3"), generation("a b", prompt="p4", flaws=("not UTF-8",))]
-    score = find(measured(texts).results, "diversity")
+    score = find(measured(texts), "diversity")
     assert score.counts == {"not UTF-8": 1, "empty": 1, "shorter than five words": 2}
     assert score.value == 37.5  # too short to have an n-gram that counts
 
 
 def test_nothing_but_empty_texts():
-    results = measured([generation("")]).results
+    results = measured([generation("")])
     score = find(results, "diversity")
     assert (score.value, score.low) == (None, None)
     assert score.note
@@ -248,7 +247,7 @@ def test_references_are_taken_once_a_prompt_and_not_all_need_one():
     texts[3] = replace(texts[3], reference=None)
     (people,) = human(group(texts))
     assert [text.prompt_id for text in people.texts] == ["p1"]
-    assert measured(texts).results.warnings == ("d: 1 of 2 prompts have a reference",)
+    assert measured(texts).warnings == ("d: 1 of 2 prompts have a reference",)
 
 
 def test_a_strategy_named_like_people_is_refused():
@@ -257,7 +256,7 @@ def test_a_strategy_named_like_people_is_refused():
 
 
 def test_an_unknown_baseline_names_the_known():
-    with pytest.raises(StudyError, match="'beam' wrote none of the texts; choose from: guard"):
+    with pytest.raises(StudyError, match=r"'beam\(beams=5\)' wrote none of the texts; choose from: guard"):
         measured(TWO, baseline="beam")
     with pytest.raises(StudyError, match="no texts"):
         measured([])

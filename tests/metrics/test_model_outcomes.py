@@ -9,7 +9,7 @@ import torch
 from small_tokenizers import MARKS, marked_words_of
 from transformers import BertConfig, BertModel
 
-from guard_eval.cli.measuring.results import measure_generations
+from guard_eval.cli.measuring.job import measure_generations
 from guard_eval.demo import PROMPTS
 from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import load, load_encoder
@@ -93,7 +93,7 @@ def run(texts, models, cache=None, **settings):
 
 
 def find(measured, metric, strategy):
-    (one,) = (s for s in measured.results.scores if (s.metric, s.strategy) == (metric, strategy))
+    (one,) = (s for s in measured.scores if (s.metric, s.strategy) == (metric, strategy))
     return one
 
 
@@ -118,7 +118,7 @@ def test_coherence_and_perplexity_are_those_of_each_text(bundled):
         total, tokens = sum(one.total for one in alone), sum(one.tokens for one in alone)
         assert find(found, "perplexity", strategy).value == pytest.approx(math.exp(-total / tokens), rel=1e-5)
         assert score.low < score.value < score.high
-    assert "different references of 6 prompts" in found.results.warnings[0]  # one of 15 words, one of 25
+    assert "different references of 6 prompts" in found.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [one.prompt for one in texts[:6]], [one.reference for one in texts[:6]])
     assert find(found, "coherence", HUMAN).value == pytest.approx(
         np.mean([one.mean for one in people]), abs=1e-5
@@ -201,7 +201,7 @@ def test_mauve_is_that_of_the_features_of_full_length(bundled):
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
-    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in found.results.warnings[0]
+    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in found.warnings[0]
     assert score.low < score.value < score.high
     assert find(found, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature

@@ -1,4 +1,4 @@
-"""Tables and pages by hand: columns of words, groups, headings; what is printed is escaped once."""
+"""Tables and pages by hand: columns of words, headings; what is printed is escaped once."""
 
 import csv
 import io
@@ -20,7 +20,6 @@ TABLE = Table(
     rows=(("a", 1, "x & y"), ("b", 2, Escaped("<b>markup</b>"))),
     caption="c & d",
     words=frozenset({2}),
-    groups=(("both", 2),),
 )
 
 
@@ -30,11 +29,6 @@ def test_a_further_column_of_words_stands_flush_left():
     assert '<td class="figure">1</td><td dir="auto">x &amp; y</td>' in html
     assert "| --- | ---: | --- |" in to_markdown(TABLE)
     assert r"\begin{tabular}{lrl}" in to_latex(TABLE)
-
-
-def test_groups_stand_above_their_columns():
-    above = '<thead><tr><td></td><th class="group" scope="colgroup" colspan="2">both</th></tr><tr>'
-    assert above in to_html(TABLE)
 
 
 def test_a_caption_may_be_a_heading():

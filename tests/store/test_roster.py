@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from guard_eval.store.handout.orders import Place
+from guard_eval.store.handout.occupancy import Place
 from guard_eval.store.handout.roster import plan_roster
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from command_line import command, environment
 
-from guard_eval.cli.database import backup
+from guard_eval.cli.administration import backup
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, files
 from guard_eval.store.copying import copy

@@ -3,6 +3,7 @@
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import unwrap
 
 import pytest
 from judged import answer, fail, planned
@@ -11,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold
-from guard_eval.store import Store, upgrade
+from guard_eval.store import Store, connection, upgrade
 from guard_eval.store.schema import VERSION_TABLE
 
 pytestmark = pytest.mark.slow
@@ -130,7 +131,8 @@ def test_a_person_cannot_hold_a_pair_twice_even_by_hand(store, make_pairs, plan)
         execute(store, f"INSERT INTO presentation ({columns}, slot) SELECT {columns}, 1 FROM presentation")
 
 
-def test_sqlite_is_set_up_to_keep_what_it_acknowledges(tmp_path):
+def test_sqlite_is_set_up_to_keep_what_it_acknowledges(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "_set_up_sqlite", unwrap(connection._set_up_sqlite))
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
         found = {
             name: execute(store, f"PRAGMA {name}")

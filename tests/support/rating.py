@@ -1,5 +1,7 @@
 """People who rate, for tests of the store."""
 
+from collections import Counter
+
 from guard_eval.records import Gold, Pair, content_id
 
 
@@ -15,6 +17,26 @@ def rate_all(store, rater, plan, choose=lambda _: "A"):
         shown += given
         store.save(given[0].presentation, {"fluency": choose(given[0])}, rater=rater)
     return shown
+
+
+def leads(store):
+    """Return how often a method was A less how often B in the verdicts that count, by rater and by pair.
+
+    By rater's name and method, and by pair and kind of rater, where it is the pair's first method.
+    """
+    raters, pairs = Counter(), Counter()
+    sides = {row.presentation: row for row in store.tidy()}
+    for row in sides.values():
+        side = 1 if row.shown_first == row.method_a else -1
+        raters[row.rater, row.method_a] += side
+        raters[row.rater, row.method_b] -= side
+        pairs[row.pair_id, row.rater_kind] += side
+    return raters, pairs
+
+
+def farthest(leads):
+    """Return how far from even the sides are at most."""
+    return max(map(abs, leads.values()))
 
 
 def make_gold(count):

@@ -10,11 +10,12 @@ from analysis.report.forest import ForestLine, forest
 from analysis.report.section import Section
 from analysis.results.assisted import AssistedRank, AssistedRow
 from analysis.stats.intervals import Interval
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import Drawing
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.figure_style import FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import limits, number, p_of, p_value, percent, sentence, title
+from guard_eval.reporting.words import judge_name, limits, number, p_of, p_value, percent, sentence, title
 
 JUDGES_SHOWN = 6
 """Judges in the page's table and figures; all of them are in assisted.csv."""
@@ -62,6 +63,7 @@ LIMITS = (
     "interval about as wide as it was. All of this rests on people's pairs being a random part within "
     "each dataset"
 )
+SIMULATED_NOTE = "The lines marked SIMULATED are of made-up people and a made-up judge: they show the method."
 NOTE = (
     "Gained: how many more ratings people alone would have had to give for an interval as narrow; below 0 "
     "where tuning λ costs more than the judge gives. p: t test that people's share is one half; Holm: "
@@ -75,7 +77,7 @@ RANK_NOTE = (
     "Romano, Shaikh and Wilhelm 2024, with Bonferroni); methods whose sets overlap are not distinguished."
 )
 RANK_COLUMNS: Columns[AssistedRank] = {
-    "simulated": lambda row: row.rater_kind == "simulated",
+    "simulated": lambda row: row.rater_kind in SIMULATED,
     "criterion": lambda row: row.criterion,
     "judge": lambda row: row.judge,
     "method": lambda row: row.method,
@@ -132,6 +134,8 @@ def section(
         warnings.append(
             f"The first {JUDGES_SHOWN} of {len(names)} judges are shown; all are in assisted.csv."
         )
+    if any(row.simulated for row in shown):
+        warnings.insert(0, SIMULATED_NOTE)
     answer = NOT_DECLARED if declared is None else f"The answer above takes that of {declared}, as declared."
     parts: tuple[Table | Drawing, ...] = (
         (
@@ -161,7 +165,7 @@ def _rank_table(ranks: Sequence[AssistedRank]) -> Table:
     """Return the ranks of methods by people assisted by each judge."""
     columns: Columns[AssistedRank] = {
         "Criterion": lambda row: title(row.criterion),
-        "Assisted by": lambda row: f"{row.judge} (SIMULATED)" if row.rater_kind == "simulated" else row.judge,
+        "Assisted by": lambda row: judge_name(row.judge, row.rater_kind),
         "Method": lambda row: row.method,
         "Win share": lambda row: percent(row.share),
         "Rank": lambda row: f"{row.low}" if row.low == row.high else f"{row.low} to {row.high}",
@@ -178,10 +182,11 @@ def _rank_table(ranks: Sequence[AssistedRank]) -> Table:
 def _lines(rows: Sequence[AssistedRow]) -> list[ShareLine]:
     lines = []
     for row in rows:
-        judge = f"{row.judge} (SIMULATED)" if row.simulated else row.judge
+        judge = judge_name(row.judge, row.rater_kind)
+        people = "SIMULATED people" if row.simulated else "people"
         lines += [
-            ShareLine(row=row, name="people alone", pairs=row.rated, share=row.alone),
-            ShareLine(row=row, name=f"people, assisted by {judge}", pairs=row.judged, share=row.share),
+            ShareLine(row=row, name=f"{people} alone", pairs=row.rated, share=row.alone),
+            ShareLine(row=row, name=f"{people}, assisted by {judge}", pairs=row.judged, share=row.share),
             ShareLine(row=row, name=f"{judge} alone", pairs=row.judged, share=row.judged_alone),
         ]
     return lines

@@ -11,7 +11,18 @@ from analysis.results.judge_agreement import EPSILONS, BesideRow, JudgeRow
 from analysis.stats.judge_tests import AlternativeTest, Annotator
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import ALL, and_list, limits, number, p_of, percent, sentence, title, why_none
+from guard_eval.reporting.words import (
+    ALL,
+    and_list,
+    judge_name,
+    limits,
+    number,
+    p_of,
+    percent,
+    sentence,
+    title,
+    why_none,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -283,4 +294,4 @@ def _short(value: float) -> str:
 
 
 def _judge(row: JudgeRow | BesideRow) -> str:
-    return f"{row.judge} (SIMULATED)" if row.rater_kind == "simulated" else row.judge
+    return judge_name(row.judge, row.rater_kind)

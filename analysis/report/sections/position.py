@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
 from analysis.results.bias import OrderRow, PositionRow
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, title
@@ -27,7 +28,7 @@ ORDER_NOTE = (
 )
 
 COLUMNS: Columns[PositionRow] = {
-    "simulated": lambda row: row.rater_kind == "simulated",
+    "simulated": lambda row: row.rater_kind in SIMULATED,
     "rater_kind": lambda row: row.rater_kind,
     "criterion": lambda row: row.criterion,
     "for_first": lambda row: row.first,

@@ -12,6 +12,7 @@ from analysis.report.section import Section
 from analysis.results.ranking import RankingRow
 from analysis.stats.intervals import Interval
 from analysis.stats.ranking_bootstrap import RankInterval
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
@@ -63,7 +64,7 @@ def _ranked(row: RankingRow) -> list[RankedMethod]:
 
 
 COLUMNS: Columns[RankedMethod] = {
-    "simulated": lambda one: one.row.rater_kind == "simulated",
+    "simulated": lambda one: one.row.rater_kind in SIMULATED,
     "rater_kind": lambda one: one.row.rater_kind,
     "criterion": lambda one: one.row.criterion,
     "method": lambda one: one.name,
@@ -163,7 +164,7 @@ def _figure(row: RankingRow, *, name: str) -> Drawing:
         name=name,
         heading=f"Strengths on {title(row.criterion)}, judged by {RATERS[row.rater_kind]}",
         description=f"{described}. The dashed line is the average strength.",
-        simulated=row.rater_kind == "simulated",
+        simulated=row.rater_kind in SIMULATED,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.report.section import Section
 from analysis.results.raters import RaterRow
+from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, table_of
 from guard_eval.reporting.words import RATERS, limits, number, percent
@@ -20,7 +21,7 @@ NOTE = (
 )
 
 COLUMNS: Columns[RaterRow] = {
-    "simulated": lambda row: row.rater_kind == "simulated",
+    "simulated": lambda row: row.rater_kind in SIMULATED,
     "rater_kind": lambda row: row.rater_kind,
     "rater": lambda row: row.rater,
     "pairs": lambda row: row.pairs,

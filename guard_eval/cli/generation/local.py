@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 from guard_eval.cli.console import console, say
-from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, work_of, write_texts
-from guard_eval.records import Continuation
+from guard_eval.cli.generation.work import Missing, chosen, made_with, write_texts
+from guard_eval.records import Continuation, Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_traces, trace_file
 from guard_eval.texts.prompts import read_prompts
@@ -19,13 +20,14 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
     prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
     strategies = chosen(study, only)
     made_by = made_with(study, strategies)
-    work_with = partial(work_of, study, strategies, prompts, shard)
-    if dry_run:
-        forecast(study, work_with(made_by))
-        return
-    with reserve(study.continuations, shard):
-        work = work_with(made_by)
-        if not any(one.missing for one in work):
+    missing_with = partial(Missing, study, strategies, lambda: prompts, shard)
+    with nullcontext() if dry_run else reserve(study.continuations, shard):
+        missing = missing_with(made_by)
+        missing.show()
+        if dry_run:
+            missing.forecast()
+            return
+        if not missing.total:
             if trace:
                 say("--trace: nothing is made, so nothing is traced; a trace comes with a text's making")
             return
@@ -34,35 +36,34 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
         with console().status("loading the model"):
-            models = StudyModels.load(study, [one.strategy for one in work if one.missing])
+            models = StudyModels.load(study, list(missing.counts()))
             warm_up(models.loaded)
         loaded, amateur = models.loaded, models.amateur
         for name, model in (("", loaded), ("amateur: ", amateur)):
             if model is not None:
                 say(f"{name}{model.name} ({model.revision}), {model.dtype} on {model.device}")
-        amateur_revision = amateur.revision if amateur else made_by["amateur_revision"]
         is_here = {
             "revision": loaded.revision,
             "dtype": loaded.dtype,
-            "amateur_revision": amateur_revision,
+            "amateur_revision": amateur.revision if amateur else made_by["amateur_revision"],
         }
         if is_here != made_by:
-            work = work_with(is_here)
-            models = models.prepared([one.strategy for one in work if one.missing])
+            missing = missing_with(is_here)
+            missing.show()
+            models = models.prepared(list(missing.counts()))
 
-        def batches(one: Work) -> Iterator[list[Continuation]]:
-            traces = trace_file(study.continuations, one.strategy, shard)
+        def batches(strategy: str, prompts: list[Prompt]) -> Iterator[list[Continuation]]:
+            traces = trace_file(study.continuations, strategy, shard)
             on_trace = partial(append_traces, traces) if trace else None
-            return models.generate(one.missing, one.strategy, on_trace=on_trace)
+            return models.generate(prompts, strategy, on_trace=on_trace)
 
-        write_texts(study, work, shard, batches)
+        write_texts(study, missing, shard, batches)
         if trace:
-            _say_traces(study, work, shard)
+            _say_traces(study, missing, shard)
 
 
-def _say_traces(study: Study, work: Sequence[Work], shard: Shard) -> None:
-    made = [one.strategy for one in work if one.missing]
-    paths = {strategy: trace_file(study.continuations, strategy, shard) for strategy in made}
+def _say_traces(study: Study, missing: Missing, shard: Shard) -> None:
+    paths = {strategy: trace_file(study.continuations, strategy, shard) for strategy in missing.counts()}
     found = {strategy: path for strategy, path in paths.items() if path.exists()}
     for strategy, path in found.items():
         say(f"trace of {strategy}: {path}")

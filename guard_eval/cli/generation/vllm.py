@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from importlib.util import find_spec
 
 import torch
 
 from guard_eval.cli.console import console, say
-from guard_eval.cli.generation.work import Work, chosen, forecast, made_with, work_of, write_texts
+from guard_eval.cli.generation.work import Missing, chosen, made_with, write_texts
 from guard_eval.engines.checks import check_context, check_vocabulary
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.generation import recipe
@@ -19,7 +19,7 @@ from guard_eval.engines.local.texts import EncodedPrompt, encode
 from guard_eval.engines.vllm.generation import ENGINE, Served, describe, generate, start
 from guard_eval.engines.vllm.request import unsupported
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.records import Continuation
+from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import parse
 from guard_eval.study.folder import Study
 from guard_eval.texts.prompts import read_prompts
@@ -42,29 +42,24 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str]) -> No
     strategies = chosen(study, only)
     prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
     made_by = made_with(study, strategies)
-    work_with = partial(work_of, study, strategies, prompts, shard, engine=ENGINE)
-    if dry_run:
-        work = work_with(made_by)
-        _refuse(study, work)
-        forecast(study, work)
-        return
-    with reserve(study.continuations, shard):
-        work = work_with(made_by)
-        _refuse(study, work)
-        if not any(one.missing for one in work):
+    missing_with = partial(Missing, study, strategies, lambda: prompts, shard, engine=ENGINE)
+    with nullcontext() if dry_run else reserve(study.continuations, shard):
+        missing = _checked(study, missing_with(made_by))
+        if dry_run:
+            missing.forecast()
+        if dry_run or not missing.total:
             return
         described = _described(study)
         is_here = {**made_by, "revision": described.revision, "dtype": described.dtype}
         if is_here != made_by:
-            work = work_with(is_here)
-            _refuse(study, work)
-        _make(study, described, work, shard)
+            missing = _checked(study, missing_with(is_here))
+        _make(study, described, missing, shard)
 
 
-def _refuse(study: Study, work: Sequence[Work]) -> None:
-    """Refuse what vLLM cannot do, before anything is loaded."""
-    missing = [one.strategy for one in work if one.missing]
-    refused = {name: why for name in missing if (why := unsupported(parse(name)))}
+def _checked(study: Study, missing: Missing) -> Missing:
+    """Show what is missing, and refuse what vLLM cannot do of it, before anything is loaded."""
+    missing.show()
+    refused = {name: why for name in missing.counts() if (why := unsupported(parse(name)))}
     if refused:
         named = "; ".join(f"{name} does not run on vLLM: {why}" for name, why in refused.items())
         options = " ".join(f"--strategy '{name}'" for name in refused)
@@ -83,6 +78,7 @@ def _refuse(study: Study, work: Sequence[Work]) -> None:
             "model.device_map is a table, and vLLM spreads a model evenly over the GPUs that it sees; "
             "set model.device_map = auto, or use --engine local"
         )
+    return missing
 
 
 def _described(study: Study) -> LoadedModel:
@@ -103,26 +99,24 @@ def _described(study: Study) -> LoadedModel:
     return described
 
 
-def _make(study: Study, described: LoadedModel, work: Sequence[Work], shard: Shard) -> None:
+def _make(study: Study, described: LoadedModel, missing: Missing, shard: Shard) -> None:
     with console().status("loading the model"):
-        served, encoded = _start(study, described, work)
+        served, encoded = _start(study, described, missing)
     described = served.described
     say(f"{described.name} ({described.revision}), {described.dtype} on {described.device}")
     say(f"{described.versions}: up to {served.at_once} texts at once")
     with closing(served):
-        write_texts(study, work, shard, partial(_batches, study, served, encoded))
+        write_texts(study, missing, shard, partial(_batches, study, served, encoded))
 
 
-def _start(
-    study: Study, described: LoadedModel, work: Sequence[Work]
-) -> tuple[Served, dict[str, EncodedPrompt]]:
+def _start(study: Study, described: LoadedModel, missing: Missing) -> tuple[Served, dict[str, EncodedPrompt]]:
     """Return vLLM with the model, and the prompts' tokens by their ids; refuse first what does not fit."""
     model, generation = study.settings.model, study.settings.generation
-    prompts = {prompt.id: prompt for one in work for prompt in one.missing}
-    rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
+    prompts = [prompt for prompt, _ in missing.pending()]
+    rows = encode(described, prompts, generation.max_prompt_tokens, chat=generation.chat)
     check_context(described, rows, generation.max_new_tokens)
-    for one in work:
-        check_vocabulary(described, parse(one.strategy))
+    for strategy in missing.counts():
+        check_vocabulary(described, parse(strategy))
     served = start(
         described,
         study.locate_model(model.name),
@@ -136,9 +130,9 @@ def _start(
 
 
 def _batches(
-    study: Study, served: Served, encoded: dict[str, EncodedPrompt], work: Work
+    study: Study, served: Served, encoded: dict[str, EncodedPrompt], name: str, prompts: list[Prompt]
 ) -> Iterator[list[Continuation]]:
-    settings, strategy = study.settings, parse(work.strategy)
+    settings, strategy = study.settings, parse(name)
     made_by = recipe(
         served.described,
         strategy,
@@ -148,4 +142,4 @@ def _batches(
         chat=settings.generation.chat,
         engine=ENGINE,
     )
-    return generate(served, [encoded[prompt.id] for prompt in work.missing], strategy, made_by)
+    return generate(served, [encoded[prompt.id] for prompt in prompts], strategy, made_by)

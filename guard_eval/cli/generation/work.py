@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from guard_eval.cli.console import progress, say
@@ -21,40 +20,21 @@ _WIDEST = 28
 """Characters of a strategy's name for which 80 columns have room beside its progress."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What one strategy has to do, and what it has done.
-
-    Attributes:
-        strategy: Its signature.
-        missing: The prompts of this shard that it has not continued.
-        made: How many texts exist by the strategy, of all shards.
-        seconds: How long those took, together.
-        devices: Where they were made.
-    """
-
-    strategy: str
-    missing: list[Prompt]
-    made: int
-    seconds: float
-    devices: frozenset[str]
-
-
 def chosen(study: Study, only: Sequence[str]) -> list[str]:
-    """Return the study's strategies, or those of them that are asked for, in the study's order.
+    """Return the study's strategies, or those of them in `only`, in the study's order.
 
     Raises:
-        StudyError: What is asked for is none of the study's.
+        StudyError: One of `only` is none of the study's.
     """
     named = study.settings.generation.strategies
-    wanted_here = [signature(parse(name)) for name in only]
-    for name in wanted_here:
+    picked = [signature(parse(name)) for name in only]
+    for name in picked:
         if name not in named:
             raise StudyError(
                 f"--strategy {name} is not in generation.strategies of {study.folder / 'study.toml'}; "
                 f"add it there, or choose from: {', '.join(named)}"
             )
-    return [name for name in named if name in wanted_here] if wanted_here else named
+    return [name for name in named if name in picked] if picked else named
 
 
 def made_with(study: Study, strategies: Sequence[str], *, device: str | None = None) -> dict[str, str | None]:
@@ -80,85 +60,117 @@ def made_with(study: Study, strategies: Sequence[str], *, device: str | None = N
     return {"revision": revision, "dtype": dtype, "amateur_revision": amateur}
 
 
-def work_of(
-    study: Study,
-    strategies: Sequence[str],
-    prompts: Sequence[Prompt],
-    shard: Shard,
-    made_by: Mapping[str, str | None],
-    *,
-    engine: str | None = None,
-) -> list[Work]:
-    """Return what each strategy has to do; existing texts are read one by one.
+class Missing:
+    """Which strategies lack which prompts: a byte each, for there may be millions of prompts.
 
-    Args:
-        study: The study.
-        strategies: By signature.
-        prompts: All prompts.
-        shard: Whose part of the prompts is at work.
-        made_by: `made_with`.
-        engine: The `Recipe.engine` that would make what is missing.
+    Attributes:
+        strategies: All that were looked at, by signature.
+        total: How many texts are missing.
+        made: By strategy, what exists; of all shards.
     """
-    mine = [prompt for prompt in prompts if shard.holds(prompt.id)]
-    part = "" if shard.count == 1 else f" of shard {shard}"
-    found = []
-    for strategy in strategies:
-        asked = wanted(strategy, study.settings, **made_by)
-        made = MadeAlready(study.continuations, strategy, asked, mine, engine=engine)
-        missing = [prompt for prompt in mine if prompt not in made]
-        say(f"{strategy}: {len(mine) - len(missing)} of {len(mine)} continuations{part} are there")
-        say_otherwise(strategy, made.otherwise(missing))
-        if made_by["revision"] is None and len(made):
-            say(f"  not compared with {study.settings.model.name}, which is not on this machine")
-        work = Work(
-            strategy=strategy, missing=missing, made=len(made), seconds=made.seconds, devices=made.devices
-        )
-        found.append(work)
-    return found
 
+    def __init__(
+        self,
+        study: Study,
+        strategies: Sequence[str],
+        prompts: Callable[[], Iterable[Prompt]],
+        shard: Shard,
+        made_by: Mapping[str, str | None],
+        *,
+        engine: str | None = None,
+    ) -> None:
+        """Read the existing texts, one by one.
 
-def say_otherwise(strategy: str, found: Sequence[str]) -> None:
-    """Say which texts do not count, because something that can change a text is another now."""
-    for one in found:
-        say(f"{strategy}: {one}: they stay in the file, are not used, and are made again")
+        Args:
+            study: The study.
+            strategies: By signature.
+            prompts: What gives all prompts, each time in the same order.
+            shard: Whose part of the prompts is at work.
+            made_by: `made_with`.
+            engine: The `Recipe.engine` that would make what is missing.
+        """
 
+        def mine() -> Iterator[Prompt]:
+            return filter(lambda prompt: shard.holds(prompt.id), prompts())
 
-def forecast(study: Study, work: Sequence[Work]) -> None:
-    """Say how much there is to do, and how long it will take at the speed of what has been done."""
-    settings = study.settings
-    total = sum(len(one.missing) for one in work)
-    most = total * settings.generation.max_new_tokens
-    say(f"would make {total} continuations of at most {most:,} tokens with {settings.model.name}")
-    known = [one for one in work if one.missing and one.made]
-    if not known:
-        return
-    seconds = sum(len(one.missing) * one.seconds / one.made for one in known)
-    devices = ", ".join(sorted({device for one in known for device in one.devices}))
-    say(f"estimated time: {_duration(seconds)}, at the speed of what is there ({devices})")
-    unknown = [one.strategy for one in work if one.missing and not one.made]
-    if unknown:
-        say(f"not in it, because nothing of them is there yet: {', '.join(unknown)}")
+        self.made = {
+            name: MadeAlready(
+                study.continuations, name, wanted(name, study.settings, **made_by), mine(), engine=engine
+            )
+            for name in strategies
+        }
+        self.strategies = strategies
+        self._study, self._shard, self._prompts, self._made_by = study, shard, mine, made_by
+        # [prompts of this shard · strategies]
+        self._marks = bytearray(prompt not in one for prompt in mine() for one in self.made.values())
+        self.total = self._marks.count(1)
+
+    def __getitem__(self, strategy: str) -> list[Prompt]:
+        """Return the prompts that a strategy lacks."""
+        return [prompt for prompt, lacking in self.pending() if strategy in lacking]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many texts each strategy lacks, of those that lack some."""
+        width = len(self.strategies)
+        lacking = {name: self._marks[place::width].count(1) for place, name in enumerate(self.strategies)}
+        return {name: count for name, count in lacking.items() if count}
+
+    def pending(self) -> Iterator[tuple[Prompt, list[str]]]:
+        """Yield the prompts that something is missing of, and the strategies that it is."""
+        width = len(self.strategies)
+        for number, prompt in enumerate(self._prompts()):
+            marks = self._marks[number * width : (number + 1) * width]
+            lacking = [name for name, mark in zip(self.strategies, marks, strict=True) if mark]
+            if lacking:
+                yield prompt, lacking
+
+    def show(self) -> None:
+        """Say what exists, and what of it does not count because something that can change it is another."""
+        part = "" if self._shard.count == 1 else f" of shard {self._shard}"
+        total = len(self._marks) // len(self.strategies)
+        counts = self.counts()
+        for strategy, made in self.made.items():
+            found = total - counts.get(strategy, 0)
+            say(f"{strategy}: {found} of {total} continuations{part} exist")
+            for other in made.otherwise(prompt for prompt, lacking in self.pending() if strategy in lacking):
+                say(f"{strategy}: {other}: they stay in the file, are not used, and are made again")
+            if self._made_by["revision"] is None and len(made):
+                model = self._study.settings.model.name
+                say(f"  not compared with {model}, which is not on this machine")
+
+    def forecast(self) -> None:
+        """Say how much there is to do, and how long it will take at the speed of what has been done."""
+        settings = self._study.settings
+        most = self.total * settings.generation.max_new_tokens
+        say(f"would make {self.total} continuations of at most {most:,} tokens with {settings.model.name}")
+        known = {name: self.made[name] for name in self.counts() if len(self.made[name])}
+        if not known:
+            return
+        counts = self.counts()
+        seconds = sum(counts[name] * one.seconds / len(one) for name, one in known.items())
+        devices = ", ".join(sorted({device for one in known.values() for device in one.devices}))
+        say(f"estimated time: {_duration(seconds)}, at the speed of existing texts ({devices})")
+        unknown = [name for name in counts if name not in known]
+        if unknown:
+            say(f"not in it, because no text exists yet: {', '.join(unknown)}")
 
 
 def write_texts(
     study: Study,
-    work: Sequence[Work],
+    missing: Missing,
     shard: Shard,
-    batches: Callable[[Work], Iterable[Sequence[Continuation]]],
+    batches: Callable[[str, list[Prompt]], Iterable[Sequence[Continuation]]],
 ) -> None:
     """Write what is missing batch by batch, each on disk before the next begins, and show how far it is."""
-    total = sum(len(one.missing) for one in work)
     # Batches may take minutes each; the time left follows from all of them, not from the last half minute.
     with progress("", window=86400) as bar:
-        whole = bar.add_task("all", total=total, note="")
-        for one in work:
-            if not one.missing:
-                continue
-            name = one.strategy if len(one.strategy) <= _WIDEST else f"{one.strategy[: _WIDEST - 1]}…"
-            task = bar.add_task(name, total=len(one.missing), note="")
+        whole = bar.add_task("all", total=missing.total, note="")
+        for strategy, count in missing.counts().items():
+            name = strategy if len(strategy) <= _WIDEST else f"{strategy[: _WIDEST - 1]}…"
+            task = bar.add_task(name, total=count, note="")
             began, tokens = time.monotonic(), 0
-            path = continuation_file(study.continuations, one.strategy, shard)
-            for batch in batches(one):
+            path = continuation_file(study.continuations, strategy, shard)
+            for batch in batches(strategy, missing[strategy]):
                 append_continuations(path, batch)
                 tokens += sum(text.new_tokens for text in batch)
                 rate = tokens / max(time.monotonic() - began, 1e-9)

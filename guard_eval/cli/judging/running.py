@@ -31,7 +31,7 @@ from judge.pricing.lists import study_prices
 from judge.pricing.preview import DryRun, dry_run
 from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, priced
-from judge.providers.endpoint import access, with_server_url
+from judge.providers.endpoint import provider_of, with_server_url
 from judge.rater import judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
 
@@ -80,7 +80,7 @@ class JudgeRunner:
                 ready.append(self._ready(judge, preview, yes=yes))
                 if preview.estimate.price is None:  # it is known by now
                     previews[place] = self._preview(ready[-1])
-        keys = () if self._replay else (access(each, plain_http=self._plain_http) for each in ready)
+        keys = () if self._replay else (provider_of(each, plain_http=self._plain_http) for each in ready)
         if not may_leave(keys) or (asks and not typer.confirm(question(previews, budget=self._budget))):
             return False
         for judge in ready:
@@ -128,7 +128,7 @@ class JudgeRunner:
             return priced(judge, Price(input=0.0, output=0.0, source="a recording"))
         from judge.providers import client  # noqa: F401, PLC0415 (names a missing extra before a question)
 
-        access(judge, plain_http=self._plain_http)
+        provider_of(judge, plain_http=self._plain_http)
         check_available(with_server_url(judge), own=study_prices(self._study.folder))
         known = preview.estimate.price
         if known is None:

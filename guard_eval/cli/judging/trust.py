@@ -15,7 +15,7 @@ import typer
 
 from guard_eval.cli.console import say
 from guard_eval.errors import StudyError
-from judge.providers.endpoint import OWN_KEY, Access, origin
+from judge.providers.endpoint import OWN_KEY, Provider, origin
 
 
 def path() -> Path:
@@ -46,7 +46,7 @@ def trusted() -> set[tuple[str, str]]:
         ) from None
 
 
-def may_leave(all_access: Iterable[Access]) -> bool:
+def may_leave(providers: Iterable[Provider]) -> bool:
     """Return whether each key may go to its server; ask about those that the user's list does not name.
 
     Raises:
@@ -54,7 +54,7 @@ def may_leave(all_access: Iterable[Access]) -> bool:
     """
     wanted = {
         (origin(each.url), each.variable): None
-        for each in all_access
+        for each in providers
         if each.variable not in (None, OWN_KEY)  # OWN_KEY goes where the user's own environment says
     }
     known = trusted() if wanted else set()

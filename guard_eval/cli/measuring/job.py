@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from guard_eval.cli.console import progress, say
+from analysis.results.metrics import Resampling, scores_and_differences
+from guard_eval.cli.console import progress as progress_bars
+from guard_eval.cli.console import say
 from guard_eval.cli.measuring.output import show, write
-from guard_eval.cli.measuring.results import measure_generations
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics import measure as metrics
+from guard_eval.metrics.cache import Models, Progress, ScoreCache
 from guard_eval.metrics.scores import Results
 from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.settings import MetricSettings, explain
@@ -96,31 +98,6 @@ class ScoringModels:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Measurement:
-    """Texts to measure, and with what.
-
-    Attributes:
-        generations: The texts.
-        settings: Which metrics, with what.
-        seed: Of everything random.
-        baseline: What others are compared with.
-        models: Where models come from.
-        output: Folder of tables, figures and scores already taken; None to print only.
-        traces: Files of traces to draw.
-        remarks: What a reader must know of the texts.
-    """
-
-    generations: Sequence[Generation]
-    settings: MetricSettings
-    seed: int
-    baseline: str | None
-    models: ScoringModels
-    output: Path | None
-    traces: Sequence[Path] = ()
-    remarks: Sequence[str] = ()
-
-
 def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: bool = False) -> Results | None:
     """Measure the continuations of a study as far as they are made, and write every table and figure.
 
@@ -145,11 +122,12 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
     if not found:
         raise StudyError(f"{study.folder} has no continuations yet; run: guard-eval generate {study.folder}")
     wanted = _merged(settings.metrics, options.settings)
-    job = _Measurement(
-        generations=found,
-        settings=wanted,
+    traces = (trace_files(study.continuations, strategy) for strategy in settings.generation.strategies)
+    return _run(
+        found,
+        wanted,
+        options,
         seed=settings.seed,
-        baseline=wanted.baseline,
         models=ScoringModels(
             locate=study.locate_model,
             device=options.device or settings.model.device,
@@ -157,14 +135,10 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
             revisions={settings.model.name: settings.model.revision},
         ),
         output=study.metrics,
-        traces=[
-            path
-            for strategy in settings.generation.strategies
-            for path in trace_files(study.continuations, strategy)
-        ],
+        traces=[path for files in traces for path in files],
         remarks=_own_scorer(study, wanted),
+        dry_run=dry_run,
     )
-    return _run(job, options, dry_run=dry_run)
 
 
 def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
@@ -210,19 +184,21 @@ def measure_files(
     asked = dict(options.settings)
     baseline = asked.pop("baseline", None)  # in a file a strategy may have any name
     wanted = _merged(_settings(settings), asked)
-    job = _Measurement(
-        generations=generations,
-        settings=wanted,
+    if baseline is not None:
+        wanted = wanted.model_copy(update={"baseline": baseline})
+    return _run(
+        generations,
+        wanted,
+        options,
         seed=seed,
-        baseline=baseline or wanted.baseline,
         models=ScoringModels(
             locate=partial(locate_model, folder=Path()),
             device=options.device or "auto",
             dtype=options.dtype or "auto",
         ),
         output=output,
+        dry_run=dry_run,
     )
-    return _run(job, options, dry_run=dry_run)
 
 
 def _settings(path: Path | None) -> MetricSettings:
@@ -246,31 +222,87 @@ def _merged(settings: MetricSettings, asked: Mapping[str, Any]) -> MetricSetting
         raise StudyError(explain(Path("the command line"), error)) from error
 
 
-def _run(job: _Measurement, options: MeasureOptions, *, dry_run: bool) -> Results | None:
-    _announce(job)
+def _run(
+    generations: Sequence[Generation],
+    settings: MetricSettings,
+    options: MeasureOptions,
+    *,
+    seed: int,
+    models: ScoringModels,
+    output: Path | None,
+    traces: Sequence[Path] = (),
+    remarks: Sequence[str] = (),
+    dry_run: bool,
+) -> Results | None:
+    _announce(generations, settings, output)
     if dry_run:
         return None
     with ExitStack() as stack:
-        cache = stack.enter_context(closing(ScoreCache(job.output / "scores.sqlite" if job.output else None)))
-        models = job.models
-        if options.engine == "ray" and any(name in _NEEDS for name in job.settings.compute):
+        cache = stack.enter_context(closing(ScoreCache(output / "scores.sqlite" if output else None)))
+        if options.engine == "ray" and any(name in _NEEDS for name in settings.compute):
             models = stack.enter_context(_spread(models, options))
-        measured = measure_generations(
-            job.generations,
-            job.settings,
-            seed=job.seed,
+        results = measure_generations(
+            generations,
+            settings,
+            seed=seed,
             models=models,
             cache=cache,
-            baseline=job.baseline,
-            remarks=job.remarks,
+            remarks=remarks,
             progress=stack.enter_context(_bars()),
         )
-    show(measured.results)
-    if job.output:
-        write(measured.results, job.output, job.traces)
-    if measured.failures:
-        raise StudyError("\n".join(measured.failures))
-    return measured.results
+    show(results)
+    if output:
+        write(results, output, traces)
+    if results.failures:
+        raise StudyError("\n".join(results.failures))
+    return results
+
+
+def measure_generations(
+    generations: Iterable[Generation],
+    settings: MetricSettings,
+    *,
+    seed: int,
+    models: Models,
+    cache: ScoreCache,
+    remarks: Sequence[str] = (),
+    progress: Progress = lambda _stage, _done, _total: None,
+) -> Results:
+    """Return every metric of `settings` with its interval, and the differences from its baseline.
+
+    Args:
+        generations: The texts.
+        settings: Which metrics, with what.
+        seed: Of everything random.
+        models: Where models come from; used only for metrics that need one.
+        cache: What models computed before.
+        remarks: What the caller knows of the texts that a reader must know, in sentences.
+        progress: Called as texts are measured.
+
+    Raises:
+        StudyError: There are no texts, or none by the baseline.
+    """
+    generations, baseline = list(generations), settings.baseline
+    known = dict.fromkeys(one.strategy for one in generations)
+    if generations and baseline is not None and baseline not in known:
+        raise StudyError(
+            f"the baseline {baseline!r} wrote none of the texts; choose from: {', '.join(known)}"
+        )
+    found = metrics.measure(
+        generations, settings, models=models, cache=cache, remarks=remarks, progress=progress
+    )
+    resampling = Resampling.of(
+        found.prompts,
+        seed=seed,
+        replicates=settings.replicates,
+        permutations=settings.permutations if baseline else 1,
+        level=settings.level,
+    )
+    scores, differences = scores_and_differences(
+        found.outcomes, resampling, places=found.places, baseline=baseline
+    )
+    made = {**found.about.settings, "baseline": baseline, "seed": seed, **metrics.versions()}
+    return replace(found.about, scores=tuple(scores), differences=tuple(differences), settings=made)
 
 
 @contextmanager
@@ -296,24 +328,22 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
         yield replace(models, device="cuda" if pool.gpu else "cpu", dtype=dtype, lazy=lazy)
 
 
-def _announce(job: _Measurement) -> None:
-    strategies = dict.fromkeys(one.strategy for one in job.generations)
-    datasets = dict.fromkeys(one.dataset for one in job.generations)
-    say(f"{len(job.generations)} texts: {len(strategies)} strategies, {len(datasets)} datasets")
-    say(f"metrics: {', '.join(job.settings.compute)}")
-    models = dict.fromkeys(
-        getattr(job.settings, _NEEDS[name]) for name in job.settings.compute if name in _NEEDS
-    )
+def _announce(generations: Sequence[Generation], settings: MetricSettings, output: Path | None) -> None:
+    strategies = dict.fromkeys(one.strategy for one in generations)
+    datasets = dict.fromkeys(one.dataset for one in generations)
+    say(f"{len(generations)} texts: {len(strategies)} strategies, {len(datasets)} datasets")
+    say(f"metrics: {', '.join(settings.compute)}")
+    models = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
     if models:
         say(f"models that read them: {', '.join(models)}")
-    if job.output:
-        say(f"results go to {job.output}/; scores already taken are kept in scores.sqlite there")
+    if output:
+        say(f"results go to {output}/; scores already taken are stored in scores.sqlite there")
 
 
 @contextmanager
 def _bars() -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar for each stage, from its first step on."""
-    with progress("steps") as bar:
+    with progress_bars("steps") as bar:
         tasks: dict[str, Any] = {}
 
         def advance(stage: str, done: int, total: int) -> None:

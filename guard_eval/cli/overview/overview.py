@@ -13,7 +13,7 @@ import numpy as np
 from analysis.stats.agreement import Coefficient, fleiss, gwet
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import Interval, wilson
-from guard_eval.cli.overview.raters import RaterLine, rater_lines
+from guard_eval.cli.overview.rater_lines import RaterLine, rater_lines
 from guard_eval.cli.overview.ratings import PairRating, StudySnapshot, ratings
 from guard_eval.records import TIE, Pair, RaterKind
 

@@ -49,7 +49,7 @@ class PairRating:
     """What a rater pressed on a pair at one presentation.
 
     Attributes:
-        presentation: `Presentation.id`.
+        presentation: The number under which the pair was shown.
         pair_id: `Pair.id`.
         rater: The rater's name.
         role: Why it was shown.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -323,12 +322,6 @@ def _moved(figure: Figure, dataset: str, model: str) -> Figure:
     if model:
         names |= {"row": model, "model": model}
     return replace(figure, **names, dataset=dataset, value="", mark="", unit="")
-
-
-def side_by_side(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Return blocks in groups that have the same rows and stand beside each other, as the paper sets them."""
-    rows = itertools.groupby(blocks, key=lambda one: (one.block, tuple(name for name, _ in one.rows)))
-    return [list(group) for _, group in rows]
 
 
 def legend(blocks: Sequence[Block]) -> str:

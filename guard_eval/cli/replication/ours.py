@@ -19,14 +19,14 @@ from guard_eval.cli.replication.compare import Key, Ours
 from guard_eval.cli.replication.prompts import dataset_named
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
-from guard_eval.records import Continuation
+from guard_eval.records import SIMULATED, Continuation
 from guard_eval.strategies import parse
 
 REPLICATES = 2000
 LEVEL = 0.95
 SEED = 1
 
-WHO = {"person": "people", "simulated": "people", "model": "judge"}
+WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
 """Kinds of raters, in the words of `Figure.metric`."""
 
 
@@ -116,8 +116,9 @@ def of_verdicts(frame: pd.DataFrame) -> dict[Key, Ours]:
         frame: A validated table of verdicts; methods and datasets may have the paper's names or ours.
     """
     scores = rater_scores(orient(_renamed(frame)))
-    if (scores["rater_kind"] == "person").any():
-        scores = scores[scores["rater_kind"] != "simulated"]
+    made_up = scores["rater_kind"].isin(SIMULATED)
+    if not made_up.all():
+        scores = scores[~made_up]
     found: dict[Key, Ours] = {}
     for (a, b, kind), mine in scores.groupby(["method_a", "method_b", "rater_kind"], sort=False):
         who = WHO[str(kind)]

@@ -12,17 +12,10 @@ from pathlib import Path
 import typer
 
 from guard_eval.cli.console import say, say_next
-from guard_eval.cli.replication.compare import Block, Cell, Departures, legend, side_by_side
+from guard_eval.cli.replication.compare import Block, Cell, Departures, legend
 from guard_eval.cli.replication.needs import Machine, Needs, needs
 from guard_eval.cli.replication.paper import COLUMNS, ENTRIES, MODELS, Entry
-from guard_eval.reporting.escaping import (
-    NOTHING,
-    Escaped,
-    csv_text,
-    escape_html,
-    escape_markdown,
-    one_line,
-)
+from guard_eval.reporting.escaping import NOTHING, csv_text, escape_markdown, one_line
 from guard_eval.reporting.escaping import Cell as Value
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table, to_markdown
@@ -214,15 +207,8 @@ def write_pages(entry: Entry, folder: Path, blocks: Sequence[Block], notes: Sequ
         StudyError: A file cannot be written.
     """
     cells = [cell for block in blocks for cell in block.cells]
-    return _write(
-        entry,
-        folder,
-        csv_text([(*COLUMNS, "ours", "low", "high", "n", "state"), *map(_csv_row, cells)]),
-        notes=notes,
-        tables=[_table(block) for block in blocks],
-        page_notes=[*notes, "In a cell: ours, its 95 % interval in brackets, and below it the paper's."],
-        page_tables=[_page_table(group) for group in side_by_side(blocks)],
-    )
+    csv = csv_text([(*COLUMNS, "ours", "low", "high", "n", "state"), *map(_csv_row, cells)])
+    return _write(entry, folder, csv, notes=notes, tables=[_table(block) for block in blocks])
 
 
 def _write(
@@ -232,15 +218,13 @@ def _write(
     *,
     notes: Sequence[str],
     tables: Sequence[Table],
-    page_notes: Sequence[str] | None = None,
-    page_tables: Sequence[Table] | None = None,
     figure: Path | None = None,
 ) -> Path:
-    """Write all formats; the page may have notes and tables of its own."""
+    """Write all formats."""
     path, title = folder / f"replication-{entry.name}.html", f"{entry.label}: {entry.title}"
     notes = [note for note in notes if note]
     markdown = [f"# {escape_markdown(title)}", *map(escape_markdown, notes), *map(to_markdown, tables)]
-    page = render(_PAGE, title=title, notes=page_notes or notes, tables=page_tables or tables, figure=figure)
+    page = render(_PAGE, title=title, notes=notes, tables=tables, figure=figure)
     for suffix, text in (
         (".csv", csv),
         (".md", "\n\n".join(markdown) + "\n"),
@@ -285,27 +269,3 @@ def _printed(cell: Cell | None, *, both: bool) -> tuple[str, ...]:
     if cell is not None:
         paper, own = cell.paper, " ".join(filter(None, (cell.shown, cell.mark, cell.interval)))
     return (paper, own) if both else (own,)
-
-
-def _page_table(blocks: Sequence[Block]) -> Table:
-    """Return blocks as one table in the paper's layout, ours above the paper's in each cell."""
-    return Table(
-        columns=("", *(name for one in blocks for name in one.columns)),
-        rows=tuple(
-            (name, *(_page_cell(cell) for one in blocks for cell in one.rows[place][1]))
-            for place, (name, _) in enumerate(blocks[0].rows)
-        ),
-        caption=blocks[0].block or "Paper and ours",
-        groups=tuple((one.group, len(one.columns)) for one in blocks),
-    )
-
-
-def _page_cell(cell: Cell | None) -> Escaped:
-    if cell is None:
-        return Escaped("")
-    paper = escape_html(cell.paper)
-    paper = f"<b>{paper}</b>" if cell.figure.mark == "bold" else paper
-    interval = f" <small>{escape_html(cell.interval)}</small>" if cell.interval else ""
-    both = f"{escape_html(cell.shown)}{escape_html(cell.mark)}{interval}<br><small>{paper}</small>"
-    apart = cell.state in {"above", "below", "differs"}
-    return Escaped(f'<span class="apart">{both}</span>' if apart else both)

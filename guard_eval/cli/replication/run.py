@@ -32,7 +32,7 @@ from guard_eval.cli.replication.studies import (
 from guard_eval.cli.reporting.verdicts import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
-from guard_eval.records import RaterKind
+from guard_eval.records import SIMULATED, RaterKind
 from guard_eval.reporting.drawing import write_drawing
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -196,7 +196,7 @@ def _verdicts(entry: Entry, place: Path, studies: Studies) -> None:
         rows = store.tidy()
     if rows:
         frame = validate(table_of(rows))
-        simulated = set(frame["rater_kind"]) == {"simulated"}
+        simulated = set(frame["rater_kind"]) <= SIMULATED
         remarks = ("SIMULATED raters: nobody was asked",) if simulated else ()
         _finish_verdicts(entry, of_verdicts(frame), apart_of(entry, studies), place, remarks)
     else:

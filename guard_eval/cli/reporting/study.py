@@ -55,7 +55,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
 
 def _raters_per_item(settings: Settings) -> dict[str, int]:
     people = settings.annotation.raters_per_pair
-    return {"person": people, "simulated": people, "model": len(settings.judge)}
+    return {"person": people, "simulated": people, "model": len(settings.judge), "simulated_model": 1}
 
 
 def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:

@@ -7,7 +7,8 @@ its ended ones. Of equal scores the earlier beam wins, then the smaller token id
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,55 +20,21 @@ from guard_eval.engines.local.session import Session, open_session
 from guard_eval.strategies import BeamSearch, ContrastiveDecoding
 
 
-class Scorer(Protocol):
-    """What hypotheses are scored by: a `Session` whose logits have become scores, `[R, V]`."""
+class _Scored:
+    """Sessions side by side, whose logits become scores of hypotheses, `[R, V]`; otherwise as a `Session`."""
+
+    def __init__(self, score: Callable[..., Tensor], *sessions: Session) -> None:
+        self._score, self._sessions = score, sessions
 
     def prefill(self) -> Tensor:
-        """See `Session`."""
+        return self._score(*(one.prefill() for one in self._sessions))
 
     def step(self, tokens: Tensor) -> Tensor:
-        """See `Session`."""
+        return self._score(*(one.step(tokens) for one in self._sessions))
 
     def keep(self, rows: Tensor) -> None:
-        """See `Session`."""
-
-
-class _Likelihood:
-    """ln p of each token."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.keep = session.keep
-
-    def prefill(self) -> Tensor:
-        return self._session.prefill().log_softmax(-1)
-
-    def step(self, tokens: Tensor) -> Tensor:
-        return self._session.step(tokens).log_softmax(-1)
-
-
-class _Contrast:
-    """ln p_expert − ln p_amateur of each plausible token."""
-
-    def __init__(self, expert: Session, amateur: Session, strategy: ContrastiveDecoding) -> None:
-        self._expert, self._amateur, self._strategy = expert, amateur, strategy
-
-    def prefill(self) -> Tensor:
-        return self._scores(self._expert.prefill(), self._amateur.prefill())
-
-    def step(self, tokens: Tensor) -> Tensor:
-        return self._scores(self._expert.step(tokens), self._amateur.step(tokens))
-
-    def keep(self, rows: Tensor) -> None:
-        self._expert.keep(rows)
-        self._amateur.keep(rows)
-
-    def _scores(self, expert: Tensor, amateur: Tensor) -> Tensor:
-        shared = min(expert.shape[1], amateur.shape[1])  # beyond it lies padding of the larger embedding
-        strategy = self._strategy
-        return contrast(
-            expert[:, :shared], amateur[:, :shared], alpha=strategy.alpha, amateur_tau=strategy.amateur_tau
-        )
+        for one in self._sessions:
+            one.keep(rows)
 
 
 class _Beams:
@@ -184,10 +151,16 @@ def decode_beams(
     return Generated(tokens=beams.collect(), failed_at=failed)
 
 
-def _scorer(model: Any, batch: Batch, strategy: BeamSearch | ContrastiveDecoding, amateur: Any) -> Scorer:  # noqa: ANN401
+def _scorer(model: Any, batch: Batch, strategy: BeamSearch | ContrastiveDecoding, amateur: Any) -> _Scored:  # noqa: ANN401
     expert = open_session(model, batch.prompts, batch.limit, copies=strategy.beams)
     if isinstance(strategy, BeamSearch):
-        return _Likelihood(expert)
+        return _Scored(lambda logits: logits.log_softmax(-1), expert)
     assert amateur is not None
     seen = [prompt[-1:] for prompt in batch.prompts] if strategy.amateur_prompt == "last" else batch.prompts
-    return _Contrast(expert, open_session(amateur, seen, batch.limit, copies=strategy.beams), strategy)
+
+    def score(expert: Tensor, amateur: Tensor) -> Tensor:
+        shared = min(expert.shape[1], amateur.shape[1])  # beyond it lies padding of the larger embedding
+        alpha, tau = strategy.alpha, strategy.amateur_tau
+        return contrast(expert[:, :shared], amateur[:, :shared], alpha=alpha, amateur_tau=tau)
+
+    return _Scored(score, expert, open_session(amateur, seen, batch.limit, copies=strategy.beams))

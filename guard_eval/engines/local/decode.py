@@ -1,15 +1,18 @@
-"""From a strategy to the loop that runs it."""
+"""From a strategy to the loop that runs it, and the loops that keep one text a row."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from guard_eval.decoding.choosers import LogitStrategy
-from guard_eval.engines.local.batch import Batch, Generated
+import torch
+from torch import Tensor
+
+from guard_eval.decoding.choosers import Chooser, LogitStrategy, chooser
+from guard_eval.decoding.contrastive import Proposer, choose
+from guard_eval.engines.local.batch import Batch, Generated, Rows
 from guard_eval.engines.local.beam import decode_beams
-from guard_eval.engines.local.contrastive import decode_contrastive
-from guard_eval.engines.local.logits import decode_logits
 from guard_eval.engines.local.padded import check_cache
+from guard_eval.engines.local.session import open_session
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
@@ -54,3 +57,105 @@ def decode(
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         return decode_beams(model, batch, strategy, amateur)
     return decode_logits(model, batch, strategy, trace=trace, compiled=compiled)
+
+
+@torch.inference_mode()
+def decode_logits(
+    model: Any,  # noqa: ANN401
+    batch: Batch,
+    strategy: LogitStrategy,
+    *,
+    trace: bool = False,
+    compiled: bool = False,
+) -> Generated:
+    """Continue a batch with any of transformers' causal language models."""
+    session = open_session(model, batch.prompts, batch.limit)
+    prompts = _prompt_tokens(batch)
+    chooses = chooser(strategy, batch.keys, batch.limit, prompts=prompts, compiled=compiled)
+    rows, traces = Rows(batch), Traces(batch) if trace else None
+    logits = session.prefill()
+    for step in range(batch.limit):
+        rows.check(logits, step)
+        tokens = chooses(logits, step, rows.history)
+        rows.write(tokens, step)
+        going = rows.leave(step)
+        if going is not None:
+            if traces:
+                traces.keep(chooses, going)
+            if not len(going):
+                break
+            session.keep(going)
+            chooses.keep(going)
+            tokens = tokens[going]
+        if step + 1 < batch.limit:
+            logits = session.step(tokens)
+    else:
+        if traces:
+            traces.keep(chooses, None)
+    written, failed_at = rows.finished()
+    return Generated(tokens=written, failed_at=failed_at, trace=traces.rows(written) if traces else [])
+
+
+class Traces:
+    """What a chooser noted of each row, gathered when the row leaves."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._here = list(range(len(batch.prompts)))
+        self._rows: list[dict[str, list[float]]] = [{} for _ in batch.prompts]
+
+    def keep(self, chooses: Chooser, going: Tensor | None) -> None:
+        """Record the rows that do not go on; all of them where `going` is None."""
+        stay = set() if going is None else set(going.tolist())
+        values = {name: kept.tolist() for name, kept in chooses.trace.items()}
+        for place, row in enumerate(self._here):
+            if place not in stay:
+                self._rows[row] = {name: kept[place] for name, kept in values.items()}
+        self._here = [row for place, row in enumerate(self._here) if place in stay]
+
+    def rows(self, written: list[list[int]]) -> list[dict[str, list[float]]]:
+        """Return each row's values, one for each token it wrote."""
+        return [
+            {name: values[: len(tokens)] for name, values in row.items()}
+            for row, tokens in zip(self._rows, written, strict=True)
+        ]
+
+
+def _prompt_tokens(batch: Batch) -> Tensor:
+    """Return the prompts' tokens `[B, P]`, with −1 where a row is shorter."""
+    longest = max(map(len, batch.prompts))
+    rows = [list(prompt) + [-1] * (longest - len(prompt)) for prompt in batch.prompts]
+    return torch.tensor(rows, device=batch.keys.device)
+
+
+@torch.inference_mode()
+def decode_contrastive(
+    model: Any,  # noqa: ANN401
+    batch: Batch,
+    strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
+) -> Generated:
+    """Continue a batch, all of a row's candidates in one pass."""
+    propose = Proposer(strategy, len(batch.prompts), batch.limit, batch.keys.device)
+    session, rows = open_session(model, batch.prompts, batch.limit, candidates=propose.most), Rows(batch)
+    logits = session.prefill()
+    for step in range(batch.limit):
+        rows.check(logits, step)
+        # A row that has failed stays for a moment; of NaN it would propose no candidate at all.
+        proposal = propose(logits.masked_fill(~logits.amax(-1, keepdim=True).isfinite(), 0), step)
+        penalty = session.fork(proposal.ids, proposal.allowed)
+        # A hidden state may be no number where the logits before it are.
+        rows.fail((~penalty.isfinite() & proposal.allowed).any(-1), step)
+        index = choose(proposal, penalty)
+        tokens = proposal.ids.gather(1, index[:, None])[:, 0]
+        rows.write(tokens, step)
+        if step + 1 == batch.limit:
+            break
+        logits = session.commit(index)
+        going = rows.leave(step)
+        if going is not None:
+            if not len(going):
+                break
+            session.keep(going)
+            propose.keep(going)
+            logits = logits[going]
+    written, failed_at = rows.finished()
+    return Generated(tokens=written, failed_at=failed_at)

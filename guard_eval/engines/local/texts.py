@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
 """Prompts that an error names; of more it says how many."""
 
@@ -70,9 +72,15 @@ def name_prompts(names: Sequence[str]) -> str:
     return f"the prompt{'' if len(names) == 1 else 's'} {named}{rest}"
 
 
+def _valid(text: str) -> str:
+    if _LONE_SURROGATE.search(text):
+        raise _RefusedPromptError("not valid Unicode (a lone surrogate); fix or remove it")
+    return text
+
+
 def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
     # The length is ours to limit, so the tokenizer's warning about long texts would only mislead.
-    ids: list[int] = tokenizer(prompt.text, verbose=False)["input_ids"]
+    ids: list[int] = tokenizer(_valid(prompt.text), verbose=False)["input_ids"]
     bos = tokenizer.bos_token_id
     if not ids and bos is not None:
         ids = [bos]
@@ -83,7 +91,7 @@ def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: A
 
 
 def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
-    conversation = [{"role": "user", "content": _last_tokens(tokenizer, prompt.text, limit)}]
+    conversation = [{"role": "user", "content": _last_tokens(tokenizer, _valid(prompt.text), limit)}]
     try:
         # Control tokens that a prompt spells out are data, not turns of the conversation.
         encoded = tokenizer.apply_chat_template(

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.entropy import discount_sums
-from guard_eval.decoding.guard import guard_step
-from guard_eval.decoding.guard_state import StepHistory
+from guard_eval.decoding.guard import StepHistory, guard_step
 from guard_eval.decoding.noise import advanced, gumbel
 from guard_eval.engines.vllm.request import StrategyRequest
 from guard_eval.strategies import Guard

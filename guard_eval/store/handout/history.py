@@ -9,7 +9,7 @@ from typing import Self
 
 from sqlalchemy import and_, bindparam, case, false, func, null, or_, select
 
-from guard_eval.store.handout.orders import First
+from guard_eval.store.handout.occupancy import First
 from guard_eval.store.handout.slots import Turn
 from guard_eval.store.schema import occupancy, presentation
 

@@ -13,9 +13,9 @@ instead takes 45 ms and more near the end of a large study (benchmarks/store.py 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from sqlalchemy import (
     Connection,
@@ -33,8 +33,17 @@ from sqlalchemy import (
 
 from guard_eval.records import content_id
 from guard_eval.store import schema
-from guard_eval.store.presentations import batches
-from guard_eval.store.schema import HOLDS_SLOT, assignment, gold, meta, occupancy, pair, presentation, rater
+from guard_eval.store.schema import (
+    HOLDS_SLOT,
+    assignment,
+    batches,
+    gold,
+    meta,
+    occupancy,
+    pair,
+    presentation,
+    rater,
+)
 
 PEOPLE = "people"
 """The pool that all people share; the only one that has a roster."""
@@ -47,6 +56,24 @@ _PART = 10_000
 
 IS_OUT = or_(rater.c.revoked_at.is_not(None), rater.c.excluded_at.is_not(None))
 """True of raters for whom a roster keeps no slot any more."""
+
+
+First = Literal["a", "b"]
+"""Which of a pair's texts is shown as A."""
+
+
+class Place(NamedTuple):
+    """Where a pair stands in the study."""
+
+    position: int
+    dataset: str
+    method_a: str
+    method_b: str
+
+    @property
+    def methods(self) -> tuple[str, str]:
+        """Return the comparison that the pair belongs to."""
+        return self.method_a, self.method_b
 
 
 class PoolState(NamedTuple):
@@ -174,6 +201,11 @@ def complete(connection: Connection, pool: str) -> None:
 def place(*key: object) -> int:
     """Return the place on the ring that a hash of `key` gives."""
     return int(content_id("ring", *key)[:8], 16) % RING
+
+
+def shuffled(pair_ids: Iterable[str], *key: object) -> list[str]:
+    """Return the ids in the order of a hash of `key` and the id."""
+    return sorted(pair_ids, key=lambda pair_id: content_id(*key, pair_id))
 
 
 def mark(connection: Connection, pool: str, slots: int) -> None:

@@ -8,17 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, false, func, insert, select, update
 
-from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
-from guard_eval.store import presentations
+from guard_eval.records import PEOPLE_OF, BlindPair, Plan, Rater, Role, content_id
+from guard_eval.store import verdicts
 from guard_eval.store.handout import occupancy, slots
 from guard_eval.store.handout.history import RaterHistory, rated
-from guard_eval.store.handout.occupancy import PoolState
-from guard_eval.store.handout.orders import First, Place
+from guard_eval.store.handout.occupancy import First, Place, PoolState
 from guard_eval.store.handout.slots import FreeSlot, Turn
-from guard_eval.store.presentations import batches
 from guard_eval.store.raters import pool_of, standing
-from guard_eval.store.schema import gold, presentation
+from guard_eval.store.schema import batches, gold, presentation
 
 _Row = dict[str, Any]
 
@@ -42,7 +39,6 @@ def hand_out(
     connection: Connection, rater: Rater, plan: Plan, *, now: datetime, limit: int
 ) -> list[BlindPair]:
     """Return up to `limit` pairs (`Store.hand_out`); must run alone in the rater's pool."""
-    check(plan)
     sees_once(rater)
     if limit < 1 or any(standing(connection, rater)):
         return []
@@ -51,7 +47,7 @@ def hand_out(
     if len(numbers) < limit:
         slots.shorten_leases(turn)
         numbers += _insert(turn, list(_next(turn, limit - len(numbers))))
-    return presentations.blind(connection, numbers)
+    return verdicts.blind(connection, numbers)
 
 
 def progress(connection: Connection, rater: Rater, plan: Plan, *, now: datetime) -> tuple[int, int]:
@@ -70,7 +66,6 @@ def progress(connection: Connection, rater: Rater, plan: Plan, *, now: datetime)
 
 def is_ready(connection: Connection, rater: Rater, plan: Plan) -> bool:
     """Return whether it is marked which pairs are vacant in the rater's pool by this plan."""
-    check(plan)
     sees_once(rater)
     return occupancy.pool_state(connection, pool_of(rater)).is_marked_for(plan.slots)
 
@@ -88,20 +83,8 @@ def _make_ready(connection: Connection, rater: Rater, plan: Plan) -> PoolState:
 
 def sees_once(rater: Rater) -> None:
     """Raise a `ValueError` for a model: it claims slots, while people and simulations see a pair once."""
-    if rater.kind == "model":
+    if rater.kind in PEOPLE_OF:
         raise ValueError(f"the model {rater.name!r} is handed nothing; its run claims pairs: Store.claim")
-
-
-def check(plan: Plan) -> None:
-    """Raise a `StudyError` if one of the plan's numbers is too small."""
-    for what, number, least in (
-        ("slots per pair", plan.slots, 1),
-        ("pairs per rater (quota)", plan.quota, 1),
-        ("pairs to one gold pair (gold_every)", plan.gold_every, 1),
-        ("repeats", plan.repeats, 0),
-    ):
-        if number is not None and number < least:
-            raise StudyError(f"the plan has {number} {what}; it needs at least {least}")
 
 
 def _renew(turn: Turn, limit: int) -> list[int]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, select, union
 
@@ -23,7 +24,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Plan, content_id
 from guard_eval.store import raters
 from guard_eval.store.handout import occupancy
-from guard_eval.store.handout.orders import First, KeptSlot, Place
+from guard_eval.store.handout.occupancy import First, Place
 from guard_eval.store.schema import assignment, presentation
 from guard_eval.store.schema import occupancy as table
 
@@ -35,6 +36,14 @@ _Part = dict[_Seat, int]
 
 _Links = dict[_Seat, list[tuple[_Seat, int]]]
 """What each showing is coupled with, and whether it is on the same side (1) or on the other (-1)."""
+
+
+class KeptSlot(NamedTuple):
+    """A slot that is kept for one rater, and which text it shows as A."""
+
+    slot: int
+    rater_id: int
+    first: First
 
 
 _PLANS = 24

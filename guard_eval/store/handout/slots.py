@@ -37,8 +37,16 @@ from sqlalchemy import (
 )
 
 from guard_eval.records import Plan, Rater
-from guard_eval.store.handout.occupancy import IS_OUT, PEOPLE, RING, PoolState, place
-from guard_eval.store.handout.orders import First, Place, shuffled
+from guard_eval.store.handout.occupancy import (
+    IS_OUT,
+    PEOPLE,
+    RING,
+    First,
+    Place,
+    PoolState,
+    place,
+    shuffled,
+)
 from guard_eval.store.raters import pool_of
 from guard_eval.store.schema import HOLDS_SLOT, assignment, occupancy, presentation, rater
 

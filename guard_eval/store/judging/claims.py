@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, insert, or_, select, update
 
 from guard_eval.records import BlindPair, Plan, Rater, content_id
-from guard_eval.store import presentations
-from guard_eval.store.handout.orders import Orders
-from guard_eval.store.handout.queue import check
+from guard_eval.store import verdicts
 from guard_eval.store.judging import runs
 from guard_eval.store.judging.schema import request
 from guard_eval.store.judging.values import JudgeProgress, JudgeRun, Showing
 from guard_eval.store.raters import pool_of, standing
-from guard_eval.store.schema import pair, presentation
+from guard_eval.store.schema import batches, gold, pair, presentation
 
 _PART = 500
 """How many pairs are looked at with one statement."""
@@ -70,6 +68,44 @@ _ELSEWHERE = select(func.count()).where(
 )
 
 
+_COUNT = select(func.count()).select_from(pair)
+
+
+class Orders:
+    """The pairs in the order a judge sees them, remembered as hashing takes time.
+
+    Attributes:
+        positions: Of each of the study's pairs; `refresh` reads them.
+    """
+
+    def __init__(self) -> None:
+        self.positions: dict[str, int] = {}
+        self._known = 0
+        self._order: dict[tuple[int, str], list[str]] = {}
+
+    def refresh(self, connection: Connection) -> None:
+        """Notice what was added; pairs are never changed or removed, so their number is enough."""
+        known = connection.execute(_COUNT).scalar_one()
+        if known == self._known:
+            return
+        study = select(pair.c.id, pair.c.position).where(pair.c.id.not_in(select(gold.c.pair_id)))
+        self.positions = {row.id: row.position for row in connection.execute(study)}
+        self._order = {}
+        self._known = known
+
+    def of(self, seed: int, rater: str) -> list[str]:
+        """Return the pairs' ids, shuffled for one rater by the study's seed."""
+        if (seed, rater) not in self._order:
+            self._order[seed, rater] = sorted(
+                self.positions, key=lambda pair_id: content_id(seed, rater, pair_id)
+            )
+        return self._order[seed, rater]
+
+    def first(self, pair_id: str, slot: int) -> Literal["a", "b"]:
+        """Return which text of a pair a judge sees as A: its slots alternate, and so do pairs of a slot."""
+        return "b" if (slot + self.positions[pair_id]) % 2 else "a"
+
+
 class ClaimRequest(NamedTuple):
     """What one call of `claim` works with."""
 
@@ -93,7 +129,6 @@ class Claims:
 
         Must run alone in the rater's pool.
         """
-        check(plan)
         if limit < 1 or any(standing(connection, this.rater)):
             return []
         runs.renew(connection, this, now)
@@ -136,11 +171,10 @@ def elsewhere(connection: Connection, this: JudgeRun, now: datetime) -> tuple[in
 
 def progress(connection: Connection, orders: Orders, rater: Rater, plan: Plan) -> JudgeProgress:
     """Return how far a model is, over all runs and for all that `plan` shows it."""
-    check(plan)
     orders.refresh(connection)
     asked = {"asked_pool": pool_of(rater)}
     rated = sum(_wanted(orders, plan, row.pair_id, row.slot) for row in connection.execute(_RATED, asked))
-    total = sum(len(slots(orders, plan, pair_id)) for pair_id in orders.places)
+    total = sum(len(slots(orders, plan, pair_id)) for pair_id in orders.positions)
     batched = _ELSEWHERE.where(_IN_BATCH)
     in_batch = connection.execute(batched, {"asked_rater": rater.id}).scalar_one()
     return JudgeProgress(rated=rated, left=total - rated, in_batch=in_batch)
@@ -148,7 +182,6 @@ def progress(connection: Connection, orders: Orders, rater: Rater, plan: Plan) -
 
 def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> list[Showing]:
     """Return every showing of `plan` that the model of that name has not rated, in the order to come."""
-    check(plan)
     orders.refresh(connection)
     asked = {"asked_pool": pool_of(Rater(id=0, name=name, kind="model"))}
     done = {(row.pair_id, row.slot) for row in connection.execute(_RATED, asked)}
@@ -168,7 +201,7 @@ def waiting(connection: Connection, orders: Orders, name: str, plan: Plan) -> li
 def shown(connection: Connection, numbers: Sequence[int]) -> list[Showing]:
     """Return what a model was shown under these numbers, in their order."""
     found: dict[int, int] = {}
-    for part in presentations.batches(numbers):
+    for part in batches(numbers):
         statement = select(presentation.c.id, presentation.c.slot).where(presentation.c.id.in_(part))
         found.update((row.id, row.slot) for row in connection.execute(statement))
     shown = dict(zip(found, _showings(connection, found), strict=True))
@@ -183,12 +216,12 @@ def slots(orders: Orders, plan: Plan, pair_id: str) -> range:
     """
     if not plan.one_order:
         return range(plan.slots)
-    block = orders.places[pair_id].position // 2
+    block = orders.positions[pair_id] // 2
     return range(int(content_id(plan.seed, "order", block), 16) % 2, plan.slots, 2)
 
 
 def _wanted(orders: Orders, plan: Plan, pair_id: str, slot: int) -> bool:
-    return pair_id in orders.places and slot in slots(orders, plan, pair_id)
+    return pair_id in orders.positions and slot in slots(orders, plan, pair_id)
 
 
 def _take_left(claim: ClaimRequest, limit: int) -> dict[int, int]:
@@ -198,7 +231,7 @@ def _take_left(claim: ClaimRequest, limit: int) -> dict[int, int]:
     left = connection.execute(_LEFT, {"asked_rater": this.rater.id, "going": going})
     taken = {row.id: row.slot for row in left if _wanted(orders, plan, row.pair_id, row.slot)}
     taken = dict(islice(taken.items(), limit))
-    for part in presentations.batches(list(taken)):
+    for part in batches(list(taken)):
         mine = update(presentation).where(presentation.c.id.in_(part))
         connection.execute(mine.values(run_id=this.id, leased_until=now + this.lease))
     return taken
@@ -235,7 +268,7 @@ def _free(claim: ClaimRequest, pair_ids: Sequence[str]) -> Iterator[dict[str, ob
 
 def _showings(connection: Connection, taken: Mapping[int, int]) -> list[Showing]:
     """Return the showings of presentations, given with their slots."""
-    blinds = presentations.blind(connection, list(taken))
+    blinds = verdicts.blind(connection, list(taken))
     return [
         Showing(blind=blind, sample=slot // 2) for blind, slot in zip(blinds, taken.values(), strict=True)
     ]

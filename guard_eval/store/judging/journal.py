@@ -13,8 +13,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, c
 from guard_eval.records import JudgeSpending, ModelSeen
 from guard_eval.store.judging.schema import answer, failure, request
 from guard_eval.store.judging.values import Answer, Failure, Unjudged, Usage
-from guard_eval.store.presentations import batches
-from guard_eval.store.schema import presentation, rater
+from guard_eval.store.schema import batches, presentation, rater
 
 _USAGE = [field.name for field in fields(Usage)]
 _COLUMNS = [column for column in answer.c if column.name != "presentation_id"]

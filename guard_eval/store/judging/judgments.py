@@ -11,9 +11,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Rater
 from guard_eval.store import schema
 from guard_eval.store.judging.values import Judgment
-from guard_eval.store.presentations import batches
 from guard_eval.store.raters import standing
-from guard_eval.store.schema import presentation, verdict
+from guard_eval.store.schema import batches, presentation, verdict
 from guard_eval.store.verdicts import check_choices
 
 _RATERS = (

@@ -22,8 +22,7 @@ from guard_eval.store.judging.values import (
     Reservation,
     Settlement,
 )
-from guard_eval.store.presentations import batches
-from guard_eval.store.schema import presentation
+from guard_eval.store.schema import batches, presentation
 
 LOCK = "requests"
 """Whoever reserves or settles does so alone."""

@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 
 from ratings_by_hand import note, pair, person, raw, said
 
-from guard_eval.cli.overview.overview import view
-from guard_eval.cli.overview.tables import (
+from guard_eval.cli.overview.display import (
     as_html,
     as_json,
     criteria_table,
@@ -16,6 +15,7 @@ from guard_eval.cli.overview.tables import (
     raters_table,
     warnings,
 )
+from guard_eval.cli.overview.overview import view
 
 HOSTILE = "<script>alert(1)</script><img src=https://example.org/x> \u202eabc\x00 \ud83d {{ 7*7 }}"
 

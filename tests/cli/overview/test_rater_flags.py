@@ -8,7 +8,7 @@ import pytest
 from ratings_by_hand import AT, B, note, pair, person, raw, said
 
 from guard_eval.cli.overview.overview import view
-from guard_eval.cli.overview.raters import run_chance
+from guard_eval.cli.overview.rater_lines import run_chance
 from guard_eval.store import CheckRow
 
 

@@ -89,7 +89,7 @@ def test_a_table_from_nothing_and_again(tmp_path):
     assert {path.suffix for path in page.parent.glob("replication-*")} == {".html", ".csv", ".md", ".tex"}
     before = page.with_suffix(".csv").read_bytes()
     again = run("lambda", "made")
-    assert "guard(decay=0.91): 2 of 2 continuations are there" in again
+    assert "guard(decay=0.91): 2 of 2 continuations exist" in again
     assert page.with_suffix(".csv").read_bytes() == before
     more = [*options[:3], 2, *options[4:]]
     with pytest.raises(StudyError, match="made holds a replication with other prompts; name another FOLDER"):
@@ -204,4 +204,4 @@ def test_a_broken_study_is_not_gone_on_with(tmp_path):
     out = tmp_path / "cases"
     run("case1", out, "--model", "bundled", "--max-new-tokens", 4)
     shutil.rmtree(out / "continuations")
-    assert "0 of 3 continuations are there" in run("case1", out)
+    assert "0 of 3 continuations exist" in run("case1", out)

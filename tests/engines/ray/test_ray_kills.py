@@ -5,7 +5,7 @@ from ray_cluster import kill, scores_of, texts_of, two_nodes, until, workers_of
 
 from guard_eval.cli.generate import generate
 from guard_eval.cli.measuring.job import MeasureOptions
-from guard_eval.engines.ray import results, writers
+from guard_eval.engines.ray import workers, writers
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,9 +20,9 @@ def test_a_worker_and_then_a_machine_die(study, one_machine, monkeypatch, capsys
     A worker of the second machine is killed when the first texts have come, the machine itself later on.
     Then the same cluster's remains read the texts: coherence and perplexity to the last bit of one machine's.
     """
-    monkeypatch.setattr(results, "PATIENCE", 2.0)
-    monkeypatch.setattr(writers.Job, "rows", 8)  # twelve blocks
-    plain, died = results.tables, []
+    monkeypatch.setattr(workers, "PATIENCE", 2.0)
+    monkeypatch.setattr(writers.Job, "rows", 8)  # twelve chunks
+    plain, died = workers.tables, []
     with two_nodes() as (cluster, second):
 
         def tables(ray, pool, data):
@@ -36,7 +36,7 @@ def test_a_worker_and_then_a_machine_die(study, one_machine, monkeypatch, capsys
                     cluster.remove_node(second, allow_graceful=False)
                     died.append("machine")
 
-        monkeypatch.setattr(writers, "tables", tables)
+        monkeypatch.setattr(workers, "tables", tables)
         generate(study, engine="ray", address=cluster.address, workers=3)
         assert died == ["worker", "machine"]
         assert texts_of(study) == one_machine.texts

@@ -1,5 +1,6 @@
 """What `--engine ray` does before and after Ray: which cluster it uses, what it refuses and writes."""
 
+import pickle
 import socket
 import sys
 import threading
@@ -7,17 +8,18 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import made
+import pyarrow as pa
 import pytest
 from ray_cluster import texts_of
 
 from guard_eval.cli.generate import generate
 from guard_eval.cli.generation import ray as generate_ray
-from guard_eval.engines.ray import cluster, results, writers
+from guard_eval.engines.ray import cluster, workers
 from guard_eval.engines.ray.cluster import Pool, connected, has_room, library, pool_of
-from guard_eval.engines.ray.writers import Job, order_of, write
+from guard_eval.engines.ray.workers import Worker
+from guard_eval.engines.ray.writers import Job, write
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts.continuation_parquet import table_of
 from guard_eval.texts.continuations import continuation_files, read_continuations
 from guard_eval.texts.shards import Shard
 
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 RAY = "ray"
 POOL = Pool(workers=2, gpu=False, cpus=1, neighbours=2, nodes=1)
+PROMPTS = [Prompt(id=f"p{n}", dataset="d", text="word " * n) for n in range(1, 101)]
 
 
 def cluster_of(*nodes):
@@ -138,33 +141,31 @@ def test_a_cluster_that_does_not_answer():
 def test_a_block_that_kills_every_worker_is_given_up(monkeypatch):
     """Each worker counts the block it begins; the fifth does not begin it."""
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
-    counter = results.Attempts()
+    counter = workers.Attempts()
     handle = SimpleNamespace(begin=SimpleNamespace(remote=counter.begin))
     for _ in range(4):
-        results.count_attempt(handle, 7, ["p1", "p2", "p9"])
-    results.count_attempt(handle, 8, ["p10"])
+        workers.count_attempt(handle, 7, ["p1", "p2", "p9"])
+    workers.count_attempt(handle, 8, ["p10"])
     with pytest.raises(StudyError, match=r"4 workers died .* 3 texts \(from 'p1' to 'p9'\)"):
-        results.count_attempt(handle, 7, ["p1", "p2", "p9"])
+        workers.count_attempt(handle, 7, ["p1", "p2", "p9"])
 
 
-def test_what_a_worker_refuses_comes_back_as_it_is(order, monkeypatch):
-    """The worker itself, without Ray: more tokens than the model has room for, then as many as it has."""
-    job, found = order
-    monkeypatch.setattr(writers, "count_attempt", lambda *_: None)
-    long = job.study.settings.generation.model_copy(update={"max_new_tokens": 5000})
-    settings = job.study.settings.model_copy(update={"generation": long})
-    refusing = replace(job, study=replace(job.study, settings=settings))
-    [row] = writers.Writer(refusing, None)(found.blocks[0].slice(0, 1)).to_pylist()
-    assert "max_new_tokens" in row["refused"]
-    assert row["id"] is None
-    rows = writers.Writer(job, None)(found.blocks[0].slice(0, 2)).to_pylist()
-    assert len(rows) == 3
-    assert all(row["refused"] is None and row["text"] for row in rows)
+def test_what_a_worker_refuses_comes_back_after_what_it_has_made(study, monkeypatch):
+    """The worker itself, without Ray: prompts that it can be given, then one that it cannot."""
+    monkeypatch.setattr(workers, "count_attempt", lambda *_: None)
+    job = Job.of(study, ["guard"], POOL)
+    lost = Prompt(id="lost", dataset="d", text="\ud800")
+    for prompts, texts, says in ((PROMPTS[:2], 2, None), ([lost], 0, "the prompt 'lost': not valid Unicode")):
+        block = pa.table({"place": [3], "data": [pickle.dumps([(one, ["guard"]) for one in prompts])]})
+        [row] = Worker(job.load, job.texts, str, None)(block).to_pylist()
+        assert row["place"] == 3
+        assert sum(map(len, pickle.loads(row["data"]))) == texts
+        assert (says or "None") in str(row["refused"])
 
 
 def test_workers_that_cannot_go_on():
     with pytest.raises(StudyError, match="could not go on: the last line; what they made is kept"):
-        list(results.tables(None, POOL, Failing(RuntimeError("a page\nof trace\nthe last line\n"))))
+        list(workers.tables(None, POOL, Failing(RuntimeError("a page\nof trace\nthe last line\n"))))
 
 
 class Failing:
@@ -190,102 +191,82 @@ class Waiting:
 
 def test_a_lost_machine_is_waited_for_and_then_done_without(monkeypatch):
     """Two workers of one CPU on a machine of one: what was given to one of them would wait for ever."""
-    monkeypatch.setattr(results, "PATIENCE", 0.0)
-    monkeypatch.setattr(results, "_LEAVE", 0.0)
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
+    monkeypatch.setattr(workers, "_LEAVE", 0.0)
     data = Waiting()
-    with pytest.raises(results.ShrunkError):
-        list(results.tables(cluster_of((1, 0)), POOL, data))
+    with pytest.raises(workers.ShrunkError):
+        list(workers.tables(cluster_of((1, 0)), POOL, data))
     data.go.set()
 
 
 def test_what_is_slow_with_all_machines_there_is_waited_for(monkeypatch):
-    monkeypatch.setattr(results, "PATIENCE", 0.0)
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
     data = Waiting()
     timer = threading.Timer(1.5, data.go.set)
     timer.start()
-    assert list(results.tables(cluster_of((2, 0)), POOL, data)) == ["late"]
+    assert list(workers.tables(cluster_of((2, 0)), POOL, data)) == ["late"]
     timer.join()
 
 
 @pytest.mark.usefixtures("_speaking")
 def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_named(study, monkeypatch, capsys):
-    asked = []
+    tried = []
 
-    def shrinking(_study, missing, _prompts, _shard, _address, workers):
-        asked.append((missing.total, workers))
-        raise results.ShrunkError
+    def shrinking(_study, _strategies, _missing_with, _shard, _address, count):
+        tried.append(count)
+        raise workers.ShrunkError
 
     monkeypatch.setattr(generate_ray, "_make", shrinking)
     with pytest.raises(StudyError, match="lost its machines before they made a text"):
         generate(study, engine=RAY, workers=3)
-    assert asked == [(192, 3)]
+    assert tried == [3]
     assert "going on with those that are left" in capsys.readouterr().out
 
 
-PROMPTS = [Prompt(id=f"p{n}", dataset="d", text="word " * n) for n in range(1, 101)]
-
-
-@pytest.fixture
-def order(study):
-    """A hundred prompts in blocks of 32, of which GUARD has continued the even ones."""
-    job = Job.of(study, ["top_k(k=50)", "guard"], POOL)
-    pending = [(p, ["top_k(k=50)", "guard"][: 1 + n % 2]) for n, p in enumerate(PROMPTS, start=1)]
-    return job, order_of(SimpleNamespace(put=lambda block: block), job, pending)
-
-
-def test_prompts_of_a_block_are_about_equally_long(order):
-    job, found = order
-    assert job.rows == 32
-    assert found.texts == 150
-    lengths = [len(row["text"]) for block in found.blocks for row in block.to_pylist()]
-    assert [len(block) for block in found.blocks] == [32, 32, 32, 4]
-    assert lengths == sorted(lengths, reverse=True)
-
-
-def test_texts_that_come_twice_count_once_and_missing_ones_are_told(order, monkeypatch):
-    """Stand-ins for Ray and its workers: every block comes back twice, the last not at all."""
-    job, found = order
-
-    def answer(block):
-        rows = block.to_pylist()
-        by = [made.recipe(strategy=name) for name in job.strategies]
-        texts = [
-            (row["place"], made.continuation("…", Prompt(id=row["id"], dataset="d", text=""), by[number]))
-            for row in rows
-            for number in row["strategies"]
-        ]
-        table = writers.table_of([one for _, one in texts], rare=True)
-        import pyarrow as pa
-
-        table = table.append_column("place", pa.array([place for place, _ in texts], pa.int64()))
-        return table.append_column("refused", pa.nulls(len(texts), pa.string()))
-
-    blocks = [answer(block) for block in found.blocks]
-    monkeypatch.setattr(writers, "tables", lambda *_: iter([*blocks[:3], *blocks[:3]]))
-    monkeypatch.setattr(writers, "start_counter", lambda _: None)
-    data = SimpleNamespace(map_batches=lambda *_, **__: None)
-    ray = SimpleNamespace(
-        data=SimpleNamespace(from_arrow_refs=lambda _: data, ActorPoolStrategy=lambda **_: None)
-    )
-    came = []
-
-    def all_of_them():
-        for batch in write(ray, job, found):
-            came.extend(batch)
-
-    with pytest.raises(StudyError, match="6 texts did not come back"):
-        all_of_them()
-    assert len(came) == len({(one.recipe.strategy, one.prompt_id) for one in came}) == 144
-
-
-def test_a_lone_surrogate_is_refused(study):
+def test_prompts_of_a_chunk_are_about_equally_long(study):
+    """A hundred prompts in chunks of 32; what a worker need not know is left out."""
     job = Job.of(study, ["guard"], POOL)
-    with pytest.raises(StudyError, match="no valid Unicode"):
-        order_of(
-            SimpleNamespace(put=lambda _: None),
-            job,
-            [(Prompt(id="p", dataset="d", text="\ud800"), ["guard"])],
-        )
+    assert job.rows == 32
+    chunks = list(job.chunks((replace(one, reference="r"), ["guard"]) for one in PROMPTS))
+    assert list(map(len, chunks)) == [32, 32, 32, 4]
+    lengths = [len(prompt.text) for chunk in chunks for prompt, _ in chunk]
+    assert lengths == sorted(lengths, reverse=True)
+    assert {prompt.reference for chunk in chunks for prompt, _ in chunk} == {None}
+
+
+class Store:
+    """A stand-in for Ray: what is put is what is got, and `answers` are what workers send back."""
+
+    def __init__(self, monkeypatch, answers):
+        self.blocks = []
+        monkeypatch.setattr(workers, "start_counter", lambda _: None)
+        monkeypatch.setattr(workers, "actors", lambda *_, **__: {})
+        monkeypatch.setattr(workers, "tables", lambda *_: answers(self.blocks))
+        self.data = SimpleNamespace(from_arrow_refs=lambda _: self, ActorPoolStrategy=None)
+
+    def put(self, block):
+        self.blocks.append(block.to_pylist()[0])
+
+    def map_batches(self, *_, **__):
+        pass
+
+
+def answer(place, made, refused=None):
+    return pa.table(
+        {"place": [place], "data": [pickle.dumps(made)], "refused": pa.array([refused], pa.string())}
+    )
+
+
+def test_chunks_that_come_twice_count_once_and_missing_ones_are_named(monkeypatch):
+    """Every chunk comes back twice, the last not at all."""
+
+    def answers(blocks):
+        return [answer(b["place"], pickle.loads(b["data"])) for b in [*blocks[:3], *blocks[:3]]]
+
+    ray, came = Store(monkeypatch, answers), []
+    with pytest.raises(StudyError, match="1 of 4 parts of the work did not come back"):
+        came.extend(workers.spread(ray, POOL, None, None, ["ab", "cd", "ef", "g"], name=str))
+    assert came == [(0, ["a", "b"]), (1, ["c", "d"]), (2, ["e", "f"])]
 
 
 def test_what_waits_is_written_come_what_may(tmp_path, monkeypatch):
@@ -322,13 +303,8 @@ def test_several_models_under_one_name_are_refused(study, monkeypatch, known, sa
         for n, by in enumerate((recipe, replace(recipe, revision="b")))
     )
     job = Job.of(study, ["guard"], POOL, known)
-    table = table_of([mine, other], rare=True)
-    table = table.append_column("place", [[0, 1]]).append_column("refused", [[None, None]])
-    monkeypatch.setattr(writers, "start_counter", lambda _: None)
-    monkeypatch.setattr(writers, "actors", lambda *_, **__: {})
-    monkeypatch.setattr(writers, "tables", lambda *_: [table])
-    data = SimpleNamespace(from_arrow_refs=lambda _: SimpleNamespace(map_batches=lambda *_, **__: None))
-    batches = writers.write(SimpleNamespace(data=data), job, writers.Order([], bytearray([1, 1])))
+    ray = Store(monkeypatch, lambda _: [answer(0, [[mine, other]])])
+    batches = write(ray, job, [(PROMPTS[0], ["guard"])])
     assert next(batches) == ([mine] if known.get("dtype") is None else [])
     with pytest.raises(StudyError, match=f"not the same on all machines, but of {says}"):
         next(batches)

@@ -79,9 +79,9 @@ def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
     monkeypatch.setattr(
         vllm,
         "_make",
-        lambda _, __, work, ___: asked.extend(one.strategy for one in work if one.missing),
+        lambda _, __, missing, ___: lacking.extend(missing.counts()),
     )
-    asked: list[str] = []
+    lacking: list[str] = []
     recipe = made_with(model="bundled", revision=revision, strategy="acs(q=1)")
     prompts = [Prompt(id=f"p{n}", dataset="d", text="Once upon a time") for n in range(3)]
     append_continuations(
@@ -89,7 +89,7 @@ def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
         [continuation(prompt=one, made_by=recipe) for one in prompts],
     )
     run(made)
-    assert asked == ["guard"]
+    assert lacking == ["guard"]
 
 
 def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):

@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 import traceback
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -15,7 +16,7 @@ from guard_eval.study.settings import Judge
 from judge.backend import Response
 from judge.failures import JudgeError
 from judge.providers.client import Client
-from judge.providers.endpoint import server
+from judge.providers.endpoint import provider_of, server
 from judge.providers.errors import retry_after
 from judge.request import request, wire
 
@@ -28,7 +29,8 @@ def send(judge, environ, blind):
 
     def run(*, timeout=5, on_error=None, settings=judge):
         async def go():
-            async with Client(settings, environ=environ, timeout=timeout) as client:
+            provider = replace(provider_of(settings, environ), timeout=timeout)
+            async with Client(provider, concurrency=1) as client:
                 body = wire(request(settings, blind(), 1))
                 return await client.post("/chat/completions", body, on_error=on_error)
 
@@ -140,11 +142,18 @@ def test_a_web_page_is_no_answer(send, server, fake, status):
     assert len(server.asks) == 1
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1"])
-def test_an_unreachable_server_was_sent_nothing(send, url):
+@pytest.mark.parametrize(
+    ("url", "words", "remedy"),
+    [
+        ("http://127.0.0.1:9/v1", "the connection was refused", "correct the port"),
+        ("http://no-such-host.invalid/v1", "the name of the host does not resolve", "check its spelling"),
+    ],
+)
+def test_an_unreachable_server_was_sent_nothing(send, url, words, remedy):
     request_error = send(settings=Judge(model="m", base_url=url))
     assert (request_error.kind, request_error.billed) == ("transport", "no")
-    assert request_error.detail == f"no answer from {url}: ConnectError"
+    assert request_error.detail.startswith(f"no answer from {url}: {words}")
+    assert remedy in request_error.remedy
 
 
 def test_a_silent_server_is_given_up_and_may_bill(send, server, fake):
@@ -178,9 +187,10 @@ def test_whoever_asks_looks_at_a_refusal_first(send, server, fake):
     with pytest.raises(StudyError, match="has no model"):
         send(on_error=seen.append)
     (refusal,) = seen
-    assert (refusal.status, refusal.param) == (404, "response_format")
-    assert (refusal.message, refusal.detail) == ("no such thing, [key]", "HTTP 404: no such thing, [key]")
-    for status in (401, 403, 429, 500):
+    assert (refusal.status, refusal.change) == (404, "output")
+    assert refusal.words == "response_format no such thing, [key]"
+    assert refusal.detail == "HTTP 404: no such thing, [key]"
+    for status in (401, 403, 408, 413, 429, 502, 503):
         server.act = lambda _, status=status: fake.failure(status)
         with contextlib.suppress(StudyError):
             send(on_error=seen.append)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
 from judge.providers.client import Client
-from judge.providers.endpoint import KEYLESS, access, origin
+from judge.providers.endpoint import KEYLESS, origin, provider_of
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ OWN = {"OPENAI_API_KEY": KEY}
 
 def sent(base_url, environ=OWN, **more):
     """Return the variable and the key that would go to this address."""
-    found = access(Judge(model="m", base_url=base_url, **more), environ)
+    found = provider_of(Judge(model="m", base_url=base_url, **more), environ)
     return found.variable, found.key
 
 
@@ -123,18 +123,18 @@ def test_openai_itself_needs_a_key():
 def test_plain_http_carries_a_key_to_this_machine_alone(host, here):
     judge = Judge(model="m", base_url=f"http://{host}:8000/v1", api_key_env="THEIR_KEY")
     environ = {"THEIR_KEY": OTHER}
-    assert access(judge, environ, plain_http=True).key == OTHER
+    assert provider_of(judge, environ, plain_http=True).key == OTHER
     if here:
-        assert access(judge, environ).key == OTHER
+        assert provider_of(judge, environ).key == OTHER
         return
     with pytest.raises(StudyError, match=r"over plain http, .* --plain-http") as caught:
-        access(judge, environ)
+        provider_of(judge, environ)
     assert OTHER not in str(caught.value)
     own = OWN | {"OPENAI_BASE_URL": judge.base_url}
     with pytest.raises(StudyError, match=r"OPENAI_API_KEY would go .* over plain http"):
-        access(Judge(model="m"), own)
+        provider_of(Judge(model="m"), own)
     keyless = judge.model_copy(update={"api_key_env": None})
-    assert access(keyless, OWN).key == KEYLESS
+    assert provider_of(keyless, OWN).key == KEYLESS
 
 
 @pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret", "sk-\x00secret", "sk-…"])
@@ -142,7 +142,7 @@ def test_a_key_that_cannot_be_one_is_not_repeated(key):
     with pytest.raises(StudyError, match="OPENAI_API_KEY") as caught:
         sent(None, {"OPENAI_API_KEY": key})
     assert "sk-" not in str(caught.value)
-    assert KEY not in repr(access(Judge(model="m"), OWN))
+    assert KEY not in repr(provider_of(Judge(model="m"), OWN))
 
 
 def test_the_usual_port_and_case_do_not_make_another_server():
@@ -180,7 +180,7 @@ def ask(monkeypatch, tmp_path):
 
     def run(judge):
         async def go():
-            async with Client(judge, timeout=5) as client:
+            async with Client(provider_of(judge), concurrency=1) as client:
                 reply = await client.post("/chat/completions", b'{"messages": []}')
                 await client.sdk.models.with_raw_response.list()
                 return reply

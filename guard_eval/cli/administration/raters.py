@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next, say_table
+from guard_eval.cli.overview.display import duration
 from guard_eval.cli.overview.overview import view
 from guard_eval.cli.overview.ratings import read
-from guard_eval.cli.overview.tables import duration
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from guard_eval.cli.console import StudyFolder, console, say, say_next, say_table
+from guard_eval.cli.overview.display import as_html, headline, legend, looks, tables, warnings
+from guard_eval.cli.overview.display import as_json as in_json
 from guard_eval.cli.overview.overview import Overview, view
 from guard_eval.cli.overview.ratings import read
-from guard_eval.cli.overview.tables import as_html, headline, legend, looks, tables, warnings
-from guard_eval.cli.overview.tables import as_json as in_json
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store

@@ -1,4 +1,4 @@
-"""A study moved to another database: `guard-eval db STUDY copy`."""
+"""A study moved to another database, and what two are compared by: `guard-eval db STUDY copy|checksum`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 import tomllib
 from pathlib import Path
 
-from guard_eval.cli.console import progress, say, say_next
-from guard_eval.cli.database.checksum import say_digest
+from guard_eval.cli.console import progress, say, say_next, say_table
 from guard_eval.database_url import holds_password
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import copying
 from guard_eval.store.connection import Database, parse_url
+from guard_eval.store.copying import Digest
 from guard_eval.study.folder import Study
 
 _FIRST_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
@@ -66,6 +66,28 @@ def copy(study: Study, to: str, *, switch: bool, dry_run: bool) -> None:
     say("nothing was saved since (checksum gives the same digest), and in study.toml, above the tables,")
     say(f"{_line(named)}")
     say_next(f"guard-eval db {study.folder} checksum")
+
+
+def checksum(database: str) -> None:
+    """Print how many rows each table has, and their digest.
+
+    Raises:
+        StudyError: There is no such database, or it is not of this package's version.
+    """
+    with progress("rows") as bar:
+        task = bar.add_task("reading", total=None, note="")
+        found = copying.checksum(database, lambda table, rows: bar.update(task, advance=rows, note=table))
+        bar.update(task, total=found.rows, note="")
+    say_digest(found)
+
+
+def say_digest(digest: Digest) -> None:
+    """Print a digest, table by table; what two databases are compared by is the last line."""
+    say_table(
+        ("table", "rows", "SHA-256 begins"),
+        [(each.table, str(each.rows), each.sha256[:16]) for each in digest.tables],
+    )
+    say(f"\n{digest.rows} rows, SHA-256 {digest.sha256}")
 
 
 def target_of(text: str) -> str:

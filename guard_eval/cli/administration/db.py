@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 from sqlalchemy.engine import make_url
 
+from guard_eval.cli.administration.backup import backup
+from guard_eval.cli.administration.copy import checksum, copy
 from guard_eval.cli.console import StudyFolder, say, say_next
-from guard_eval.cli.database.backup import backup
-from guard_eval.cli.database.checksum import checksum
-from guard_eval.cli.database.copy import copy
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study

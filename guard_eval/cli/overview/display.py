@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.stats.intervals import Interval
 from guard_eval.cli.overview.overview import CriterionLine, Overview
-from guard_eval.cli.overview.raters import RaterLine
+from guard_eval.cli.overview.rater_lines import RaterLine
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table

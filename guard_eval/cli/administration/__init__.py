@@ -1,0 +1,1 @@
+"""What the owner of a study does with its database: raters, gold pairs, exports, backups, copies."""

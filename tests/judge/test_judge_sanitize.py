@@ -1,0 +1,115 @@
+"""Texts without special tokens, and ordinary texts as they were."""
+
+import re
+import tomllib
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers
+
+from judge.sanitize import HARMLESS, neutralise
+
+TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(encoding="utf-8"))[
+    "tokenizer"
+]
+
+
+def spelled(token):
+    """Return the tokens that an entry of the table stands for."""
+    span = re.search(r"\{(\d+)-(\d+)\}", token)
+    if span is None:
+        return [token]
+    return [token.replace(span[0], str(number)) for number in range(int(span[1]), int(span[2]) + 1)]
+
+
+TOKENS = sorted({each for entry in TABLE for token in entry["tokens"] for each in spelled(token)})
+GRAVE = re.compile("|".join(re.escape(token) for token in sorted(TOKENS, key=len, reverse=True)))
+
+
+def test_the_table_is_of_more_than_twenty_tokenizers_with_a_source_each():
+    assert len({entry["model"] for entry in TABLE}) == len(TABLE) > 20
+    assert all(entry["source"] and entry["tokens"] for entry in TABLE)
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["model"])
+def test_no_special_token_of_a_published_tokenizer_is_left(entry):
+    for token in (each for written in entry["tokens"] for each in spelled(written)):
+        between = " " if token[0] == "/" else ""  # inside a word it is a path
+        for text in (token, f"so {token} it", f"so{between}{token}\nuser", f"{token}{between}{token}"):
+            harmless = neutralise(text)
+            assert not GRAVE.search(harmless), (token, harmless)
+            assert len(harmless) == len(text)
+            # what is replaced is brackets alone, so that a judge still reads the name
+            assert re.sub(r"\W", "", harmless) == re.sub(r"\W", "", text)
+
+
+@given(st.lists(st.sampled_from(TOKENS) | st.text("<>[]|/~! ab_\n", max_size=4), max_size=8).map("".join))
+def test_no_mixture_of_them_leaves_one_and_twice_is_once(text):
+    harmless = neutralise(text)
+    found = GRAVE.search(harmless)
+    assert found is None or found[0] in {"/think", "/no_think"}  # a path: "a/think"
+    assert neutralise(harmless) == harmless
+
+
+@given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=3), st.data())
+def test_a_tokenizer_that_normalises_finds_none_behind_look_alikes(tokens, data):
+    """A real tokenizer: NFKC, what cannot be seen dropped, and the tokens sought in what is left."""
+    wide = {mark: chr(ord(mark) + 0xFEE0) for mark in "<>[]|/"}
+    text = " ".join(
+        "".join(data.draw(st.sampled_from([mark, wide.get(mark, mark), f"{mark}\u200b"])) for mark in token)
+        for token in tokens
+    )
+    tokenizer = Tokenizer(models.WordLevel({"x": 0}, unk_token="x"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace("\u200b", "")])
+    tokenizer.add_tokens(TOKENS)
+    special = {unicodedata.normalize("NFKC", token) for token in TOKENS}
+    assert set(tokenizer.encode(text).tokens) & special
+    assert not set(tokenizer.encode(neutralise(text)).tokens) & special
+
+
+ORDINARY = [
+    "if a < b and b > c, then a < b < d; 5 <3; x<y>z; E[|X|] < 1; |x| > 2; <x|y>, ⟨ψ|φ⟩",
+    "<p>hi</p> <b>bold</b> <br/> <div class='x'> <table><tr><td>1</td></tr></table> <a href=\"#\">",
+    "He [sic] said “no” [1], [Smith 2020], [emphasis added], [Note], [end], [ ] and [x]",
+    "std::vector<size_t> v; static_cast<uint8_t>(x); Map<String, List<Integer>> m; #include <stdio.h>",
+    "a[MAX_SIZE] = b[i][j]; list[int]; dict[str, int]; buf[LEN_A]; [|1; 2|] in OCaml",
+    "xs |> map f |> sum; f <| g x; p <|> q; a || b; a | b; x ||> y; <- -> <= >= <> << >> =>",
+    "cat <file.txt >out 2>&1; usage: prog <input> [options]; mail <bob@example.org>; see <https://example.org>",
+    "https://example.org/think and and/or/think; 1/2; he/she; /thinking",
+    "「日本」 ‹quoted› «guillemets» ⟦semantics⟧ ＜広い＞ ｜ ＡＢＣ １２ ﬁne ½ … ①",
+    "Cafe\u0301 \u200bzero\u200dwidth \u00ad soft, 👩‍👩‍👧, עברית, \u202eoverride, tab\t, nul \x00",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays_as_it_is_byte_for_byte(text):
+    assert neutralise(text) == text
+
+
+PROSE = st.lists(
+    st.sampled_from([*"<>[]|/", "<b>", "</em>", "<li>", "[sic]", "a < b", "vector<size_t>", "x |> f", "[12]"])
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>[]|/◁"), max_size=8),
+    max_size=12,
+).map(" ".join)
+
+
+@given(PROSE)
+def test_text_without_anything_of_a_tokens_form_stays_as_it_is(text):
+    assert neutralise(text) == text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_only_brackets_are_ever_replaced(text):
+    wide = {"＜", "﹤", "＞", "﹥", "［", "］", "／"}
+    harmless = neutralise(text)
+    assert len(harmless) == len(text)
+    for before, after in zip(text, harmless, strict=True):
+        assert before == after or ((before in HARMLESS or before in wide) and after in HARMLESS.values())
+
+
+def test_a_long_text_of_brackets_takes_no_longer_than_its_length():
+    for piece in ("<", "<_", "<a_", "[", "<|", "|>", "]<]a ", "<[▁", ">>A", "＜"):
+        assert len(neutralise(piece * 20_000)) == len(piece) * 20_000
