@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -14,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from annotation_app.wording.values import Wording
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.annotation_settings import Language
+from guard_eval.study.criteria_settings import Language, OwnCriterion
 from guard_eval.study.folder import Study
 
 _FOLDER = Path(__file__).parent
@@ -33,21 +35,36 @@ Tree = dict[str, Any]
 """A TOML file as tomllib reads it."""
 
 
-def load(language: Language = "en", own: Path | None = None) -> Wording:
+def load(
+    language: Language = "en",
+    own: Path | None = None,
+    *,
+    criteria: Mapping[str, OwnCriterion] = MappingProxyType({}),
+) -> Wording:
     """Return the wording of a shipped language, with what a study's own file says over it.
 
-    A file that names another language than the one it lies over is a translation, and must be complete.
+    A file that names another language than the one it lies over is a translation, and must be complete, but
+    for the study's own criteria: those it does not word are as study.toml has them.
+
+    Args:
+        language: The shipped language.
+        own: The study's own file.
+        criteria: The study's own criteria, by name.
 
     Raises:
         StudyError: The file cannot be read, or has keys, values or placeholders that no page has; then all
             of them are named at once.
     """
-    base = _shipped(language)
-    if own is None:
-        return _valid(base, _FOLDER / f"{language}.toml")
-    words = _read(own)
-    complete = words.get("language", language) != language
-    return _valid(words if complete else _over(base, words), own)
+    words = {} if own is None else _read(own)
+    spoken = str(words.get("language", language))
+    rubric = {
+        name: each.text(spoken).model_dump(include={"title", "definition"}) for name, each in criteria.items()
+    }
+    if spoken == language:
+        words = _over(_over(_shipped(language), {"criteria": rubric}), words)
+    elif isinstance(words.get("criteria"), dict):
+        words = _over({"criteria": rubric}, words)
+    return _valid(words, own or _FOLDER / f"{language}.toml", criteria)
 
 
 def of_study(study: Study) -> Wording:
@@ -57,7 +74,8 @@ def of_study(study: Study) -> Wording:
         StudyError: Its own file cannot be used; see `load`.
     """
     settings = study.settings.annotation
-    return load(settings.language, study.folder / settings.wording if settings.wording else None)
+    own = study.folder / settings.wording if settings.wording else None
+    return load(settings.language, own, criteria=study.settings.criteria)
 
 
 def fill(text: str, **values: object) -> str:
@@ -115,10 +133,10 @@ def _over(base: Tree, words: Tree) -> Tree:
     return both
 
 
-def _valid(words: Tree, path: Path) -> Wording:
+def _valid(words: Tree, path: Path, criteria: Iterable[str]) -> Wording:
     problems = _wrong_placeholders(words)
     try:
-        wording = Wording.model_validate(_tuples(words))
+        wording = Wording.model_validate(_tuples(words), context=tuple(criteria))
     except ValidationError as error:
         problems = [_problem(found) for found in error.errors(include_url=False)] + problems
     if problems:

@@ -56,7 +56,7 @@ class Study:
         except (OSError, UnicodeDecodeError) as error:
             raise StudyError(f"cannot read {path}: {error}") from error
         try:
-            return cls(folder, Settings.model_validate(tomllib.loads(text)))
+            return cls(folder, Settings.read(tomllib.loads(text), folder))
         except tomllib.TOMLDecodeError as error:
             raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
         except ValidationError as error:

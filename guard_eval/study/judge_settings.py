@@ -10,13 +10,23 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from guard_eval.rubric import CRITERIA
-from guard_eval.study.annotation_settings import CriterionName, SettingsTable
+from guard_eval.rubric import CRITERIA, Criterion, criteria
+from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable
+from guard_eval.study.judge_files import (
+    ExamplesFile,
+    JudgedExample,
+    PromptFile,
+    check_covered,
+    read_examples,
+)
 
 ANSWER_TOKENS = 512
 """Enough for a verdict in any form."""
+
+RATIONALE_TOKENS = 512
+"""What a rationale may have besides: `judge.prompt` asks for at most 60 words, in whatever script."""
 
 REASONED_ANSWER_TOKENS = 8192
 """Reasoning counts among an answer's tokens; who allows too little pays for reasoning without a verdict."""
@@ -62,7 +72,8 @@ def _reasons(settings: dict[str, Any]) -> bool:
 
 
 def _answer_tokens(settings: dict[str, Any]) -> int:
-    return REASONED_ANSWER_TOKENS if _reasons(settings) else ANSWER_TOKENS
+    verdict = REASONED_ANSWER_TOKENS if _reasons(settings) else ANSWER_TOKENS
+    return verdict + (RATIONALE_TOKENS if settings.get("rationale") else 0)
 
 
 def _timeout(settings: dict[str, Any]) -> float:
@@ -79,7 +90,10 @@ class Judge(SettingsTable):
         base_url: The server; OPENAI_BASE_URL's, or else OpenAI's, by default.
         api_key_env: The environment variable that holds the key of a server that is not OpenAI's; without it,
             such a server is sent no key.
-        criteria: On what two texts are compared.
+        criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
+        prompt: A file in the study's folder with instructions in place of the paper's.
+        examples: A file in the study's folder with pairs and their verdicts, shown before each pair.
+        rationale: Whether a short rationale is asked for before the verdict.
         orders: Whether each pair is judged both ways round, or in one order drawn by the study's seed.
         samples: How often each order is asked; each sample is a row of its own.
         style: `chat` completions, `responses`, `batch` (cheaper, and up to a day), or what the server takes.
@@ -100,7 +114,10 @@ class Judge(SettingsTable):
     model: str = Field(min_length=1)
     base_url: str | None = None
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
-    criteria: list[CriterionName] = Field(default=list(CRITERIA), min_length=1)
+    criteria: CriteriaNames = Field(default=list(CRITERIA), min_length=1)
+    prompt: PromptFile | None = None
+    examples: ExamplesFile | None = None
+    rationale: bool = False
     orders: Literal["both", "one"] = "both"
     samples: int = Field(default=1, ge=1, le=100)
     style: Literal["auto", "chat", "responses", "batch"] = "auto"
@@ -116,6 +133,8 @@ class Judge(SettingsTable):
     usd_per_million_output_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     batch_factor: float | None = Field(default=None, gt=0, le=1)
 
+    _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
+
     @property
     def is_reasoning(self) -> bool:
         """Return whether the model reasons before it answers."""
@@ -130,11 +149,29 @@ class Judge(SettingsTable):
         return self
 
     @model_validator(mode="after")
-    def _criteria_once(self) -> Self:
-        repeated = sorted({name for name in self.criteria if self.criteria.count(name) > 1})
-        if repeated:
-            raise ValueError(f"criteria names {', '.join(repeated)} twice; name each criterion once")
+    def _examples_have_all(self) -> Self:
+        check_covered(self.judged_examples, self.criteria, rationale=self.rationale)
         return self
+
+    @property
+    def rubric(self) -> tuple[Criterion, ...]:
+        """Return the criteria with their titles and definitions, in the order in which they are asked.
+
+        Raises:
+            StudyError: One is unknown.
+        """
+        return criteria(self.criteria, self._known)
+
+    @property
+    def judged_examples(self) -> tuple[JudgedExample, ...]:
+        """Return the examples that are shown before each pair."""
+        return () if self.examples is None else read_examples(self.examples.text)
+
+    def with_rubric(self, known: dict[str, Criterion]) -> Self:
+        """Return this judge with the criteria that its study can name."""
+        judge = self.model_copy()
+        judge._known = known  # noqa: SLF001 (of this very class)
+        return judge
 
 
 def named(judges: Sequence[Judge]) -> list[Judge]:

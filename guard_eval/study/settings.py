@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Field,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from guard_eval.database_url import holds_password
+from guard_eval.rubric import Criterion
 from guard_eval.strategies import ContrastiveDecoding, parse, signature
-from guard_eval.study.annotation_settings import Annotation, SettingsTable
+from guard_eval.study.annotation_settings import Annotation
+from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
 from guard_eval.study.judge_settings import Judge, named
 
 __all__ = [
@@ -242,9 +245,32 @@ class Settings(SettingsTable):
     generation: GenerationSettings
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
+    criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
     analysis: Analysis = Analysis()
+
+    @classmethod
+    def read(cls, tables: dict[str, Any], folder: Path) -> Settings:
+        """Return the settings in the tables of a study.toml, with what lies in the study's folder.
+
+        Raises:
+            ValidationError: Something is wrong; `explain` words all of it.
+        """
+        own = tables.get("criteria")
+        names = frozenset(own) if isinstance(own, dict) else frozenset()
+        return cls.model_validate(tables, context=SettingsContext(folder=folder, criteria=names))
+
+    @property
+    def rubric(self) -> dict[str, Criterion]:
+        """Return the criteria that the study can name: the paper's, and its own."""
+        return rubric(self.criteria)
+
+    @field_validator("judge", mode="after")
+    @classmethod
+    def _judges_know_the_criteria(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
+        known = rubric(info.data.get("criteria", {}))
+        return [judge.with_rubric(known) for judge in judges]
 
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
@@ -325,9 +351,12 @@ def _remedy(problem: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
 
 
 def _keys(tables: list[str]) -> list[str]:
-    table: type[BaseModel] = Settings
+    kind: Any = Settings
     for name in tables:
-        kind = table.model_fields[name].annotation
-        inner = get_args(kind)
-        table = inner[0] if inner else kind  # type: ignore[assignment]
-    return list(table.model_fields)
+        if get_origin(kind) is dict:  # whatever its key
+            kind = get_args(kind)[1]
+            continue
+        kind = kind.model_fields[name].annotation
+        if get_origin(kind) is not dict and (inner := get_args(kind)):
+            kind = inner[0]
+    return list(kind.model_fields)

@@ -20,6 +20,7 @@ from judge.request import RequestBuilder
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_CRITERION = 8
 _TOKENS_OF_BRACES = 4
+_TOKENS_OF_RATIONALE = 90
 REASONING_TOKENS = 1000
 """What an answer of a model that reasons is guessed to take besides, until answers show it."""
 
@@ -160,6 +161,7 @@ def _likely(judge: Judge, paid: _Left, so_far: JudgeSpending | None) -> tuple[in
         made = paid.requests * (
             _TOKENS_PER_CRITERION * len(judge.criteria)
             + _TOKENS_OF_BRACES
+            + (_TOKENS_OF_RATIONALE if judge.rationale else 0)
             + (REASONING_TOKENS if judge.is_reasoning else 0)
         )
     most = paid.requests * judge.max_output_tokens
