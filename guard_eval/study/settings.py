@@ -1,16 +1,14 @@
-"""The tables of study.toml: what may stand there, checked all at once, and errors that name the remedy."""
+"""The tables of study.toml: what may stand there, checked all at once."""
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     Field,
     PlainValidator,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -33,7 +31,6 @@ __all__ = [
     "Pairs",
     "Prompts",
     "Settings",
-    "explain",
     "needs_amateur",
 ]
 
@@ -318,45 +315,3 @@ class Settings(SettingsTable):
 def needs_amateur(strategy: str) -> bool:
     """Return whether a strategy, by its signature, contrasts the model with a smaller one."""
     return isinstance(parse(strategy), ContrastiveDecoding)
-
-
-def explain(path: Path, error: ValidationError) -> str:
-    """Return what is wrong with the settings in `path`, all of it, in one message."""
-    problems = error.errors(include_url=False)
-    lines = [f"{path} has {len(problems)} problem{'s' if len(problems) > 1 else ''}:"]
-    lines += [f"  {_where(problem['loc'])}: {_remedy(problem)}" for problem in problems]
-    return "\n".join(lines)
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    name = ""
-    for part in location:
-        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if name else part
-    return name or "the file"
-
-
-def _remedy(problem: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
-    if problem["type"] == "missing":
-        return "is missing; add it"
-    if problem["type"] == "extra_forbidden":
-        *tables, key = (part for part in problem["loc"] if isinstance(part, str))
-        near = difflib.get_close_matches(key, _keys(tables), n=1)
-        return "is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    value = problem["input"]
-    # what is wrong with a database's URL may be its password
-    hidden = isinstance(value, dict) or problem["loc"][:1] == ("database",)
-    return message if hidden else f"{value!r}: {message}"
-
-
-def _keys(tables: list[str]) -> list[str]:
-    kind: Any = Settings
-    for name in tables:
-        if get_origin(kind) is dict:  # whatever its key
-            kind = get_args(kind)[1]
-            continue
-        kind = kind.model_fields[name].annotation
-        if get_origin(kind) is not dict and (inner := get_args(kind)):
-            kind = inner[0]
-    return list(kind.model_fields)

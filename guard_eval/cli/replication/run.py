@@ -36,7 +36,8 @@ from guard_eval.records import SIMULATED, RaterKind
 from guard_eval.reporting.drawing import write_drawing
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import current_texts, read_traces, trace_files
+from guard_eval.texts.continuations import read_traces, trace_files
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.prompts import read_prompts
 from judge.pricing.availability import shutdown
 
