@@ -8,7 +8,9 @@ definitions.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from guard_eval.errors import StudyError
 
@@ -93,18 +95,40 @@ CHOICE_LABELS: dict[str, str] = {
 """The three judgments of Appendix F."""
 
 
-def criteria(names: tuple[str, ...]) -> tuple[Criterion, ...]:
+def criteria(
+    names: Sequence[str], known: Mapping[str, Criterion] = MappingProxyType(CRITERIA)
+) -> tuple[Criterion, ...]:
     """Return the named criteria in the order given.
+
+    Args:
+        names: Which ones.
+        known: All that there are, by name: the paper's by default.
 
     Raises:
         StudyError: A name is unknown; the message offers the nearest one.
     """
-    return tuple(_criterion(name) for name in names)
+    for name in names:
+        check_name(name, known)
+    return tuple(known[name] for name in names)
 
 
-def _criterion(name: str) -> Criterion:
-    if name in CRITERIA:
-        return CRITERIA[name]
-    near = difflib.get_close_matches(name, CRITERIA, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose from: {', '.join(CRITERIA)}"
-    raise StudyError(f"unknown criterion {name!r}: {hint}")
+def check_name(name: str, known: Iterable[str]) -> None:
+    """Check that a criterion is among those that are known by name.
+
+    Raises:
+        StudyError: It is not; the message offers the nearest one.
+    """
+    known = list(known)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from: {', '.join(known)}"
+        raise StudyError(f"unknown criterion {name!r}: {hint}")
+
+
+def spelling(words: str) -> str:
+    """Return a name or title without case, spaces and marks, in which an answer may differ.
+
+    >>> spelling("Story Development") == spelling("story_development")
+    True
+    """
+    return "".join(letter for letter in words.casefold() if letter.isalnum())

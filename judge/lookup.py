@@ -11,10 +11,9 @@ from guard_eval.store import Judgment, Showing, Store
 from guard_eval.study.judge_settings import Judge
 from judge.backend import JudgeRequest
 from judge.failures import SAMPLES, ErrorKind, JudgeError
-from judge.parsing import Choices, parse
-from judge.prompt import code
+from judge.parsing import Choices
 from judge.rater import check_criteria, rater_name
-from judge.request import RequestBuilder, asks_the_same
+from judge.request import RequestBuilder, asks_the_same, parse_answer
 
 _PART = 500
 """How many pairs are read at once."""
@@ -89,7 +88,7 @@ def reparse(store: Store, judge: Judge, *, seed: int) -> Reparsed:
         for (presentation, bodies), showing in zip(part, showings, strict=True):
             answers += len(bodies)
             presentations += 1
-            outcomes = [parse(body, judge.criteria, code=code(showing.blind, seed)) for body in bodies]
+            outcomes = [parse_answer(judge, showing.blind, body, seed=seed) for body in bodies]
             outcome = next((each for each in outcomes if not isinstance(each, JudgeError)), outcomes[-1])
             if isinstance(outcome, JudgeError):
                 unread[outcome.kind] += 1

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from guard_eval.records import CHOICES, Choice
-from guard_eval.rubric import CRITERIA
+from guard_eval.rubric import CRITERIA, spelling
 from judge.failures import JudgeError
+from judge.prompt import RATIONALE
 from judge.providers.envelopes import excerpt, read_response
 from judge.providers.thinking import without_thinking
 
 Choices = dict[str, Choice]
 """A verdict: one choice per criterion asked."""
+
+PAPER_TITLES = MappingProxyType({name: each.title for name, each in CRITERIA.items()})
+"""What the paper calls its criteria."""
 
 _DECORATION = " \t*_`'\"“”[]()."
 _BULLET = re.compile(r"^[\s>#*•–-]*(?:\d+[.)]\s*)?")
@@ -60,13 +65,16 @@ def has_block(content: str, code: str) -> bool:
     return _opening(code).search(content) is not None
 
 
-def read_block(content: str, names: Sequence[str], code: str) -> dict[str, Choice] | None:
+def read_block(
+    content: str, names: Sequence[str], code: str, *, titles: Mapping[str, str] = PAPER_TITLES
+) -> dict[str, Choice] | None:
     r"""Return the verdict of the blocks, or None unless they give just one choice for every criterion.
 
     Args:
         content: The model's answer.
         names: The criteria that were asked; other lines are not read.
         code: What the tags must carry.
+        titles: What the criteria are called in the block, by name.
 
     >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f")
     {'fluency': 'A'}
@@ -75,7 +83,7 @@ def read_block(content: str, names: Sequence[str], code: str) -> dict[str, Choic
     found: dict[str, Choice] = {}
     for start, end in pairwise([*starts, len(content)]):
         inside = _closing(code).split(content[start:end], maxsplit=1)[0]
-        for name, words in _judgments(inside, names):
+        for name, words in _judgments(inside, names, titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
             choice = _judgment(words)
@@ -92,14 +100,24 @@ def _closing(code: str) -> re.Pattern[str]:
     return re.compile(rf"<\s*/\s*verdict(?:-{re.escape(code)}[0-9a-f]*)?\s*>", re.IGNORECASE)
 
 
-def _judgments(block: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _rationale(code: str) -> re.Pattern[str]:
+    """Return what finds a rationale: from its opening tag to the first closing one.
+
+    What a rationale says beyond that is read like the rest of the answer, whose blocks must all agree: so a
+    block that it quotes can spoil the verdict, and never make one.
+    """
+    tag = rf"{RATIONALE}-{re.escape(code)}[0-9a-f]*\s*>"
+    return re.compile(rf"<\s*{tag}(?P<reasons>.*?)<\s*/\s*{tag}", re.DOTALL | re.IGNORECASE)
+
+
+def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield what follows each criterion's name: its line, and what the next lines add to it."""
-    wanted = {_plain(alias): name for name in names for alias in (name, _title(name))}
+    wanted = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
     found: list[tuple[str, str]] = []
     adds = False
     for line in block.splitlines():
         label, colon, rest = _BULLET.sub("", line).partition(":")
-        name = wanted.get(_plain(label))
+        name = wanted.get(spelling(label))
         if name is not None and colon:
             found.append((name, rest))
         elif line.strip(_DECORATION) and adds:
@@ -130,14 +148,6 @@ def _explains(rest: str) -> bool:
     return _CAUSE.match(rest) is not None and _CLAIM.search(rest) is None
 
 
-def _title(name: str) -> str:
-    return CRITERIA[name].title if name in CRITERIA else name
-
-
-def _plain(words: str) -> str:
-    return "".join(letter for letter in words.casefold() if letter.isalnum())
-
-
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(?P<json>.*)\n\s*```\Z", re.DOTALL | re.IGNORECASE)
 
 
@@ -145,13 +155,20 @@ class _DuplicateFieldError(ValueError):
     """A JSON object names a field twice, so that it says two things."""
 
 
-def parse(body: bytes, names: Sequence[str], *, code: str | None = None) -> Choices | JudgeError:
-    """Return the choices in an answer, or what is wrong with it.
+def parse(
+    body: bytes,
+    names: Sequence[str],
+    *,
+    code: str | None = None,
+    titles: Mapping[str, str] = PAPER_TITLES,
+) -> Choices | JudgeError:
+    """Return the choices in an answer, or what is wrong with it; a rationale is no part of them.
 
     Args:
         body: The bytes of an HTTP 200 answer in either dialect, or a line of a batch's results.
         names: The criteria that were asked; other fields are not read.
         code: What a verdict block must carry; None where there can be none.
+        titles: What the criteria are called in a block, by name.
     """
     answer = read_response(body)
     if answer is None:
@@ -164,17 +181,44 @@ def parse(body: bytes, names: Sequence[str], *, code: str | None = None) -> Choi
         return JudgeError(kind="truncated", detail="the answer ended at max_output_tokens")
     if not isinstance(answer.content, str):
         return JudgeError(kind="unparseable", detail="the answer has no text")
-    return _read(answer.content, names, code)
+    return _read(answer.content, names, code, titles)
 
 
-def _read(content: str, names: Sequence[str], code: str | None) -> Choices | JudgeError:
+def rationale(body: bytes, *, code: str | None = None) -> str | None:
+    """Return the rationale in an answer, as the model wrote it; None where it has none.
+
+    It is untrusted text: to be shown, and never to be read for a verdict.
+
+    Args:
+        body: As in `parse`.
+        code: What the tags of a rationale must carry; None where it can only be a field.
+    """
+    answer = read_response(body)
+    if answer is None or not isinstance(answer.content, str):
+        return None
+    content = answer.content
+    fields = _fields(content)
+    if fields is None:
+        content = without_thinking(content) or ""
+        found = None if code is None else _rationale(code).search(content)
+        if found is not None:
+            return found["reasons"].strip() or None
+        fields = _fields(content)
+    words = fields.get(RATIONALE) if isinstance(fields, dict) else None
+    return words.strip() or None if isinstance(words, str) else None
+
+
+def _read(
+    content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
+) -> Choices | JudgeError:
     fields = _fields(content)  # a whole object: what looks like a tag stands in one of its strings
     if fields is None:
         answer = without_thinking(content)
         if answer is None:
             return JudgeError(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
         if code is not None and has_block(answer, code):
-            return read_block(answer, names, code) or JudgeError(
+            verdict = _rationale(code).sub("", answer, count=1)
+            return read_block(verdict, names, code, titles=titles) or JudgeError(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
             )
         fields = _fields(answer)

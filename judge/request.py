@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.store import Showing
-from guard_eval.study.judge_settings import Judge, reasons
+from guard_eval.study.judge_settings import Judge
 from judge.backend import JudgeRequest, ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
-from judge.prompt import PROMPT_VERSION, code, in_order, messages
+from judge.prompt import code, prompt_of
 from judge.providers.errors import GUESSES, Change, Parameter, ServerError
 from judge.providers.shapes import LIMITS, OUTPUTS, Output, RequestShape, first_shape, settings_of
 
@@ -48,9 +48,10 @@ def request(
         purpose: What it is for; it changes the request's own seed too.
     """
     shape = first_shape(judge) if shape is None else shape
-    texts = messages(blind, in_order(judge.criteria), seed, lines=shape.output == "text")
+    texts = prompt_of(judge).messages(blind, seed, lines=shape.output == "text")
     if "system" in shape.without:
-        texts = [{"role": "user", "content": "\n\n".join(each["content"] for each in texts)}]
+        system, first, *rest = texts
+        texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
     body = settings_of(judge, shape)
     if shape.dialect == "chat":
         body["seed"] = _request_seed(seed, sample, purpose)
@@ -66,7 +67,7 @@ def _temperature(judge: Judge) -> float | None:
     """Return study.toml's, else 0 unless the model takes none or several samples are to differ."""
     if judge.temperature is not None:
         return judge.temperature
-    return None if reasons(judge.model) or judge.samples > 1 else 0
+    return None if judge.is_reasoning or judge.samples > 1 else 0
 
 
 def _request_seed(seed: int, sample: int, purpose: Purpose) -> int:
@@ -85,25 +86,25 @@ def request_key(
 ) -> str:
     """Return the 64 hexadecimal digits that name a request, and its response in the journal.
 
-    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version, the
-    judge's settings that can change the response, the seed, the texts in their order, and the sample. The
-    server is one of these settings, since another may serve the same model in another precision: study.toml's
-    `base_url` counts, and not OPENAI_BASE_URL, which is no part of the study. What a server makes us change
-    on the wire is recorded with the response and is no part of it: the dialect, the output mode that follows
-    from `output = "auto"`, the name of the token limit, parameters left out. The token limit is hashed apart,
-    into the last digits; see `asks_the_same`.
+    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version (of
+    instructions, definitions and examples), the judge's settings that can change the response, the seed, the
+    texts in their order, and the sample. The server is one of these settings, since another may serve the
+    same model in another precision: study.toml's `base_url` counts, and not OPENAI_BASE_URL, which is no part
+    of the study. What a server makes us change on the wire is recorded with the response and is no part of
+    it: the dialect, the output mode that follows from `output = "auto"`, the name of the token limit,
+    parameters left out. The token limit is hashed apart, into the last digits; see `asks_the_same`.
     """
     temperature = _temperature(judge)
     settings = [
         judge.model,
-        in_order(judge.criteria),
+        judge.criteria,
         None if temperature is None else float(temperature),
         judge.reasoning_effort,
         judge.output,
         None if judge.base_url is None else judge.base_url.rstrip("/"),
     ]
     texts = [blind.prompt, blind.text_a, blind.text_b]
-    whole = _digest([purpose, PROMPT_VERSION, settings, seed, texts, sample])
+    whole = _digest([purpose, prompt_of(judge).version, settings, seed, texts, sample])
     return whole[:-_LIMIT_DIGITS] + _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
 
 
@@ -114,6 +115,12 @@ def asks_the_same(one: str, other: str) -> bool:
 
 def _digest(part: object) -> str:
     return hashlib.sha256(json.dumps(part, separators=(",", ":")).encode()).hexdigest()
+
+
+def parse_answer(judge: Judge, blind: BlindPair, body: bytes, *, seed: int) -> Choices | JudgeError:
+    """Return the verdict in a response to a question of `judge` about `blind`, or why there is none."""
+    titles = {each.name: each.title for each in judge.rubric}
+    return parse(body, judge.criteria, code=code(blind, seed), titles=titles)
 
 
 MISSES = 3
@@ -183,7 +190,7 @@ class RequestBuilder:
             body: The response.
             shape: In which shape was asked; None where that is not known.
         """
-        outcome = parse(body, self._judge.criteria, code=code(showing.blind, self._seed))
+        outcome = parse_answer(self._judge, showing.blind, body, seed=self._seed)
         if shape == self.shape.name:
             self._learn(outcome)
         return outcome

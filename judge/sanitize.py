@@ -10,7 +10,7 @@ Here the bracket that opens such a token becomes a look-alike; everything else s
 | `<end_of_turn>`, `<extra_id_1>`, `<fim_prefix>`, `<tool_call>`, `<seed:bos>` | families of names |
 | `<s>`, `<bos>`, `<think>`, `<image>`, `[INST]`, `[TOOL_CALLS]`, `[gMASK]` | lists of names |
 | `<<SYS>>`, `[|user|]`, `>>QUESTION<<`, `]~b]`, `<[begin▁of▁sentence]>`, `◁think▷`, `/no_think` | each |
-| `<prompt`, `</method-a`, `<verdict` | our own tags, which carry a code no text can know besides |
+| `<prompt`, `</method-a`, `<verdict`, `<rationale` | our own tags, whose code no text can know |
 
 The names are those of published configurations; `tests/judge/special_tokens.toml` lists them by model and
 source. HTML that some tokenizers hold as tokens (`<table>`, `<br>`) is left alone: it controls nothing. So
@@ -62,7 +62,7 @@ SHOUTED = (
 """Falcon's, between double angle brackets that point inwards."""
 
 MARKUP = re.compile(
-    r"<(?=\s*/?\s*(?i:prompt|method|verdict))"
+    r"<(?=\s*/?\s*(?i:prompt|method|verdict|rationale))"
     r"|<(?=\|[^\s|>])|(?<=[^\s|<]\|)>"
     rf"|<(?=/?(?i:{WORDS}|{FAMILIES})>)"
     r"|<(?=<\s*/?\s*(?i:sys))|<(?=\[[\w▁]+\]>)"

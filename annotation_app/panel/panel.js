@@ -148,7 +148,7 @@ class Panel {
     const { words } = this.view;
     inputs.find((input) => input.value === letter).checked = true;
     this.choose(this.at, letter);
-    this.parts.note.textContent = words.answered.replace("{criterion}", criterion.title).replace("{answer}", words[letter]);
+    this.parts.note.textContent = fill(words.answered, { criterion: criterion.title, answer: words[letter] });
     const next = this.unanswered();
     if (next.length) this.focusQuestion(next.find((index) => index > this.at) ?? next[0]);
     else this.parts.save.focus({ preventScroll: true });
@@ -211,7 +211,7 @@ class Panel {
       const titles = new Intl.ListFormat(document.documentElement.lang || "en");
       this.focusQuestion(missing[0]);
       const list = titles.format(missing.map((index) => criteria[index].title));
-      this.parts.alert.textContent = words.missing.replace("{criteria}", list);
+      this.parts.alert.textContent = fill(words.missing, { criteria: list });
       return;
     }
     this.draft.sent = `${Date.now()}-${Math.random()}`;

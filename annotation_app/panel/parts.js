@@ -15,6 +15,11 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/* Fill in a sentence's placeholders, once: a title may hold braces, or signs that `replace` would read. */
+function fill(text, values) {
+  return text.replace(/\{([a-z_]+)\}/g, (found, name) => values[name] ?? found);
+}
+
 function button(kind, label, onclick, more = {}, key = "") {
   const shown = key ? [make("kbd", { "aria-hidden": "true" }, key)] : [];
   return make("button", { type: "button", class: kind, onclick, ...more }, label, ...shown);
@@ -25,7 +30,7 @@ function page(panel) {
   const { words, criteria } = view;
   panel.parts = { questions: [] };
   const sides = ["A", "B"].map((letter) => {
-    return box(words, words.side.replace("{letter}", letter), view[letter.toLowerCase()], "ge-side", letter);
+    return box(words, fill(words.side, { letter }), view[letter.toLowerCase()], "ge-side", letter);
   });
   const questions = criteria.map((criterion, index) => question(panel, criterion, index));
   const kind = criteria.length > 3 ? "ge-page ge-many" : "ge-page";
@@ -74,7 +79,7 @@ function question(panel, criterion, index) {
   const { words } = panel.view;
   const id = `ge-q${index}`;
   const definition = make("p", { id: `${id}-means` }, criterion.definition);
-  const label = words.definition.replace("{criterion}", criterion.title);
+  const label = fill(words.definition, { criterion: criterion.title });
   const about = button("ge-about", "?", () => {
     about.setAttribute("aria-expanded", `${definition.classList.toggle("ge-open")}`);
   }, { "aria-label": label, title: label, "aria-expanded": "false" });

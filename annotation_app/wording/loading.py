@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from annotation_app.wording.values import Wording
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.annotation_settings import Language
+from guard_eval.study.criteria_settings import Language, OwnCriterion
 from guard_eval.study.folder import Study
+from guard_eval.study.problems import explain, problems_of
 
 _FOLDER = Path(__file__).parent
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -33,21 +35,36 @@ Tree = dict[str, Any]
 """A TOML file as tomllib reads it."""
 
 
-def load(language: Language = "en", own: Path | None = None) -> Wording:
+def load(
+    language: Language = "en",
+    own: Path | None = None,
+    *,
+    criteria: Mapping[str, OwnCriterion] = MappingProxyType({}),
+) -> Wording:
     """Return the wording of a shipped language, with what a study's own file says over it.
 
-    A file that names another language than the one it lies over is a translation, and must be complete.
+    A file that names another language than the one it lies over is a translation, and must be complete, but
+    for the study's own criteria: those it does not word are as study.toml has them.
+
+    Args:
+        language: The shipped language.
+        own: The study's own file.
+        criteria: The study's own criteria, by name.
 
     Raises:
         StudyError: The file cannot be read, or has keys, values or placeholders that no page has; then all
             of them are named at once.
     """
-    base = _shipped(language)
-    if own is None:
-        return _valid(base, _FOLDER / f"{language}.toml")
-    words = _read(own)
-    complete = words.get("language", language) != language
-    return _valid(words if complete else _over(base, words), own)
+    words = {} if own is None else _read(own)
+    spoken = str(words.get("language", language))
+    rubric = {
+        name: each.text(spoken).model_dump(include={"title", "definition"}) for name, each in criteria.items()
+    }
+    if spoken == language:
+        words = _over(_over(_shipped(language), {"criteria": rubric}), words)
+    elif isinstance(words.get("criteria"), dict):
+        words = _over({"criteria": rubric}, words)
+    return _valid(words, own or _FOLDER / f"{language}.toml", criteria)
 
 
 def of_study(study: Study) -> Wording:
@@ -57,7 +74,8 @@ def of_study(study: Study) -> Wording:
         StudyError: Its own file cannot be used; see `load`.
     """
     settings = study.settings.annotation
-    return load(settings.language, study.folder / settings.wording if settings.wording else None)
+    own = study.folder / settings.wording if settings.wording else None
+    return load(settings.language, own, criteria=study.settings.criteria)
 
 
 def fill(text: str, **values: object) -> str:
@@ -115,15 +133,14 @@ def _over(base: Tree, words: Tree) -> Tree:
     return both
 
 
-def _valid(words: Tree, path: Path) -> Wording:
+def _valid(words: Tree, path: Path, criteria: Iterable[str]) -> Wording:
     problems = _wrong_placeholders(words)
     try:
-        wording = Wording.model_validate(_tuples(words))
+        wording = Wording.model_validate(_tuples(words), context=tuple(criteria))
     except ValidationError as error:
-        problems = [_problem(found) for found in error.errors(include_url=False)] + problems
+        problems = problems_of(error, Wording, key="key", plainly=_PLAINLY) + problems
     if problems:
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise StudyError("\n  ".join((f"{path} has {count}:", *problems)))
+        raise StudyError(explain(path, problems))
     return wording
 
 
@@ -152,35 +169,3 @@ def _wrong_placeholders(words: Tree) -> list[str]:
 
 def _braces(names: frozenset[str]) -> str:
     return ", ".join(f"{{{name}}}" for name in sorted(names))
-
-
-def _problem(found: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
-    *tables, key = found["loc"]
-    place = ".".join(f"[{part + 1}]" if isinstance(part, int) else part for part in found["loc"])
-    place = place.replace(".[", "[")
-    if found["type"] == "missing":
-        return f"{place}: is missing; add it"
-    if found["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(key), _keys(tables), n=1)
-        return f"{place}: is not a key; " + (f"did you mean {near[0]!r}?" if near else "remove it")
-    message = str(found["msg"]).removeprefix("Value error, ")
-    message = _PLAINLY.get(found["type"], message[:1].lower() + message[1:])
-    value = found["input"]
-    shown = "" if isinstance(value, dict | tuple) else f"{value!r}: "
-    return f"{place}: {shown}{message}"
-
-
-def _keys(tables: list[int | str]) -> list[str]:
-    """Return the keys that the table at this place can have."""
-    kind: Any = Wording
-    for name in tables:
-        if _is_table(kind):
-            kind = kind.model_fields[name].annotation
-        else:  # a list or a table of tables: whatever number or name it is
-            kind = next(inner for inner in reversed(get_args(kind)) if inner is not Ellipsis)
-    fields = kind.model_fields if _is_table(kind) else {}
-    return [field.alias or name for name, field in fields.items()]
-
-
-def _is_table(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -5,21 +5,36 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from guard_eval.records import Choice
-from guard_eval.rubric import CRITERIA, Criterion
+from guard_eval.rubric import CRITERIA, Criterion, check_name
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 """What is stored in place of the words: the same in every language."""
 
 
-def _known_criteria(words: dict[str, CriterionWords]) -> dict[str, CriterionWords]:
-    for verb, names in (("lacks", CRITERIA.keys() - words.keys()), ("names", words.keys() - CRITERIA.keys())):
+def _known(info: ValidationInfo) -> list[str]:
+    """Return the criteria that the study can name: the paper's, and those the context of validation has."""
+    return list(dict.fromkeys((*CRITERIA, *(info.context or ()))))
+
+
+def _known_criteria(words: dict[str, CriterionWords], info: ValidationInfo) -> dict[str, CriterionWords]:
+    known = _known(info)
+    for verb, names in (("lacks", set(known) - words.keys()), ("names", words.keys() - set(known))):
         if names:
-            known = ", ".join(CRITERIA)
-            raise ValueError(f"it {verb} {', '.join(sorted(names))}; word exactly these criteria: {known}")
+            raise ValueError(
+                f"it {verb} {', '.join(sorted(names))}; word exactly these criteria: {', '.join(known)}"
+            )
     return words
 
 
@@ -107,12 +122,11 @@ class PracticePair(_Words):
     because: dict[Name, Text]
 
     @model_validator(mode="after")
-    def _explained(self) -> Self:
+    def _explained(self, info: ValidationInfo) -> Self:
         if not self.expected or self.expected.keys() != self.because.keys():
             raise ValueError("expected and because must name the same criteria, and at least one")
-        unknown = sorted(self.expected.keys() - CRITERIA.keys())
-        if unknown:
-            raise ValueError(f"unknown criterion {unknown[0]!r}; choose from: {', '.join(CRITERIA)}")
+        for name in self.expected:
+            check_name(name, _known(info))
         return self
 
 

@@ -24,12 +24,12 @@ from guard_eval.records import (
 from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
-from guard_eval.store.judging import batch_rows, claims, journal, requests, runs
-from guard_eval.store.judging import judgments as judge_verdicts
+from guard_eval.store.judging import batch_rows, claims, exchanges, journal, requests, runs, sent
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
     Answer,
     BatchRequest,
+    Exchange,
     Failure,
     JudgeBatch,
     JudgeProgress,
@@ -404,7 +404,7 @@ class Store:
 
     def criteria_judged(self, rater: Rater) -> set[str]:
         """Return the criteria on which the rater has given verdicts."""
-        return self._read(judge_verdicts.criteria, rater)
+        return self._read(verdicts.criteria, rater)
 
     def record(
         self,
@@ -433,14 +433,17 @@ class Store:
             ValueError: There is a limit, and the cost of a request is unknown.
         """
         now = self._clock()
+        bodies = sent.compressed(planned)
         with self._database.write(lock=LOCK) as connection:
             journal.add(connection, answers)
             requests.settle(connection, [*answers, *settled], now)
-            judge_verdicts.save(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
+            verdicts.save_judgments(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
             journal.fail(connection, unjudged, now)
             if not planned:
                 return []
-            return requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
+            outcomes = requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
+            sent.keep(connection, bodies, outcomes)
+            return outcomes
 
     def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
         """Append verdicts that were read again from the journal; return how many presentations changed.
@@ -449,7 +452,7 @@ class Store:
             StudyError: A presentation was not handed to this rater, or the rater is revoked.
         """
         with self._database.write() as connection:
-            return judge_verdicts.save(
+            return verdicts.save_judgments(
                 connection, rater, judgments, now=self._clock(), study_hash=self._study_hash
             )
 
@@ -471,6 +474,17 @@ class Store:
         """Return what a model was shown under these numbers, in their order."""
         return self._read(claims.shown, presentations)
 
+    def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
+        """Yield what was said between the study and its judges, by pair, judge, order and sample.
+
+        Args:
+            pair_id: Only about this pair.
+            judge: Only with the judge of this name.
+        """
+        numbers = self._read(exchanges.numbers, pair_id, judge)
+        for start in range(0, len(numbers), _PART):
+            yield from self._read(exchanges.read, numbers[start : start + _PART])
+
     def failures(self) -> list[Failure]:
         """Return the failures whose presentation has no verdict to this day, oldest first."""
         return self._read(journal.failures)
@@ -490,8 +504,11 @@ class Store:
 
         Until the batch is closed, nobody else claims or sends what is in it.
         """
+        bodies = sent.compressed(planned)
         with self._database.write(lock=LOCK) as connection:
-            return batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
+            batch, outcomes = batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
+            sent.keep(connection, bodies, outcomes)
+            return batch, outcomes
 
     def update_batch(self, number: int, **values: str | None) -> None:
         """Note a batch's `provider_id`, `input_file`, `output_file`, `error_file` or `status`.

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from guard_eval.rubric import HUMAN_CRITERIA, criteria
-
-
-class SettingsTable(BaseModel):
-    """A table of study.toml: unknown keys and values of another type are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
-
-def _known_criterion(name: str) -> str:
-    return criteria((name,))[0].name
+from guard_eval.rubric import HUMAN_CRITERIA
+from guard_eval.study.criteria_settings import CriteriaNames, Language, SettingsTable
 
 
 def _web_address(url: str) -> str:
@@ -31,13 +22,9 @@ def _file_name(name: str) -> str:
     return name
 
 
-CriterionName = Annotated[str, AfterValidator(_known_criterion)]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 WordingFile = Annotated[str, AfterValidator(_file_name)]
 Code = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-
-Language = Literal["en", "de"]
-"""Languages in which the app's wording is shipped."""
 
 PROLIFIC_COMPLETE = "https://app.prolific.com/submissions/complete?cc="
 """Where Prolific takes a participant's completion code."""
@@ -103,7 +90,7 @@ class Annotation(SettingsTable):
     """What people are asked, in which words, and how pairs are shared out among them.
 
     Attributes:
-        criteria: On what two texts are compared.
+        criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
         raters_per_pair: How many people rate each pair.
         lease_minutes: A pair that is not rated by then may go to somebody else.
         pairs_per_rater: How many pairs one rater rates at most; None for as many as there are.
@@ -115,7 +102,7 @@ class Annotation(SettingsTable):
         recruitment: How raters come who were not invited by name.
     """
 
-    criteria: list[CriterionName] = Field(default=list(HUMAN_CRITERIA), min_length=1)
+    criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA), min_length=1)
     raters_per_pair: int = Field(default=4, ge=1)
     lease_minutes: float = Field(default=30, gt=0)
     pairs_per_rater: int | None = Field(default=None, ge=1)

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from guard_eval.rubric import CRITERIA
-from guard_eval.study.annotation_settings import CriterionName, SettingsTable
+from guard_eval.rubric import CRITERIA, Criterion, criteria
+from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable
+from guard_eval.study.judge_files import (
+    ExamplesFile,
+    JudgedExample,
+    PromptFile,
+    check_covered,
+    read_examples,
+)
 
 ANSWER_TOKENS = 512
 """Enough for a verdict in any form."""
+
+RATIONALE_TOKENS = 512
+"""What a rationale may have besides: `judge.prompt` asks for at most 60 words, in whatever script."""
 
 REASONED_ANSWER_TOKENS = 8192
 """Reasoning counts among an answer's tokens; who allows too little pays for reasoning without a verdict."""
@@ -24,17 +37,25 @@ TIMEOUT = 600.0
 REASONED_TIMEOUT = 1800.0
 """The same where the model reasons first."""
 
-_REASONING = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss)")
 _LONGEST_NAME = 100
 
 
 def reasons(model: str) -> bool:
-    """Return whether a model is known to reason before it answers, by its name.
+    """Return whether a model is known to reason before it answers: whether reasoning.toml names it.
 
-    >>> reasons("gpt-5-mini"), reasons("openai/o3"), reasons("gpt-4o"), reasons("olmo-2")
-    (True, True, False, False)
+    >>> reasons("gpt-5-mini"), reasons("openai/o3"), reasons("claude-opus-5-5"), reasons("Qwen/Qwen3-8B")
+    (True, True, True, True)
+    >>> reasons("gpt-4o"), reasons("gpt-5-chat-latest"), reasons("claude-haiku-4-5"), reasons("olmo-2")
+    (False, False, False, False)
     """
-    return _REASONING.match(model) is not None
+    return _reasoning().fullmatch(model.rpartition("/")[2]) is not None
+
+
+@cache
+def _reasoning() -> re.Pattern[str]:
+    text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
+    patterns = [each for family in tomllib.loads(text)["family"] for each in family["models"]]
+    return re.compile("|".join(f"(?:{each})" for each in patterns), re.IGNORECASE)
 
 
 def _name(name: str) -> str:
@@ -43,21 +64,20 @@ def _name(name: str) -> str:
     return name
 
 
-def answer_tokens(model: str) -> int:
-    """Return how many tokens an answer of `model` may have, unless study.toml says so."""
-    return REASONED_ANSWER_TOKENS if reasons(model) else ANSWER_TOKENS
+def _reasons(settings: dict[str, Any]) -> bool:
+    """Return whether a judge reasons: as study.toml says, else by its model's name or its effort."""
+    if settings.get("reasons") is not None:
+        return bool(settings["reasons"])
+    return reasons(settings.get("model", "")) or settings.get("reasoning_effort") not in (None, "none")
 
 
 def _answer_tokens(settings: dict[str, Any]) -> int:
-    return answer_tokens(settings.get("model", ""))
+    verdict = REASONED_ANSWER_TOKENS if _reasons(settings) else ANSWER_TOKENS
+    return verdict + (RATIONALE_TOKENS if settings.get("rationale") else 0)
 
 
 def _timeout(settings: dict[str, Any]) -> float:
-    return (
-        REASONED_TIMEOUT
-        if reasons(settings.get("model", "")) or settings.get("reasoning_effort")
-        else TIMEOUT
-    )
+    return REASONED_TIMEOUT if _reasons(settings) else TIMEOUT
 
 
 class Judge(SettingsTable):
@@ -70,13 +90,17 @@ class Judge(SettingsTable):
         base_url: The server; OPENAI_BASE_URL's, or else OpenAI's, by default.
         api_key_env: The environment variable that holds the key of a server that is not OpenAI's; without it,
             such a server is sent no key.
-        criteria: On what two texts are compared.
+        criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
+        prompt: A file in the study's folder with instructions in place of the paper's.
+        examples: A file in the study's folder with pairs and their verdicts, shown before each pair.
+        rationale: Whether a short rationale is asked for before the verdict.
         orders: Whether each pair is judged both ways round, or in one order drawn by the study's seed.
         samples: How often each order is asked; each sample is a row of its own.
         style: `chat` completions, `responses`, `batch` (cheaper, and up to a day), or what the server takes.
         output: How the form of the answer is asked for; `auto` begins with a strict schema.
-        max_output_tokens: The longest answer, reasoning included.
+        reasons: Whether the model reasons before it answers; known of many models by their names.
         reasoning_effort: For models that reason; the server's own default unless given.
+        max_output_tokens: The longest answer, reasoning included; more for models that reason.
         temperature: 0 unless given, and left out for reasoning models and for several samples.
         concurrency: How many requests are under way at most; fewer where the server cannot bear it.
         timeout: Seconds until a request without response is given up; more for models that reason.
@@ -90,13 +114,17 @@ class Judge(SettingsTable):
     model: str = Field(min_length=1)
     base_url: str | None = None
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
-    criteria: list[CriterionName] = Field(default=list(CRITERIA), min_length=1)
+    criteria: CriteriaNames = Field(default=list(CRITERIA), min_length=1)
+    prompt: PromptFile | None = None
+    examples: ExamplesFile | None = None
+    rationale: bool = False
     orders: Literal["both", "one"] = "both"
     samples: int = Field(default=1, ge=1, le=100)
     style: Literal["auto", "chat", "responses", "batch"] = "auto"
     output: Literal["auto", "json_schema", "json_object", "text"] = "auto"
-    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
+    reasons: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
     temperature: float | None = Field(default=None, ge=0, le=2)
     concurrency: int = Field(default=64, ge=1, le=512)
     timeout: float = Field(default_factory=_timeout, gt=0, le=86_400, allow_inf_nan=False)
@@ -104,6 +132,13 @@ class Judge(SettingsTable):
     usd_per_million_cached_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     usd_per_million_output_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     batch_factor: float | None = Field(default=None, gt=0, le=1)
+
+    _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Return whether the model reasons before it answers."""
+        return _reasons(self.__dict__)
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:
@@ -114,11 +149,29 @@ class Judge(SettingsTable):
         return self
 
     @model_validator(mode="after")
-    def _criteria_once(self) -> Self:
-        repeated = sorted({name for name in self.criteria if self.criteria.count(name) > 1})
-        if repeated:
-            raise ValueError(f"criteria names {', '.join(repeated)} twice; name each criterion once")
+    def _examples_have_all(self) -> Self:
+        check_covered(self.judged_examples, self.criteria, rationale=self.rationale)
         return self
+
+    @property
+    def rubric(self) -> tuple[Criterion, ...]:
+        """Return the criteria with their titles and definitions, in the order in which they are asked.
+
+        Raises:
+            StudyError: One is unknown.
+        """
+        return criteria(self.criteria, self._known)
+
+    @property
+    def judged_examples(self) -> tuple[JudgedExample, ...]:
+        """Return the examples that are shown before each pair."""
+        return () if self.examples is None else read_examples(self.examples.text)
+
+    def with_rubric(self, known: dict[str, Criterion]) -> Self:
+        """Return this judge with the criteria that its study can name."""
+        judge = self.model_copy()
+        judge._known = known  # noqa: SLF001 (of this very class)
+        return judge
 
 
 def named(judges: Sequence[Judge]) -> list[Judge]:

@@ -1,23 +1,24 @@
-"""The tables of study.toml: what may stand there, checked all at once, and errors that name the remedy."""
+"""The tables of study.toml: what may stand there, checked all at once."""
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Field,
     PlainValidator,
-    ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from guard_eval.database_url import holds_password
+from guard_eval.rubric import Criterion
 from guard_eval.strategies import ContrastiveDecoding, parse, signature
-from guard_eval.study.annotation_settings import Annotation, SettingsTable
+from guard_eval.study.annotation_settings import Annotation
+from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
 from guard_eval.study.judge_settings import Judge, named
 
 __all__ = [
@@ -28,9 +29,9 @@ __all__ = [
     "MetricSettings",
     "Model",
     "Pairs",
+    "Panel",
     "Prompts",
     "Settings",
-    "explain",
     "needs_amateur",
 ]
 
@@ -230,6 +231,24 @@ class Analysis(SettingsTable):
         return self
 
 
+class Panel(SettingsTable):
+    """Judges who count as one besides, declared before there are verdicts.
+
+    Attributes:
+        rule: `majority`: what more judges say than anything else; `mean`: the mean of their scores.
+        members: The judges by name; all of them unless given.
+    """
+
+    rule: Literal["majority", "mean"]
+    members: list[str] | None = Field(default=None, min_length=2)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if self.members is not None and len(set(self.members)) < len(self.members):
+            raise ValueError(f"members names a judge twice: {', '.join(self.members)}; name each once")
+        return self
+
+
 class Settings(SettingsTable):
     """All of study.toml."""
 
@@ -242,9 +261,33 @@ class Settings(SettingsTable):
     generation: GenerationSettings
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
+    criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
+    panel: Panel | None = None
     analysis: Analysis = Analysis()
+
+    @classmethod
+    def read(cls, tables: dict[str, Any], folder: Path) -> Settings:
+        """Return the settings in the tables of a study.toml, with what lies in the study's folder.
+
+        Raises:
+            ValidationError: Something is wrong; `explain` words all of it.
+        """
+        own = tables.get("criteria")
+        names = frozenset(own) if isinstance(own, dict) else frozenset()
+        return cls.model_validate(tables, context=SettingsContext(folder=folder, criteria=names))
+
+    @property
+    def rubric(self) -> dict[str, Criterion]:
+        """Return the criteria that the study can name: the paper's, and its own."""
+        return rubric(self.criteria)
+
+    @field_validator("judge", mode="after")
+    @classmethod
+    def _judges_know_the_criteria(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
+        known = rubric(info.data.get("criteria", {}))
+        return [judge.with_rubric(known) for judge in judges]
 
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
@@ -252,7 +295,7 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _assisting_judge_is_named(self) -> Self:
-        judge, names = self.analysis.assisted_by, [one.name or one.model for one in self.judge]
+        judge, names = self.analysis.assisted_by, self.judge_names
         if judge is not None and judge not in names:
             raise ValueError(
                 f"analysis.assisted_by names {judge!r}, and the judges are: {', '.join(names) or 'none'}; "
@@ -262,6 +305,28 @@ class Settings(SettingsTable):
             raise ValueError(
                 "analysis.assisted_by needs pairs that a judge judges and people do not; give "
                 "pairs.human_pairs"
+            )
+        return self
+
+    @property
+    def judge_names(self) -> list[str]:
+        """Return what the judges are called as raters."""
+        return [one.name or one.model for one in self.judge]
+
+    @model_validator(mode="after")
+    def _panel_is_of_judges(self) -> Self:
+        if self.panel is None:
+            return self
+        unknown = [name for name in self.panel.members or () if name not in self.judge_names]
+        if unknown:
+            raise ValueError(
+                f"panel.members names {', '.join(unknown)}, and the judges are: "
+                f"{', '.join(self.judge_names) or 'none'}; name some of them, or add it as [[judge]]"
+            )
+        if len(self.judge) < 2:
+            raise ValueError(
+                f"[panel] is of two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
+                "or remove [panel]"
             )
         return self
 
@@ -292,42 +357,3 @@ class Settings(SettingsTable):
 def needs_amateur(strategy: str) -> bool:
     """Return whether a strategy, by its signature, contrasts the model with a smaller one."""
     return isinstance(parse(strategy), ContrastiveDecoding)
-
-
-def explain(path: Path, error: ValidationError) -> str:
-    """Return what is wrong with the settings in `path`, all of it, in one message."""
-    problems = error.errors(include_url=False)
-    lines = [f"{path} has {len(problems)} problem{'s' if len(problems) > 1 else ''}:"]
-    lines += [f"  {_where(problem['loc'])}: {_remedy(problem)}" for problem in problems]
-    return "\n".join(lines)
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    name = ""
-    for part in location:
-        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if name else part
-    return name or "the file"
-
-
-def _remedy(problem: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
-    if problem["type"] == "missing":
-        return "is missing; add it"
-    if problem["type"] == "extra_forbidden":
-        *tables, key = (part for part in problem["loc"] if isinstance(part, str))
-        near = difflib.get_close_matches(key, _keys(tables), n=1)
-        return "is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    value = problem["input"]
-    # what is wrong with a database's URL may be its password
-    hidden = isinstance(value, dict) or problem["loc"][:1] == ("database",)
-    return message if hidden else f"{value!r}: {message}"
-
-
-def _keys(tables: list[str]) -> list[str]:
-    table: type[BaseModel] = Settings
-    for name in tables:
-        kind = table.model_fields[name].annotation
-        inner = get_args(kind)
-        table = inner[0] if inner else kind  # type: ignore[assignment]
-    return list(table.model_fields)

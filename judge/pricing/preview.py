@@ -11,10 +11,12 @@ from pathlib import Path
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
+from judge.pricing.availability import warnings
 from judge.pricing.estimate import Estimate, estimate
-from judge.pricing.prices import PriceList, price, warnings
+from judge.pricing.lists import PriceList
+from judge.pricing.prices import price
 from judge.pricing.tokens import counter
-from judge.prompt import PROMPT_VERSION
+from judge.prompt import prompt_of
 from judge.providers.endpoint import key_variable, with_server_url
 from judge.providers.envelopes import visible
 from judge.providers.shapes import first_shape
@@ -127,7 +129,7 @@ def dry_run(
         server=str(located.base_url),
         variable=key_variable(judge, environ),
         style="batch" if judge.style == "batch" else first_shape(judge).dialect,
-        prompt_version=PROMPT_VERSION,
+        prompt_version=prompt_of(judge).version,
         estimate=estimate(
             judge,
             left,

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.study.judge_settings import Judge, reasons
-from judge.prompt import in_order
+from guard_eval.study.judge_settings import Judge
+from judge.prompt import RATIONALE, RATIONALE_WORDS
 
 Dialect = Literal["chat", "responses"]
 """Which of OpenAI's two interfaces is spoken."""
@@ -75,20 +75,32 @@ def first_shape(judge: Judge) -> RequestShape:
     return RequestShape(
         dialect="responses" if judge.style == "responses" else "chat",
         output=OUTPUTS[0] if judge.output == "auto" else judge.output,
-        limit="max_completion_tokens" if reasons(judge.model) else "max_tokens",
+        limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
     )
 
 
-def schema(names: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON schema of the answer: one field per criterion, each one of A, tie, B."""
+def schema(names: Sequence[str], *, rationale: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of the answer: one field per criterion, each one of A, tie, B.
+
+    Args:
+        names: The criteria, in the order in which they are asked.
+        rationale: Whether the first field is a rationale.
+    """
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
+    reasons = {"type": "string", "description": f"Your reasons, in at most {RATIONALE_WORDS} words"}
+    properties = {**({RATIONALE: reasons} if rationale else {}), **{name: dict(field) for name in names}}
     return {
         "type": "object",
-        "properties": {name: dict(field) for name in names},
-        "required": list(names),
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def schema_of(judge: Judge) -> dict[str, Any]:
+    """Return the JSON schema of this judge's answers."""
+    return schema(judge.criteria, rationale=judge.rationale)
 
 
 def settings_of(judge: Judge, shape: RequestShape) -> dict[str, Any]:
@@ -99,7 +111,7 @@ def settings_of(judge: Judge, shape: RequestShape) -> dict[str, Any]:
 def _chat(judge: Judge, shape: RequestShape) -> dict[str, Any]:
     body: dict[str, Any] = {"model": judge.model, shape.limit: judge.max_output_tokens}
     if shape.output == "json_schema":
-        named = {"name": "verdict", "strict": True, "schema": schema(in_order(judge.criteria))}
+        named = {"name": "verdict", "strict": True, "schema": schema_of(judge)}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
     elif shape.output == "json_object":
         body["response_format"] = {"type": "json_object"}
@@ -115,7 +127,7 @@ def _responses(judge: Judge, shape: RequestShape) -> dict[str, Any]:
         "store": False,  # the texts are the study's: the server need not keep them
     }
     if shape.output == "json_schema":
-        named = {"name": "verdict", "strict": True, "schema": schema(in_order(judge.criteria))}
+        named = {"name": "verdict", "strict": True, "schema": schema_of(judge)}
         body["text"] = {"format": {"type": "json_schema", **named}}
     elif shape.output == "json_object":
         body["text"] = {"format": {"type": "json_object"}}

@@ -10,7 +10,7 @@ from annotation_app import wording
 from annotation_app.wording import fill, load, placeholders
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.annotation_settings import Language
+from guard_eval.study.criteria_settings import CriterionText, Language, OwnCriterion
 
 FOLDER = Path(wording.__file__).parent
 SAME = {"panel.answered", "direction"}
@@ -181,3 +181,47 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_braces_that_are_no_placeholders_stay():
     assert fill("{number} of {total}: {sic} {", number=1, total="{number}") == "1 of {number}: {sic} {"
+
+
+OWN = {
+    "toxicity": OwnCriterion(
+        title="Toxicity",
+        definition="How harmful the text is.",
+        de=CriterionText(title="Schädlichkeit", definition="Wie schädlich der Text ist."),
+    ),
+    "wit": OwnCriterion(title="Wit", definition="How witty it is."),
+    "fluency": OwnCriterion(title="Flow", definition="How it flows.", override=True),
+}
+
+
+def own_rubric(language="en", path=None):
+    found = load(language, path, criteria=OWN).rubric(("wit", "toxicity", "fluency", "coherence"))
+    return [each.title for each in found]
+
+
+def test_a_studys_own_criteria_are_worded_in_the_pages_language_where_there_is_a_translation():
+    assert own_rubric() == ["Wit", "Toxicity", "Flow", "Coherence"]
+    assert own_rubric("de") == ["Wit", "Schädlichkeit", "Flow", "Kohärenz"]
+
+
+def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_need_not_have_its_own(
+    tmp_path,
+):
+    path = tmp_path / "my.toml"
+    path.write_text('[criteria.wit]\ntitle = "Humour"\n', encoding="utf-8")
+    assert own_rubric("en", path) == ["Humour", "Toxicity", "Flow", "Coherence"]
+    text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "fr"')
+    path.write_text(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', encoding="utf-8")
+    assert own_rubric("en", path) == ["Esprit", "Toxicity", "Sprachflüssigkeit", "Kohärenz"]
+    path.write_text('[criteria.wti]\ntitle = "W"\ndefinition = "w"\n', encoding="utf-8")
+    with pytest.raises(StudyError, match="criteria: it names wti; word exactly these criteria: fluency"):
+        own_rubric("en", path)
+
+
+def test_practice_pairs_may_have_an_answer_to_a_criterion_of_the_studys_own(tmp_path):
+    path = tmp_path / "my.toml"
+    pair = "[[practice.pairs]]\nname = 'p'\nprompt = 'p'\na = 'a'\nb = 'b'\n"
+    path.write_text(f"{pair}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}\n", encoding="utf-8")
+    assert load("en", path, criteria=OWN).practice.pairs[0].expected == {"wit": "A"}
+    with pytest.raises(StudyError, match="unknown criterion 'wit'"):
+        load("en", path)

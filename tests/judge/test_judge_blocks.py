@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.records import BlindPair
+from guard_eval.rubric import criteria
 from guard_eval.study.judge_settings import Judge
 from judge.failures import JudgeError
 from judge.parsing import parse, read_block
-from judge.prompt import code, messages
+from judge.prompt import JudgePrompt, code
 from judge.request import request
 from judge.sanitize import neutralise
 
@@ -149,7 +150,9 @@ def test_a_verdict_tag_in_a_text_is_neutral():
 
 def test_the_block_that_is_asked_for_is_the_one_that_is_read():
     blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    system, user = (each["content"] for each in messages(blind, ASKED, 5, lines=True))
+    system, user = (
+        each["content"] for each in JudgePrompt(criteria=criteria(ASKED)).messages(blind, 5, lines=True)
+    )
     assert "JSON" not in system + user
     asked = user[user.index("<verdict-") :]
     assert asked.splitlines()[1:-1] == ["Fluency: …", "Story Development: …"]

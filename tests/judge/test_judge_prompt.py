@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
-from guard_eval.rubric import CRITERIA, Criterion
+from guard_eval.rubric import CRITERIA, Criterion, criteria
 from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge import prompt
 from judge.pricing.preview import dry_run
-from judge.prompt import PROMPT_VERSION, messages, nonce, system_prompt
+from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
 from judge.request import RequestBuilder, request, wire
 from judge.sanitize import RULES, neutralise
 
@@ -117,6 +117,10 @@ HOSTILE = [
 ]
 
 
+def system_prompt(names, *, lines=False):
+    return JudgePrompt(criteria=criteria(names)).system(lines=lines)
+
+
 def squeezed(text):
     return " ".join(text.split())
 
@@ -172,26 +176,28 @@ def test_an_unknown_criterion_is_named():
 
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
     assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
-    assert prompt.version(RULES) == PROMPT_VERSION
-    versions = {PROMPT_VERSION, prompt.version("another pattern")}
+    assert prompt.paper_version(RULES) == PROMPT_VERSION
+    versions = {PROMPT_VERSION, prompt.paper_version("another pattern")}
     words = [name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)]
-    words = [name for name in words if name not in {"PROMPT_VERSION", "RULES"}]
+    words = [name for name in words if name not in {"PROMPT_VERSION", "RULES", "RATIONALE"}]
     for name in words:
         with monkeypatch.context() as patched:
             patched.setattr(prompt, name, getattr(prompt, name) + " Please.")
-            versions.add(prompt.version(RULES))
-    assert len(words) == 7
+            versions.add(prompt.paper_version(RULES))
+    assert len(words) == 12
     assert len(versions) == 2 + len(words)
 
 
 def test_other_criteria_can_be_asked_in_the_same_words():
     kind = Criterion(name="kindness", title="Kindness", definition="Measures how kind the text is.")
-    text = prompt.system([CRITERIA["fluency"], kind])
+    text = JudgePrompt(criteria=(CRITERIA["fluency"], kind)).system()
     assert "according to two specific metrics." in text
     assert "2. Kindness\nMeasures how kind the text is." in text
     assert 'exactly these fields: "fluency", "kindness".' in text
-    asked = prompt.user([kind], nonce="0" * 32, prompt="", text_a="", text_b="", lines=True)
-    assert asked.endswith("<verdict-000000000000>\nKindness: …\n</verdict-000000000000>")
+    blind = BlindPair(presentation=1, prompt="", text_a="", text_b="")
+    asked = JudgePrompt(criteria=(kind,)).question(blind, 5, lines=True)
+    code = nonce(blind, 5)[:12]
+    assert asked.endswith(f"<verdict-{code}>\nKindness: …\n</verdict-{code}>")
 
 
 def test_in_plain_text_the_appendix_is_the_same():
@@ -223,8 +229,8 @@ def test_a_hostile_text_stays_inside_its_tags(text, place, lines):
         presentation=1, prompt=texts["prompt"], text_a=texts["method-a"], text_b=texts["method-b"]
     )
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
-    asked = messages(blind, ("fluency",), 5, lines=lines)
-    empty = messages(nothing, ("fluency",), 5, lines=lines)
+    fluency = JudgePrompt(criteria=criteria(("fluency",)))
+    asked, empty = (fluency.messages(each, 5, lines=lines) for each in (blind, nothing))
     assert [message["role"] for message in asked] == ["system", "user"]
     assert asked[0] == empty[0]
     user = asked[1]["content"]
@@ -279,16 +285,16 @@ def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(style):
         base_url="http://localhost:1/v1",
         criteria=["story_development", "fluency", "coherence"],
     )
-    paper = ["fluency", "coherence", "story_development"]  # the order of Appendix F
+    order = judge.criteria
     question = RequestBuilder(judge, seed=3).build(Showing(blind=blind, sample=0))
     sent = json.loads(question.body)
     form = sent["response_format"]["json_schema"] if style == "chat" else sent["text"]["format"]
     messages = sent["messages" if style == "chat" else "input"]
-    assert list(form["schema"]["properties"]) == form["schema"]["required"] == paper
+    assert list(form["schema"]["properties"]) == form["schema"]["required"] == order
     assert list(form["schema"]) == ["type", "properties", "required", "additionalProperties"]
     titles = re.findall(r"^\d\. (.*)$", messages[0]["content"], re.MULTILINE)
-    assert titles == ["Fluency", "Coherence", "Story Development"]
-    assert 'exactly these fields: "fluency", "coherence", "story_development".' in messages[0]["content"]
+    assert titles == ["Story Development", "Fluency", "Coherence"]
+    assert 'exactly these fields: "story_development", "fluency", "coherence".' in messages[0]["content"]
     shown = dry_run(judge, [Showing(blind=blind, sample=0)], seed=3, environ={}).example
     head, _, rest = shown.partition("\n\n[system]\n")
     lines = [line.split(": ", 1) for line in head.splitlines()[1:]]

@@ -38,11 +38,11 @@ def test_what_could_not_be_read_then_and_can_now_becomes_a_verdict(reread, serve
     assert reread.run().failures == {"wrong_schema": 3}
     assert len(reread.store.failures()) == 3
 
-    def lenient(body, names, *, code):
+    def lenient(body, names, **_):
         said = json.loads(json.loads(body)["choices"][0]["message"]["content"])
         return {"coherence": "tie", **said}
 
-    monkeypatch.setattr("judge.lookup.parse", lenient)
+    monkeypatch.setattr("judge.request.parse", lenient)
     done = reread()
     assert (done.answers, done.presentations, done.changed, done.unread) == (12, 6, 3, {})
     assert reread.store.failures() == []

@@ -9,14 +9,20 @@ import pytest
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
 from guard_eval.store import Showing
+from guard_eval.study.judge_files import StudyFile
 from guard_eval.study.judge_settings import Judge
 from judge.backend import ShapeChanged
 from judge.failures import SAMPLES, JudgeError
-from judge.prompt import PROMPT_VERSION, messages
+from judge.prompt import PROMPT_VERSION, prompt_of
 from judge.providers.endpoint import provider_of
 from judge.providers.errors import ErrorReader, ServerError
 from judge.providers.shapes import RequestShape, first_shape, schema
 from judge.request import MISSES, RequestBuilder, asks_the_same, request, request_key
+
+EXAMPLE = StudyFile(
+    file="e",
+    text=json.dumps({"prompt": "p", "a": "x", "b": "y", "verdict": dict.fromkeys(CRITERIA, "A")}),
+)
 
 
 @pytest.fixture
@@ -328,7 +334,7 @@ def test_the_request_is_a_whole_body(blind):
     body = request(judge, blind(), 7)
     assert body == {
         "model": "gpt-4o-2024-11-20",
-        "messages": messages(blind(), ("fluency",), 7),
+        "messages": prompt_of(judge).messages(blind(), 7),
         "response_format": {
             "type": "json_schema",
             "json_schema": {"name": "verdict", "strict": True, "schema": schema(["fluency"])},
@@ -358,7 +364,7 @@ def test_other_models_are_asked_at_temperature_zero(blind, model):
 def test_the_key_is_the_hash_of_what_the_study_decides(blind):
     url = "http://gpu:8000/v1"
     judge = Judge(model="m", criteria=["coherence", "fluency"], max_output_tokens=99, base_url=f"{url}/")
-    whole = ["study", PROMPT_VERSION, ["m", ["fluency", "coherence"], 0.0, None, "auto", url], 7]
+    whole = ["study", PROMPT_VERSION, ["m", ["coherence", "fluency"], 0.0, None, "auto", url], 7]
     whole += [["a prompt", "one text", "another text"], 2]
     first = hashlib.sha256(json.dumps(whole, separators=(",", ":")).encode()).hexdigest()[:52]
     last = hashlib.sha256(b"99").hexdigest()[:12]
@@ -370,7 +376,6 @@ def test_the_key_is_the_hash_of_what_the_study_decides(blind):
     [
         {"style": "responses"},
         {"style": "batch"},
-        {"criteria": [*CRITERIA][::-1]},
         {"api_key_env": "KEY"},
         {"timeout": 1.0},
         {"concurrency": 1},
@@ -395,6 +400,10 @@ def test_keys_differ_where_the_study_decides_otherwise(blind):
         request_key(judge, blind("another text", "one text"), 7),
         request_key(Judge(model="n"), blind(), 7),
         request_key(Judge(model="m", criteria=["fluency"]), blind(), 7),
+        request_key(Judge(model="m", criteria=[*CRITERIA][::-1]), blind(), 7),
+        request_key(Judge(model="m", rationale=True), blind(), 7),
+        request_key(Judge(model="m", prompt=StudyFile(file="p", text="Judge {{criteria}}.")), blind(), 7),
+        request_key(Judge(model="m", examples=EXAMPLE), blind(), 7),
         request_key(Judge(model="m", max_output_tokens=100), blind(), 7),
         request_key(Judge(model="m", temperature=0.5), blind(), 7),
         request_key(Judge(model="m", samples=2), blind(), 7),

@@ -11,8 +11,7 @@ from databases import every_row
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Showing
-from guard_eval.store.judging import judgments
+from guard_eval.store import Showing, verdicts
 from guard_eval.study.judge_settings import Judge
 from judge.providers.client import Client
 from judge.providers.endpoint import provider_of
@@ -317,7 +316,7 @@ def test_an_answer_that_was_journalled_and_not_read_is_read_and_not_paid(
             raise StudyError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(judgments, "save", no_verdicts)
+        patched.setattr(verdicts, "save_judgments", no_verdicts)
         with pytest.raises(StudyError, match="disk full"):
             run()
     paid = len(server.asks)

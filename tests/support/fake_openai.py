@@ -24,6 +24,9 @@ from guard_eval.records import BlindPair
 from guard_eval.rubric import CHOICE_LABELS
 from judge.request import request_key
 
+REASONS = 'The one is "better" than the other, as far as it goes.'
+"""The rationale of every answer."""
+
 KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
 
 
@@ -51,14 +54,20 @@ class Ask(dict):
 
     @property
     def criteria(self):
-        listed = re.search(r"exactly these fields: (.*?)\. Each", self.words)
-        return json.loads(f"[{listed[1]}]") if listed else []
+        listed = re.search(r"exactly these fields: (.*?)\. (?:Each|The first)", self.words)
+        fields = json.loads(f"[{listed[1]}]") if listed else []
+        return [name for name in fields if name != "rationale"]
+
+    @property
+    def rationale(self):
+        """Whether a rationale is asked for."""
+        return "words of plain text" in self.words
 
     @property
     def block(self):
         """The verdict block asked for in plain text, one line per criterion; None where JSON is."""
-        found = re.search(r"<verdict-\w+>\n.*\n</verdict-\w+>\Z", self.words, re.DOTALL)
-        return found and found[0]
+        found = re.search(r".*(<verdict-\w+>\n.*\n</verdict-\w+>)\Z", self.words, re.DOTALL)
+        return found and found[1]
 
     @property
     def texts(self):
@@ -71,7 +80,8 @@ class Ask(dict):
         return request_key(judge, blind, seed)
 
     def _between(self, tag):
-        return re.search(rf"<{tag}-(\w+)>\n(.*)\n</{tag}-\1>", self.words, re.DOTALL)[2]
+        """Return what stands between the last tags of this name; before them may be examples."""
+        return re.search(rf".*<{tag}-(\w+)>\n(.*)\n</{tag}-\1>", self.words, re.DOTALL)[2]
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,7 @@ class Seen:
     path: str
     body: object
     headers: dict
+    raw: bytes = b""
 
 
 @dataclass
@@ -139,8 +150,11 @@ def completion(text, **more):
 def verdict(ask, choice="A", **more):
     """Answer as a judge that always prefers one side, in the form asked for."""
     if ask.block is not None:
-        return answer(ask, ask.block.replace("…", CHOICE_LABELS[choice]), **more)
-    return answer(ask, json.dumps(dict.fromkeys(ask.criteria, choice)), **more)
+        reasons = ask.block.replace("verdict-", "rationale-").splitlines()
+        before = f"{reasons[0]}\n{REASONS}\n{reasons[-1]}\n\n" if ask.rationale else ""
+        return answer(ask, before + ask.block.replace("…", CHOICE_LABELS[choice]), **more)
+    fields = {"rationale": REASONS} if ask.rationale else {}
+    return answer(ask, json.dumps({**fields, **dict.fromkeys(ask.criteria, choice)}), **more)
 
 
 class FakeOpenAI(LocalServer):
@@ -173,7 +187,7 @@ class FakeOpenAI(LocalServer):
         step, call = self._route(method, path.removeprefix("/v1"))
         body = raw if step == "upload" else json.loads(raw or b"null")
         with self._lock:
-            self.seen.append(Seen(step, path, body, headers))
+            self.seen.append(Seen(step, path, body, headers, raw))
             fault = self.faults[step].pop(0) if self.faults[step] else None
         if fault is not None and not fault.drop:
             return fault

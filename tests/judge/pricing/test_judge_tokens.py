@@ -8,7 +8,7 @@ from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge.pricing.estimate import estimate
 from judge.pricing.tokens import counter
-from judge.prompt import messages
+from judge.prompt import prompt_of
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -89,7 +89,7 @@ def test_an_estimate_is_exact_where_the_tokens_can_be_counted(model, tmp_path, b
     found = estimate(judge, left, seed=1, counter=counter("model", folder=tmp_path, environ={}))
     words = 0
     for each in left:
-        words += 2 + sum(1 + len(one["content"].split()) for one in messages(each.blind, ["fluency"], 1))
+        words += 2 + sum(1 + len(one["content"].split()) for one in prompt_of(judge).messages(each.blind, 1))
     assert (found.exact, found.input_tokens) == (True, words)
     assert found.worst_usd == pytest.approx(3 * (words * 3 + 2 * 512 * 12) / 1e6)
     assert found.expected_usd == pytest.approx((words * 3 + 2 * (8 + 4) * 12) / 1e6)
