@@ -82,12 +82,6 @@ def test_merging_again_changes_nothing(parts):
     assert (parts / "guard.jsonl").stat() == stat
 
 
-def test_checking_writes_nothing(parts):
-    there = names(parts)
-    assert merge(parts, write=False).texts == 7
-    assert names(parts) == there
-
-
 def test_two_texts_of_one_id_are_refused_and_both_named(parts):
     write_parquet(part_file(parts, "guard"), [text(3, "another text")])
     there = names(parts)
