@@ -331,7 +331,7 @@ def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind,
     with databases.away(built.database):
         page = rate(page, "A", "B")
         if database_kind == "postgres":
-            # the pair stays where it is; a file that is gone might come back as another one
+            # the pair stays where it is; a missing file might come back as another one
             assert (view(page)["acknowledged"], view(page)["failed"]) == (None, "one")
         else:
             assert "Please try again in a moment" in words(page)

@@ -167,14 +167,14 @@ def test_annotate_serves_the_invited_until_ctrl_c(paired):
         stderr=subprocess.PIPE,
         text=True,
     )
-    said = []
+    printed = []
     for line in process.stdout:
-        said.append(line)
+        printed.append(line)
         if line.startswith("Ada: "):
             break
     else:
-        pytest.fail(f"no link was printed: {said} {process.stderr.read()}")
-    link = said[-1].removeprefix("Ada: ").strip()
+        pytest.fail(f"no link was printed: {printed} {process.stderr.read()}")
+    link = printed[-1].removeprefix("Ada: ").strip()
     with urllib.request.urlopen(link, timeout=30) as answer:
         assert answer.status == 200
     process.send_signal(signal.SIGINT)
