@@ -40,7 +40,6 @@ SECTIONS = {
     "guard": "What GUARD adds to the package's own greedy loop",
     "repetition": "A repeated cache over candidates as a tree",
     "headline": "Contrastive search and ACS over GUARD, all in the package's own loops",
-    "published": "The published way, one text at a time, over GUARD in the package's own loop",
 }
 """Name → title; a ratio is the time of the table's second way over that of its first."""
 
@@ -213,8 +212,6 @@ def comparisons(bench: Workbench, *, compiled: bool) -> Iterator[Comparison]:
     yield Comparison("greedy", greedy, bench.engine(TopP()))
     if packed:
         yield Comparison("greedy", greedy, packed, alike=True)
-    yield Comparison("published", released, bench.published_script(), alike=True)
-    yield Comparison("published", released, bench.published_processor(), alike=True)
 
 
 _SPEED = ("vocabulary", "batch", "base", "way", "base_ms", "way_ms", "ratio", "low", "high", "rounds")

@@ -20,7 +20,7 @@ from transformers import (
     T5Config,
 )
 
-from guard_eval.engines.loading import folder_revision, load, load_amateur
+from guard_eval.engines.loading import check_amateur, folder_revision, load
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -223,8 +223,7 @@ def expert(llama_folder):
 
 
 def test_an_amateur_that_shares_the_experts_tokens(expert, folder):
-    amateur = load_amateur(expert, str(folder), name="small")
-    assert (amateur.name, amateur.revision) == ("small", folder_revision(folder))
+    check_amateur(expert, load(str(folder)))
 
 
 def test_an_amateur_with_another_vocabulary(expert, folder):
@@ -236,7 +235,7 @@ def test_an_amateur_with_another_vocabulary(expert, folder):
     with pytest.raises(
         StudyError, match=r"'expert' and its amateur .* \(token 7 is .* in one and .* in the other"
     ):
-        load_amateur(expert, str(folder))
+        check_amateur(expert, load(str(folder)))
 
 
 def test_an_amateur_with_more_tokens(expert, folder):
@@ -244,7 +243,7 @@ def test_an_amateur_with_more_tokens(expert, folder):
     tokenizer.add_tokens(["<one>", "<two>"])
     tokenizer.save_pretrained(folder)
     with pytest.raises(StudyError, match=r"\(288 and 290 tokens\); name a smaller model of the same family"):
-        load_amateur(expert, str(folder))
+        check_amateur(expert, load(str(folder)))
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -20,11 +20,11 @@ from guard_eval.texts.continuations import (
     append_traces,
     continuation_file,
     continuation_files,
-    current_continuations,
     read_continuations,
     read_traces,
     trace_file,
 )
+from guard_eval.texts.current import current_continuations
 from guard_eval.texts.shards import Shard
 
 

@@ -15,7 +15,6 @@ from made import SETTINGS
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Trace
-from guard_eval.texts.continuation_parquet import write_parquet
 from guard_eval.texts.continuations import (
     append_continuations,
     append_traces,
@@ -24,6 +23,7 @@ from guard_eval.texts.continuations import (
     read_continuations,
     read_traces,
     trace_file,
+    write_parquet,
 )
 from guard_eval.texts.merging import merge_files, merge_strategy
 from guard_eval.texts.shards import Shard
