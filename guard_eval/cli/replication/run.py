@@ -33,7 +33,6 @@ from guard_eval.cli.reporting.verdicts import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import SIMULATED, RaterKind
-from guard_eval.reporting.drawing import write_drawing
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import read_traces, trace_files
@@ -259,10 +258,9 @@ def _trace(entry: Entry, place: Path, studies: Studies) -> None:
     paper, own = cases()[entry.label], _texts(study, "figure", ("guard",)).get("guard", "")
     drawing = behaviour(traces[-1:], name=entry.name, title="GUARD on the figure's prompt")
     assert drawing is not None  # GUARD records all that is drawn
-    figure = write_drawing(drawing, place / f"replication-{entry.name}")
     rows: list[PaperText] = [("Prompt", paper["Prompt"], None), ("GUARD", paper["GUARD"], own)]
     apart = apart_of(entry, studies).sentence("the paper's texts")
-    finish_texts(entry, place, rows, [apart], figure=figure)
+    finish_texts(entry, place, rows, [apart], figure=drawing)
 
 
 def _texts(study: Study, prompt_id: str, strategies: Sequence[str]) -> dict[str, str]:
