@@ -29,6 +29,7 @@ __all__ = [
     "MetricSettings",
     "Model",
     "Pairs",
+    "Panel",
     "Prompts",
     "Settings",
     "needs_amateur",
@@ -230,6 +231,24 @@ class Analysis(SettingsTable):
         return self
 
 
+class Panel(SettingsTable):
+    """Judges who count as one besides, declared before there are verdicts.
+
+    Attributes:
+        rule: `majority`: what more judges say than anything else; `mean`: the mean of their scores.
+        members: The judges by name; all of them unless given.
+    """
+
+    rule: Literal["majority", "mean"]
+    members: list[str] | None = Field(default=None, min_length=2)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if self.members is not None and len(set(self.members)) < len(self.members):
+            raise ValueError(f"members names a judge twice: {', '.join(self.members)}; name each once")
+        return self
+
+
 class Settings(SettingsTable):
     """All of study.toml."""
 
@@ -245,6 +264,7 @@ class Settings(SettingsTable):
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
+    panel: Panel | None = None
     analysis: Analysis = Analysis()
 
     @classmethod
@@ -275,7 +295,7 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _assisting_judge_is_named(self) -> Self:
-        judge, names = self.analysis.assisted_by, [one.name or one.model for one in self.judge]
+        judge, names = self.analysis.assisted_by, self.judge_names
         if judge is not None and judge not in names:
             raise ValueError(
                 f"analysis.assisted_by names {judge!r}, and the judges are: {', '.join(names) or 'none'}; "
@@ -285,6 +305,28 @@ class Settings(SettingsTable):
             raise ValueError(
                 "analysis.assisted_by needs pairs that a judge judges and people do not; give "
                 "pairs.human_pairs"
+            )
+        return self
+
+    @property
+    def judge_names(self) -> list[str]:
+        """Return what the judges are called as raters."""
+        return [one.name or one.model for one in self.judge]
+
+    @model_validator(mode="after")
+    def _panel_is_of_judges(self) -> Self:
+        if self.panel is None:
+            return self
+        unknown = [name for name in self.panel.members or () if name not in self.judge_names]
+        if unknown:
+            raise ValueError(
+                f"panel.members names {', '.join(unknown)}, and the judges are: "
+                f"{', '.join(self.judge_names) or 'none'}; name some of them, or add it as [[judge]]"
+            )
+        if len(self.judge) < 2:
+            raise ValueError(
+                f"[panel] is of two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
+                "or remove [panel]"
             )
         return self
 

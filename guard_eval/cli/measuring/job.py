@@ -23,7 +23,8 @@ from guard_eval.metrics.scores import Results
 from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.problems import explain, problems_of
 from guard_eval.study.settings import MetricSettings
-from guard_eval.texts.continuations import current_texts, trace_files
+from guard_eval.texts.continuations import trace_files
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
 from guard_eval.texts.prompts import read_prompts
