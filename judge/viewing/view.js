@@ -93,6 +93,7 @@
     chosen = -1;
     if (shown.length) choose(Math.max(0, again), false);
     else {
+      opening += 1;  // what is still being unpacked comes too late
       detail.replaceChildren();
       list.append(element("li", { class: "empty", role: "presentation" }, "Nothing is like that."));
     }

@@ -160,7 +160,8 @@ def test_by_method_where_they_are_named(visit):
     assert count(page) == 10
     page.locator("#verdict").select_option(label="top_k(k=50)")
     assert count(page) == 0
-    assert "Nothing is like that." in page.locator("#list").inner_text()
+    assert "Nothing is like that." in page.locator("#list").text_content()
+    assert page.locator("#detail").text_content() == ""
 
 
 def test_prompts_are_found(visit):
