@@ -25,6 +25,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
 from judge.calibration import calibrate, left
+from judge.examples import check_examples
 from judge.lookup import reparse
 from judge.pricing.preview import DryRun, dry_run
 from judge.pricing.prices import KEYS, Price, priced, study_prices
@@ -101,6 +102,7 @@ class JudgeRunner:
 
     def _preview(self, judge: Judge) -> DryRun:
         name = rater_name(judge)
+        check_examples(self._store, judge)
         if self._calibrate:
             showings = left(self._store, judge, seed=self._seed)
         else:
