@@ -149,6 +149,7 @@ class Sender:
             usd=most,
             style=self._backend.style,
             shape=request.shape,
+            body=request.body,
         )
         while True:
             self._settled.clear()

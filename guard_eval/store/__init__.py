@@ -11,7 +11,9 @@
 
 from guard_eval.store.judging.values import (
     Answer,
+    Attempt,
     BatchRequest,
+    Exchange,
     Failure,
     JudgeBatch,
     JudgeProgress,
@@ -34,8 +36,10 @@ from guard_eval.store.verdicts import Saved
 
 __all__ = [
     "Answer",
+    "Attempt",
     "BatchRequest",
     "CheckRow",
+    "Exchange",
     "Failure",
     "HistoryRow",
     "JudgeBatch",

@@ -24,12 +24,13 @@ from guard_eval.records import (
 from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
-from guard_eval.store.judging import batch_rows, claims, journal, requests, runs
+from guard_eval.store.judging import batch_rows, claims, exchanges, journal, requests, runs, sent
 from guard_eval.store.judging import judgments as judge_verdicts
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
     Answer,
     BatchRequest,
+    Exchange,
     Failure,
     JudgeBatch,
     JudgeProgress,
@@ -445,6 +446,7 @@ class Store:
             ValueError: There is a limit, and the cost of a request is unknown.
         """
         now = self._clock()
+        bodies = sent.compressed(planned)
         with self._database.write(lock=LOCK) as connection:
             journal.add(connection, answers)
             requests.settle(connection, [*answers, *settled], now)
@@ -452,7 +454,9 @@ class Store:
             journal.fail(connection, unjudged, now)
             if not planned:
                 return []
-            return requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
+            outcomes = requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
+            sent.keep(connection, bodies, outcomes)
+            return outcomes
 
     def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
         """Append verdicts that were read again from the journal; return how many presentations changed.
@@ -483,6 +487,17 @@ class Store:
         """Return what a model was shown under these numbers, in their order."""
         return self._read(claims.shown, presentations)
 
+    def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
+        """Yield what was said between the study and its judges, by pair, judge, order and sample.
+
+        Args:
+            pair_id: Only about this pair.
+            judge: Only with the judge of this name.
+        """
+        numbers = self._read(exchanges.numbers, pair_id, judge)
+        for start in range(0, len(numbers), _PART):
+            yield from self._read(exchanges.read, numbers[start : start + _PART])
+
     def failures(self) -> list[Failure]:
         """Return the failures whose presentation has no verdict to this day, oldest first."""
         return self._read(journal.failures)
@@ -502,8 +517,11 @@ class Store:
 
         Until the batch is closed, nobody else claims or sends what is in it.
         """
+        bodies = sent.compressed(planned)
         with self._database.write(lock=LOCK) as connection:
-            return batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
+            batch, outcomes = batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
+            sent.keep(connection, bodies, outcomes)
+            return batch, outcomes
 
     def update_batch(self, number: int, **values: str | None) -> None:
         """Note a batch's `provider_id`, `input_file`, `output_file`, `error_file` or `status`.

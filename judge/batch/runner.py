@@ -189,6 +189,7 @@ class BatchRunner:
                 usd=self._budget.most(request),
                 style="batch",
                 shape=request.shape,
+                body=request.body,
             )
             for request, _ in part
         ]

@@ -43,7 +43,7 @@ def filled(store, make_pairs, plan, clock, claim):
     store.save(number, {"fluency": "A"}, rater=judge)
     fail(store, judge, number)
     run = store.begin(judge, plan.lease)
-    (right,) = store.record(run, planned=[planned("k")])
+    (right,) = store.record(run, planned=[planned("k", body=b"{}")])
     store.record(run, answers=[answer(right, at=clock())])
     store.end(run)
     return store
@@ -52,6 +52,7 @@ def filled(store, make_pairs, plan, clock, claim):
 APPEND_ONLY = {
     "verdict": "at",
     "answer": "at",
+    "sent": "body",
     "note": "at",
     "pair": "prompt",
     "gold": "expected",

@@ -92,6 +92,7 @@ class Seen:
     path: str
     body: object
     headers: dict
+    raw: bytes = b""
 
 
 @dataclass
@@ -186,7 +187,7 @@ class FakeOpenAI(LocalServer):
         step, call = self._route(method, path.removeprefix("/v1"))
         body = raw if step == "upload" else json.loads(raw or b"null")
         with self._lock:
-            self.seen.append(Seen(step, path, body, headers))
+            self.seen.append(Seen(step, path, body, headers, raw))
             fault = self.faults[step].pop(0) if self.faults[step] else None
         if fault is not None and not fault.drop:
             return fault

@@ -16,10 +16,11 @@ from guard_eval.store.judging.values import Answer, Failure, Unjudged, Usage
 from guard_eval.store.schema import batches, presentation, rater
 
 _USAGE = [field.name for field in fields(Usage)]
-_COLUMNS = [column for column in answer.c if column.name != "presentation_id"]
+COLUMNS = [column for column in answer.c if column.name != "presentation_id"]
+"""What is read of an answer; whose presentation it counts for is the reader's business."""
 
 _COMPLETE = (
-    select(*_COLUMNS, answer.c.presentation_id.label("presentation"))
+    select(*COLUMNS, answer.c.presentation_id.label("presentation"))
     .where(answer.c.key.in_(bindparam("asked", expanding=True)), answer.c.status == HTTPStatus.OK)
     .order_by(answer.c.attempt)
 )
@@ -31,7 +32,7 @@ _REQUESTED = (
     .subquery()
 )
 _OF_PRESENTATIONS = (
-    select(*_COLUMNS, _REQUESTED.c.presentation_id.label("presentation"))
+    select(*COLUMNS, _REQUESTED.c.presentation_id.label("presentation"))
     .join(_REQUESTED, _REQUESTED.c.key == answer.c.key)
     .where(answer.c.status == HTTPStatus.OK)
     .order_by(_REQUESTED.c.presentation_id, answer.c.at, answer.c.attempt)
@@ -49,7 +50,7 @@ def add(connection: Connection, entries: Sequence[Answer]) -> None:
 def complete(connection: Connection, keys: Iterable[str]) -> dict[str, Answer]:
     """Return the newest complete answer by key; complete is HTTP 200."""
     return {
-        row["key"]: _answer(row)
+        row["key"]: answer_of(row)
         for part in batches(list(keys))
         for row in connection.execute(_COMPLETE, {"asked": part}).mappings()
     }
@@ -81,7 +82,7 @@ def judged(connection: Connection, name: str) -> list[int]:
 def of(connection: Connection, presentations: Sequence[int]) -> list[Answer]:
     """Return the complete answers about these presentations, of each the oldest first."""
     rows = connection.execute(_OF_PRESENTATIONS, {"asked": list(presentations)})
-    return [_answer(row) for row in rows.mappings()]
+    return [answer_of(row) for row in rows.mappings()]
 
 
 def fail(connection: Connection, entries: Sequence[Unjudged], now: datetime) -> None:
@@ -163,7 +164,8 @@ def models(connection: Connection) -> list[ModelSeen]:
     return [ModelSeen(**row) for row in connection.execute(statement).mappings()]
 
 
-def _answer(row: RowMapping) -> Answer:
+def answer_of(row: RowMapping) -> Answer:
+    """Return the answer in a row of `COLUMNS` and its `presentation`."""
     values = dict(row)
     usage = Usage(**{name: values.pop(name) for name in _USAGE})
     return Answer(usage=usage, **values)

@@ -1,8 +1,9 @@
 """The tables of the judge: what was asked and set aside for it, what came back, and what could not be judged.
 
-`answer` is append-only. A row of `request` is written before the request is sent and settled once; its key
-and attempt are those of the answer it brought. Money is counted in billionths of a US dollar, so that a sum
-is exact.
+`answer` and `sent` are append-only. A row of `request` is written before the request is sent and settled
+once; its key and attempt are those of the answer it brought. `sent` has the request itself, written with it;
+it is a table of its own so that sums over `request` need not read it. Money is counted in billionths of a US
+dollar, so that a sum is exact.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -63,6 +65,17 @@ request = Table(
 )
 
 Index("ix_request_booked", request.c.booked)
+
+sent = Table(
+    "sent",
+    metadata,
+    Column("key", ExactText, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False, doc="the request as it is sent, compressed by zlib"),
+    ForeignKeyConstraint(["key", "attempt"], ["request.key", "request.attempt"]),
+)
+
+refuse_changes(sent)
 
 answer = Table(
     "answer",

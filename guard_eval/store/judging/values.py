@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -60,6 +60,7 @@ class PlannedRequest:
         usd: The most it can cost, in US dollars; None where the price is unknown.
         style: How it is sent.
         shape: In which shape it is put on the wire.
+        body: The request itself, byte for byte, which is kept; it never holds a key of the server.
     """
 
     key: str
@@ -67,6 +68,7 @@ class PlannedRequest:
     usd: float | None
     style: Style = "chat"
     shape: str | None = None
+    body: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,3 +207,57 @@ class BatchRequest:
     attempt: int
     presentation: int | None
     shape: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One request about a presentation, as it was sent, and what became of it.
+
+    Attributes:
+        key: The request's name.
+        attempt: 0, 1, … for one key.
+        state: `open`, `answered`, `released` (surely not billed) or `lost` (perhaps billed).
+        style: How it was sent.
+        shape: In which shape.
+        sent: The request, byte for byte; None where it was not kept.
+        sent_at: When it was sent.
+        reserved_usd: What was set aside for it; None where the price was unknown.
+        answer: What came; None where nothing did.
+    """
+
+    key: str
+    attempt: int
+    state: Literal["open", "answered", "released", "lost"]
+    style: Style
+    shape: str | None
+    sent: bytes | None
+    sent_at: datetime
+    reserved_usd: float | None
+    answer: Answer | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """All that was said about one presentation of a pair to a judge.
+
+    Attributes:
+        presentation: `Presentation.id`.
+        pair_id: `Pair.id`.
+        rater: The judge's name.
+        order: Which text of the pair was shown as A.
+        sample: 0 for the first time the pair was asked in this order, 1 for the next, …
+        blind: What the judge was shown.
+        attempts: The requests, oldest first.
+        choices: The current verdict by criterion; empty where there is none.
+        failures: Why there was none, each time that this was noted.
+    """
+
+    presentation: int
+    pair_id: str
+    rater: str
+    order: Literal["a", "b"]
+    sample: int
+    blind: BlindPair
+    attempts: tuple[Attempt, ...]
+    choices: Mapping[str, Choice]
+    failures: tuple[Failure, ...]
