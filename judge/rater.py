@@ -29,10 +29,10 @@ def judge_plan(judge: Judge, *, seed: int, lease: timedelta = LEASE) -> Plan:
 
 
 def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
-    """See that the judge is asked on the criteria on which it has judged so far, in the words of the study.
+    """See that the judge is asked on the criteria on which it has judged so far, and in the same words.
 
     Raises:
-        StudyError: They are others, or in other words: some pairs would be judged on these, some on those.
+        StudyError: It is not: some pairs would be judged on these and some on those.
     """
     before = store.criteria_judged(rater)
     if before and before != set(judge.criteria):
@@ -41,6 +41,15 @@ def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
             f"now asked on {', '.join(judge.criteria)}; take back the change in study.toml, or give the "
             'judge a new name there (name = "…"), under which it starts from the beginning'
         )
+    check_words(store, judge)
+
+
+def check_words(store: Store, judge: Judge) -> None:
+    """See that criteria on which there are verdicts, whoever gave them, are still asked in the same words.
+
+    Raises:
+        StudyError: One is not.
+    """
     if changes := reworded(store.criteria(), judge.rubric):
         raise StudyError(
             f"study.toml words a criterion anew on which there are verdicts: {'; '.join(changes)}; take back "

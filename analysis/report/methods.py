@@ -62,6 +62,7 @@ def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
         )
     if len({row.rater_kind for row in totals}) > 1:
         notes.append("People, models and simulations are never counted together.")
+    notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
     drawn = "the bootstraps' draws, and nothing else here, hang on it"
     given = "none is given, so it is 0" if context.seed is None else f"the study's, {context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")

@@ -396,11 +396,16 @@ def put(connection: Connection, key: str, value: str) -> None:
 def set_criteria(connection: Connection, words: Mapping[str, str]) -> None:
     """Store in which words criteria are asked, but for those on which there are verdicts already."""
     for name, text in words.items():
-        if not connection.execute(select(exists().where(verdict.c.criterion == name))).scalar_one():
+        if not _judged(connection, name):
             put(connection, _CRITERION + name, text)
 
 
 def criteria(connection: Connection) -> dict[str, str]:
-    """Return in which words the criteria were asked when their first verdicts came, by name."""
+    """Return in which words the criteria with verdicts were asked when the first one came, by name."""
     rows = connection.execute(select(meta.c.key, meta.c.value).where(meta.c.key.startswith(_CRITERION)))
-    return {row.key.removeprefix(_CRITERION): row.value for row in rows}
+    words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
+    return {name: text for name, text in words.items() if _judged(connection, name)}
+
+
+def _judged(connection: Connection, criterion: str) -> bool:
+    return bool(connection.execute(select(exists().where(verdict.c.criterion == criterion))).scalar_one())

@@ -353,7 +353,7 @@ class Store:
             schema.set_criteria(connection, words)
 
     def criteria(self) -> dict[str, str]:
-        """Return in which words the criteria were asked when their first verdicts came, by name."""
+        """Return in which words the criteria with verdicts were asked when the first one came, by name."""
         return self._read(schema.criteria)
 
     def tidy(self, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:

@@ -30,7 +30,7 @@ from judge.lookup import reparse
 from judge.pricing.preview import DryRun, dry_run
 from judge.pricing.prices import KEYS, Price, priced, study_prices
 from judge.providers.endpoint import provider_of
-from judge.rater import judge_plan, rater_name
+from judge.rater import check_words, judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
 
 
@@ -103,6 +103,7 @@ class JudgeRunner:
     def _preview(self, judge: Judge) -> DryRun:
         name = rater_name(judge)
         check_examples(self._store, judge)
+        check_words(self._store, judge)
         if self._calibrate:
             showings = left(self._store, judge, seed=self._seed)
         else:
