@@ -1,19 +1,17 @@
 """What the decoding benchmark compares: random models, and every way of continuing their prompts.
 
-Besides the package's own loops there are two that exist for the comparison alone: contrastive search with a
-repeated cache, and GUARD as its authors' programs run it, written anew from their description.
+Besides the package's own loops there is one that exists for the comparison alone: contrastive search with a
+repeated cache.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from common import tests_module
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -168,22 +166,6 @@ class Workbench:
             lambda: decode_by_repetition(model, ids, strategy, self.limit),
         )
 
-    def published_script(self) -> Way:
-        """Return the published generation script's way: the first prompt alone, without a cache."""
-        return Way(
-            "published script: batch 1, no cache",
-            lambda: [decode_without_cache(self.plain, self.prompts[0], self.limit)],
-            self.limit,
-        )
-
-    def published_processor(self) -> Way:
-        """Return the published logits processor's way: the first prompt alone, with `generate`'s cache."""
-        return Way(
-            "published processor: batch 1",
-            lambda: self._generate(self.plain, self.prompts[:1], PublishedProcessor()),
-            self.limit,
-        )
-
     def _way(self, name: str, run: Callable[[], list[list[int]]]) -> Way:
         return Way(name, run, len(self.prompts) * self.limit)
 
@@ -246,44 +228,3 @@ def decode_by_repetition(model: Any, prompts: Tensor, strategy: Contrastive, lim
         context[:, n] = unit(hidden[here, index])
         logits = head(hidden[here, index]).float()
     return written.tolist()
-
-
-# The authors' way: one text at a time. Both programs choose by the formulation `released`.
-
-
-class PublishedProcessor(LogitsProcessor):
-    """The published logits processor, with Python's own arithmetic (that of tests/support/slow_guard.py).
-
-    It keeps its entropies in a Python list, walks through it at every step, counts tokens in Python and
-    copies values to the host three times a step.
-    """
-
-    def __init__(self) -> None:
-        self._guard = tests_module("slow_guard").SlowReleased()
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return −inf everywhere but at the token chosen from scores `[1, V]` after the tokens `[1, T]`."""
-        p = scores.float().softmax(-1)
-        history = self._guard.hs
-        history.append(float(-(p * (p + 1e-5).log()).sum()))  # the first copy to the host
-        weights = [self._guard.decay**age for age in range(len(history) - 1, -1, -1)]
-        overall = sum(weight * h for weight, h in zip(weights, history, strict=True)) / sum(weights)
-        k, log_alpha, _ = self._guard.adapt(len(history), overall, math.log(scores.shape[-1]))
-        values, ids = p[0].topk(k)
-        counts = Counter(input_ids[0].tolist())  # the second
-        penalties = [math.exp(log_alpha * counts[token]) for token in ids.tolist()]  # and the third
-        chosen = ids.gather(
-            0, (values * torch.tensor(penalties, device=scores.device)).argmax(-1, keepdim=True)
-        )
-        return torch.full_like(scores, -torch.inf).scatter_(1, chosen[None], 0.0)
-
-
-@torch.no_grad()
-def decode_without_cache(model: Any, prompt: list[int], limit: int) -> Any:
-    """Return `limit` new tokens for one prompt, the whole text passing through the model for each of them."""
-    ids = torch.tensor([prompt], device=model.device)
-    process = PublishedProcessor()
-    for _ in range(limit):
-        logits = model(input_ids=ids, use_cache=False).logits[:, -1]
-        ids = torch.cat([ids, process(ids, logits).argmax(-1, keepdim=True)], dim=-1)
-    return ids[0, len(prompt) :].tolist()

@@ -332,8 +332,9 @@ class JudgeSpending:
         lost: Those whose answer never came, which a server may have billed.
         open: Those under way, or in a batch.
         unmetered: Answers without token counts.
-        input_tokens: Tokens of the requests; `cached_tokens` are among them.
+        input_tokens: Tokens of the requests; `cached_tokens` and `written_tokens` are among them.
         cached_tokens: Tokens billed as cached.
+        written_tokens: Tokens billed as written to the server's cache.
         output_tokens: Tokens of the answers; `reasoning_tokens` are among them.
         reasoning_tokens: Tokens of reasoning.
         usd: What the answers cost, at least: answers of unknown cost count for what was set aside.
@@ -354,6 +355,7 @@ class JudgeSpending:
     usd: float
     held_usd: float
     unpriced: int
+    written_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from guard_eval.store import Usage
 from judge.failures import ErrorKind
-from judge.pricing.prices import Price
+from judge.pricing.price import Price
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,13 +63,12 @@ class Ledger:
     reasoning_tokens: int = 0
     unmetered: int = 0
     notices: tuple[str, ...] = ()
+    _usd: float = 0.0
 
     @property
     def cost_usd(self) -> float | None:
         """Return what the tokens cost, in US dollars; None where the price is unknown."""
-        if self.price is None:
-            return None
-        return self.price.usd(self.input_tokens, self.output_tokens, cached=self.cached_tokens)
+        return None if self.price is None else self._usd
 
     def count(self, usage: Usage) -> None:
         """Add one paid answer."""
@@ -78,6 +77,7 @@ class Ledger:
         self.cached_tokens += usage.cached_tokens or 0
         self.output_tokens += usage.output_tokens or 0
         self.reasoning_tokens += usage.reasoning_tokens or 0
+        self._usd += (self.price and self.price.cost(usage)) or 0.0
 
     def progress(self, *, total: int, notices: Sequence[str]) -> RunProgress:
         """Return where the run is."""

@@ -138,7 +138,12 @@ def _response(entry: Mapping[str, Any]) -> Response:
     return Response(
         body=body,
         usage=replace(  # its tokens are not paid again
-            read_usage(body), input_tokens=0, cached_tokens=None, output_tokens=0, reasoning_tokens=None
+            read_usage(body),
+            input_tokens=0,
+            cached_tokens=None,
+            written_tokens=None,
+            output_tokens=0,
+            reasoning_tokens=None,
         ),
         request_id=None if name is None else str(name),
         seconds=float(entry["seconds"]),

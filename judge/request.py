@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.store import Showing
-from guard_eval.study.judge_settings import Judge, reasons
+from guard_eval.study.judge_settings import Judge
 from judge.backend import JudgeRequest, ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
@@ -67,7 +67,7 @@ def _temperature(judge: Judge) -> float | None:
     """Return study.toml's, else 0 unless the model takes none or several samples are to differ."""
     if judge.temperature is not None:
         return judge.temperature
-    return None if reasons(judge.model) or judge.samples > 1 else 0
+    return None if judge.is_reasoning or judge.samples > 1 else 0
 
 
 def _request_seed(seed: int, sample: int, purpose: Purpose) -> int:

@@ -130,7 +130,7 @@ def run_judge(
                         api = BatchApi(server.client, retry=again, seed=seed)
                         await BatchRunner(session, api, server, budget, patience or Patience()).run()
                     else:
-                        limiter = RateLimiter(judge.concurrency)
+                        limiter = RateLimiter(judge.concurrency, timeout=again.timeout or judge.timeout)
                         sender = Sender(
                             backend,
                             journal,

@@ -54,7 +54,7 @@ def pilot_rows(verdicts: pd.DataFrame) -> tuple[PilotRow, ...]:
         raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
-    ties = {cell: float((scores["net"] == 0).mean()) for cell, scores in by_cell(scored.scores)}
+    ties = {cell: float((scores["net"] == 0).mean()) for cell, scores in by_cell(scored.by_kind)}
     return tuple(
         PilotRow(
             method_a=row.method_a,

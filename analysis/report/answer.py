@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from analysis.results.shares import ShareRow
 from analysis.stats.population import FEWEST_RATERS
+from analysis.verdicts.panel import PANEL_OF
 from guard_eval.records import PEOPLE_OF, SIMULATED
-from guard_eval.reporting.words import RATERS, and_list, equals, limits, percent, plural, title
+from guard_eval.reporting.words import (
+    KIND_PLACE,
+    and_list,
+    equals,
+    judge_name,
+    limits,
+    percent,
+    plural,
+    title,
+)
 
 SPELT_OUT = 6
 """Up to this many results are given with their figures; more would no longer be one paragraph."""
+JUDGES_SPELT_OUT = 4
+"""Up to this many judges have sentences of their own."""
+ONE_BY_ONE = "Each judge is a result of its own; they are not counted together."
+ONE_BY_ONE_BUT_PANEL = "Judges are counted together in the declared panel alone."
 
 
 def answer(
@@ -19,6 +33,7 @@ def answer(
     alpha: float,
     exploratory: bool,
     redundant: Sequence[str] = (),
+    panels: Collection[str] = (),
     assisted_by: str | None = None,
 ) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
@@ -30,11 +45,22 @@ def answer(
         alpha: The error rate.
         exploratory: Whether anything makes these results exploratory.
         redundant: What an audit found on criteria that measure the same thing.
+        panels: Names of declared panels of judges.
         assisted_by: The judge who was declared to assist people.
     """
     totals = [row for row in rows if row.dataset is None]
-    kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in totals)]
-    parts = [_kind([row for row in totals if row.rater_kind == kind], alpha) for kind in kinds]
+    groups: dict[tuple[str, str], list[ShareRow]] = {}
+    for row in totals:
+        groups.setdefault(row.who, []).append(row)
+    order = sorted(groups, key=lambda who: (KIND_PLACE[who[0]], who[1] not in panels, who[1]))
+    kinds = {kind for kind, _ in order}
+    judges = [who for who in order if who[1]]
+    left_out = set(judges[JUDGES_SPELT_OUT:])
+    parts = [_group(groups[who], alpha) for who in order if who not in left_out]
+    if left_out:
+        parts.append(f"{len(left_out)} more judges stand in the table below.")
+    if len(judges) > 1:
+        parts.append(ONE_BY_ONE if not panels else ONE_BY_ONE_BUT_PANEL)
     if assisted_by is not None:
         parts.append(_assisted(totals, assisted_by))
     parts.append(_closing(totals))
@@ -72,8 +98,8 @@ def _deciding(row: ShareRow) -> float | None:
     return row.adjusted if row.family else row.test.p_value
 
 
-def _kind(rows: list[ShareRow], alpha: float) -> str:
-    """Word what one kind of rater found: differences first, then what showed none, the clearest first."""
+def _group(rows: list[ShareRow], alpha: float) -> str:
+    """Word what people, or one judge, found: differences first, then what showed none, the clearest first."""
     declared = [row for row in rows if row.family] or rows
     ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
     shown, rest = ordered[:SPELT_OUT], ordered[SPELT_OUT:]
@@ -93,18 +119,13 @@ def _kind(rows: list[ShareRow], alpha: float) -> str:
 
 def _opening(rows: list[ShareRow]) -> str:
     whole = rows[0].whole
-    one, many = {
-        "person": ("person", "people"),
-        "model": ("model judge", "model judges"),
-        "simulated": ("SIMULATED rater", "SIMULATED raters"),
-        "simulated_model": ("SIMULATED judge", "SIMULATED judges"),
-    }[rows[0].rater_kind]
-    who = f"{whole.raters}\u00a0{one if whole.raters == 1 else many}"
-    text = f"{who} compared {plural(whole.pairs, 'pair')} of continuations"
+    text = f"{_who(rows[0])} compared {plural(whole.pairs, 'pair')} of continuations"
     compared = {(row.method_a, row.method_b): row.comparison for row in rows}
     if len(compared) > 1:
+        people = not rows[0].judge
         parts = [
-            f"{a} against {b}: {plural(found.pairs, 'pair')}, {plural(found.raters, 'rater')}"
+            f"{a} against {b}: {plural(found.pairs, 'pair')}"
+            + (f", {plural(found.raters, 'rater')}" if people else "")
             for (a, b), found in list(compared.items())[:SPELT_OUT]
         ]
         more = [f"{len(compared) - SPELT_OUT} more comparisons"] if len(compared) > SPELT_OUT else []
@@ -117,6 +138,15 @@ def _opening(rows: list[ShareRow]) -> str:
             else (f"; a result rests on {plural(counts[0], 'pair')}")
         )
     return f"{text}."
+
+
+def _who(row: ShareRow) -> str:
+    """Return who judged, at the beginning of a sentence."""
+    if row.judge:
+        name = judge_name(row.judge, row.rater_kind)
+        return f"The {name}," if row.judge.startswith(PANEL_OF) else f"The judge {name}"
+    one, many = {"person": ("person", "people")}.get(row.rater_kind, ("SIMULATED rater", "SIMULATED raters"))
+    return f"{row.whole.raters}\u00a0{one if row.whole.raters == 1 else many}"
 
 
 def _finding(row: ShareRow, alpha: float) -> tuple[str, str, str]:
@@ -169,7 +199,7 @@ def _closing(rows: list[ShareRow]) -> str:
         test, interval = "tests that hold whenever one looks", "; the intervals hold at all times together"
     text = f"The p-values are of {test}{_units(rows)}"
     if sizes and sizes != [1]:
-        kinds = " by each kind of rater" if len({row.rater_kind for row in rows}) > 1 else ""
+        kinds = _of_each({row.who for row in rows})
         name = next(row.correction for row in rows if row.family)
         text += f", after {name}'s correction for {and_list([str(size) for size in sizes])} results{kinds}"
     if outside:
@@ -177,11 +207,20 @@ def _closing(rows: list[ShareRow]) -> str:
     return f"{text}{interval}. {_for_whom(rows)}"
 
 
+def _of_each(groups: Collection[tuple[str, str]]) -> str:
+    """Say which results Holm's family holds where people and judges, or several judges, have judged."""
+    if len(groups) == 1:
+        return ""
+    judges, people = sum(bool(judge) for _, judge in groups), any(not judge for _, judge in groups)
+    return f" {'by people and ' if people else ''}by {'each' if judges > 1 else 'the'} judge"
+
+
 def _for_whom(rows: list[ShareRow]) -> str:
     """Say for which raters the answer holds."""
     sampled = [row for row in rows if row.estimand == "population"]
     if all(row.rater_kind in PEOPLE_OF for row in rows):
-        return "The answer holds for these judges, and for no other rater."
+        one = len({row.who for row in rows}) == 1
+        return f"The answer holds for {'this judge' if one else 'these judges'}, and for no other rater."
     if not sampled:
         return "The answer holds for these raters; for raters like them, see Sensitivity."
     few = any(row.share.low is None and row.whole.raters < FEWEST_RATERS for row in sampled)
@@ -196,7 +235,7 @@ def _for_whom(rows: list[ShareRow]) -> str:
 
 def _units(rows: list[ShareRow]) -> str:
     """Say what is taken as independent, and how many of it there are."""
-    wholes = {row.rater_kind: (row.unit, row.whole.units) for row in rows}
+    wholes = {row.who: (row.unit, row.whole.units) for row in rows}
     if all(unit == "pair" for unit, _ in wholes.values()):
         return ", whose unit is the pair (prompts are not known)"
     numbers = sorted({count for _, count in wholes.values()})

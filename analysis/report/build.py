@@ -93,7 +93,7 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
 
 
 def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    scored = ScoredVerdicts.of(validate(verdicts), context.planned)
+    scored = ScoredVerdicts.of(validate(verdicts), context.planned, context.panel)
     frame, page = scored.frame, _page(scored, context)
     tables: dict[str, Table] = {}
     names = ("index.html", "report.md", "report.tex")
@@ -169,11 +169,12 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
             assisted_by=context.assisted_by,
             exploratory=bool(context.why_exploratory),
             redundant=redundant,
+            panels=[panel.name for panel in scored.panels],
         ),
         simulated=simulated,
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
-        methods=methods(rows, context),
+        methods=methods(rows, context, scored.panels),
         limits=(
             *limitations(rows, agreeing, places, context),
             *(f"{text}." for text in remarks(frame)),

@@ -11,11 +11,12 @@ from analysis.results.cells import CellRow
 from analysis.stats.agreement import Coefficient
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import RATERS, number, number_limits, percent, title
+from guard_eval.reporting.words import judged_by, number, number_limits, percent, title
 
 CELL_COLUMNS: dict[str, Callable[[CellRow], Cell]] = {
     "simulated": lambda row: row.simulated,
     "rater_kind": lambda row: row.rater_kind,
+    "judge": lambda row: row.judge,
     "method_a": lambda row: row.method_a,
     "method_b": lambda row: row.method_b,
     "criterion": lambda row: row.criterion,
@@ -43,7 +44,7 @@ def cell_table(
     words: int = 0,
     strong: Callable[[AnyCellRow], bool] = lambda _: False,
 ) -> Table:
-    """Return a table of the page: comparison, criterion and kind of rater, then `columns`.
+    """Return a table of the page: comparison, criterion and who judged, then `columns`.
 
     Args:
         rows: A line each.
@@ -55,7 +56,7 @@ def cell_table(
         strong: Which rows are set in bold.
     """
     left = left_columns(name_methods=name_methods)
-    left["Judged by"] = lambda row: RATERS[row.rater_kind]
+    left["Judged by"] = lambda row: judged_by(row.rater_kind, row.judge)
     return table_of(
         rows,
         {**left, **columns},
@@ -66,11 +67,14 @@ def cell_table(
     )
 
 
-def comparisons(rows: Sequence[AnyCellRow]) -> Iterator[tuple[int, list[AnyCellRow]]]:
-    """Yield the rows of each comparison by each kind of rater, numbered from 1, in the order of the rows."""
-    groups: dict[tuple[str, str, str], list[AnyCellRow]] = {}
+def comparisons(
+    rows: Sequence[AnyCellRow], *, judges_apart: bool = True
+) -> Iterator[tuple[int, list[AnyCellRow]]]:
+    """Yield the rows of each comparison by people and by each judge, numbered from 1, in the rows' order."""
+    groups: dict[tuple[str, str, str, str], list[AnyCellRow]] = {}
     for row in rows:
-        groups.setdefault((row.rater_kind, row.method_a, row.method_b), []).append(row)
+        who = row.who if judges_apart else (row.rater_kind, "")
+        groups.setdefault((*who, row.method_a, row.method_b), []).append(row)
     yield from enumerate(groups.values(), start=1)
 
 

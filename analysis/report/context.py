@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.results.judge_usage import JudgeUsage
 from analysis.results.shares import Correction, Estimand
+from analysis.verdicts.panel import Panel
 from guard_eval.records import Pair
 from guard_eval.rubric import Criterion
 
@@ -48,6 +49,7 @@ class Context:
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
         assisted_by: The judge who assists people in the answer, where one was declared.
+        panel: The judges who count as one besides, where that was declared.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
@@ -72,6 +74,7 @@ class Context:
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     assisted_by: str | None = None
+    panel: Panel | None = None
     random_part: bool = False
     metrics: MeasuredMetrics | None = None
     examples: tuple[Pair, ...] = ()

@@ -6,28 +6,28 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.verdicts.scores import by_cell
+from analysis.verdicts.scores import by_cell, judge_of
 from guard_eval.records import Pair
-from guard_eval.reporting.words import RATERS, title
+from guard_eval.reporting.words import judged_by, title
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedExample:
-    """A pair and, per kind of rater and criterion, how many verdicts each continuation got."""
+    """A pair and, per criterion and who judged, how many verdicts each continuation got."""
 
     pair: Pair
     verdicts: tuple[str, ...]
 
 
 def judged_example(pair: Pair, frame: pd.DataFrame) -> JudgedExample:
-    """Return a pair with its verdicts, counted for each kind of rater and criterion."""
+    """Return a pair with its verdicts, counted for people and each judge, on each criterion."""
     methods = {pair.method_a, pair.method_b}
     own = frame[
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
     ]
     counted = []
-    for (_, _, kind, criterion), cell in by_cell(own):
+    for found, cell in by_cell(own.assign(judge=judge_of(own))):
         a, b = (int((cell["verdict"] == method).sum()) for method in (pair.method_a, pair.method_b))
         text = f"{pair.method_a} {a} · tie {len(cell) - a - b} · {pair.method_b} {b}"
-        counted.append(f"{title(criterion)} ({RATERS[kind]}): {text}")
+        counted.append(f"{title(found.criterion)} ({judged_by(found.rater_kind, found.judge)}): {text}")
     return JudgedExample(pair=pair, verdicts=tuple(counted))

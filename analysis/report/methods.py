@@ -9,8 +9,9 @@ from analysis.report.context import Context
 from analysis.results.agreement import AgreementRow
 from analysis.results.bias import PositionRow
 from analysis.results.shares import ShareRow, unit_note
+from analysis.verdicts.panel import FormedPanel
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.words import RATERS, and_list, percent, plural
+from guard_eval.reporting.words import RATERS, and_list, judge_name, judged_by, percent, plural
 
 FEW_PAIRS = 30
 """Below this many pairs a result is marked as resting on few."""
@@ -20,7 +21,17 @@ AGREEMENT_PAIRS = 150
 """Below this many pairs the intervals of κ and α cover less than they say (docs/calibration.md)."""
 
 
-def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
+JUDGES = (
+    "Judges: each is a result of its own, with intervals and tests over pairs; no two are counted together "
+    "but in a declared panel. Holm's family is one judge's results: it holds the chance of an error for each "
+    "judge by itself, and whoever picks among k judges after seeing them errs up to k times as often. "
+    "Declare a judge or a panel beforehand, or multiply p by k."
+)
+
+
+def methods(
+    rows: Sequence[ShareRow], context: Context, panels: Sequence[FormedPanel] = ()
+) -> tuple[str, ...]:
     """Return how the figures were computed, a sentence or two each."""
     totals = [row for row in rows if row.dataset is None]
     interval, tests = (
@@ -60,18 +71,39 @@ def methods(rows: Sequence[ShareRow], context: Context) -> tuple[str, ...]:
             "averaged to one score before anything else: a verdict that flips with the order counts as a "
             "tie."
         )
-    if len({row.rater_kind for row in totals}) > 1:
+    groups = list(dict.fromkeys(row.who for row in totals))
+    if len({kind for kind, _ in groups}) > 1:
         notes.append("People, models and simulations are never counted together.")
     notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
+    if sum(bool(judge) for _, judge in groups) > 1:
+        notes.append(JUDGES)
+    notes += [_panel(panel) for panel in panels]
     drawn = "the bootstraps' draws, and nothing else here, hang on it"
     given = "none is given, so it is 0" if context.seed is None else f"the study's, {context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")
     return tuple(notes)
 
 
+def _panel(panel: FormedPanel) -> str:
+    """Say how the panel's score follows from its members'."""
+    rule = {
+        "majority": "Each member votes for the method that its verdicts on a pair are for, all orders and "
+        "samples together, and for a tie where they are level; the panel says what more members say than "
+        "anything else, and ties where two say are level.",
+        "mean": "Its score of a pair is the mean of its members' scores, each of which is the mean of its "
+        "verdicts in all orders and samples.",
+    }[panel.rule]
+    text = f"The {panel.name}: {and_list(panel.members)}. {rule} It counts as one rater."
+    if panel.without:
+        text += (
+            f" It has no score of {plural(panel.without, 'pair')} (of each criterion) that a member lacks."
+        )
+    return text
+
+
 def _family(totals: Sequence[ShareRow], context: Context) -> str:
-    sizes = {row.rater_kind: row.family for row in totals if row.family}
-    size = and_list([f"{count} for {RATERS[kind]}" for kind, count in sizes.items()]) if sizes else "none"
+    sizes = {judged_by(*row.who): row.family for row in totals if row.family}
+    size = and_list([f"{count} for {who}" for who, count in sizes.items()]) if sizes else "none"
     name = next((row.correction for row in totals if row.family), "none")
     if context.planned is None:
         return f"Correction: {name} over all results in the table ({size}); none was declared beforehand."
@@ -143,8 +175,13 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         )
     fixed = {row.rater_kind for row in totals if row.estimand == "these"} - SIMULATED
     if fixed:
-        whole = {row.rater_kind: row.whole.raters for row in totals if row.rater_kind in fixed}
-        panel = and_list([f"{count}\u00a0{RATERS[kind]}" for kind, count in whole.items()])
+        whole = {row.who: row.whole.raters for row in totals if row.rater_kind in fixed}
+        panel = and_list(
+            [
+                judge_name(judge, kind) if judge else f"{count}\u00a0{RATERS[kind]}"
+                for (kind, judge), count in whole.items()
+            ]
+        )
         notes.append(
             f"The raters are a fixed panel ({panel}): intervals and "
             "tests speak of other pairs judged by the same raters, not of other raters. If raters differ in "

@@ -11,36 +11,37 @@ from collections.abc import Mapping, Sequence
 from analysis.results.cells import NO_VERDICTS, VerdictCounts
 from analysis.results.shares import ShareRow
 from analysis.stats.significance import TestResult, binomial
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import RATERS, number, title
+from guard_eval.reporting.words import judged_by, number, title
 
 ALL, OVERALL = "All", "Overall"
 
 Shares = Mapping[tuple[str, str | None], ShareRow]
-"""The rows of one comparison and kind of rater, by criterion and dataset; `None` is all datasets."""
+"""The rows of one comparison by people or one judge, by criterion and dataset; `None` is all datasets."""
 
 
 def paper_tables(rows: Sequence[ShareRow]) -> tuple[Table, ...]:
-    """Return what can be printed of `rows`: tie-split shares, wins and ties, people beside other kinds.
+    """Return what can be printed of `rows`: tie-split shares, wins and ties, people beside each judge.
 
     Args:
         rows: `share_rows` of an oriented table.
     """
-    kinds: dict[str, dict[tuple[str, str], dict[tuple[str, str | None], ShareRow]]] = {
-        kind: {} for kind in RATERS if any(row.rater_kind == kind for row in rows)
+    groups: dict[tuple[str, str], dict[tuple[str, str], dict[tuple[str, str | None], ShareRow]]] = {
+        row.who: {} for row in rows
     }
     for row in rows:
-        for comparisons in kinds.values():
+        for comparisons in groups.values():
             comparisons.setdefault((row.method_a, row.method_b), {})
-        kinds[row.rater_kind][row.method_a, row.method_b][row.criterion, row.dataset] = row
+        groups[row.who][row.method_a, row.method_b][row.criterion, row.dataset] = row
     tables = []
-    for comparisons in kinds.values():
+    for comparisons in groups.values():
         judged = {pair: shares for pair, shares in comparisons.items() if shares}
         tables += [*map(_split, judged.values()), _wins(judged)]
-    people = kinds.get("person", {})
-    for kind, comparisons in kinds.items():
-        for pair, shares in comparisons.items() if kind != "person" else ():
+    for (kind, _), comparisons in groups.items():
+        people = groups.get((PEOPLE_OF.get(kind, ""), ""), {})
+        for pair, shares in comparisons.items():
             tables += _beside(people.get(pair, {}), shares)
     return tuple(tables)
 
@@ -69,7 +70,7 @@ def _split(shares: Shares) -> Table:
     return Table(
         columns=("Dataset", *methods),
         rows=tuple(lines),
-        caption=f"Share of {RATERS[first.rater_kind]} favouring a strategy, ties split, %",
+        caption=f"Share of {judged_by(*first.who)} favouring a strategy, ties split, %",
         note=f"Exact binomial test on non-tied ratings, taken as independent: {tests}.",
         strong=frozenset({len(lines) - 1}),
     )
@@ -100,7 +101,7 @@ def _wins(comparisons: Mapping[tuple[str, str], Shares]) -> Table:
     return Table(
         columns=("Criterion", *(head for a, b in comparisons for head in (f"{a} wins", f"{b} wins", "Tie"))),
         rows=(tuple(pooled), *lines) if several else tuple(lines),
-        caption=f"Wins and ties, judged by {RATERS[every[0].rater_kind]}, %",
+        caption=f"Wins and ties, judged by {judged_by(*every[0].who)}, %",
         note=warning if several else "",
         strong=frozenset({0}) if several else frozenset(),
     )
@@ -121,7 +122,7 @@ def _beside(people: Shares, others: Shares) -> list[Table]:
     if not lines:
         return []
     first = next(iter(others.values()))
-    kind = RATERS[first.rater_kind]
+    kind = judged_by(*first.who)
     heads = [
         f"{who}: {what}" for who in ("people", kind) for what in (first.method_a, first.method_b, "ties")
     ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.agreement import Coefficient, cohen, fleiss, gwet, krippendorff
 from analysis.stats.counts import from_counts
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, item_numbers, units
+from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, item_numbers, units
 
 MOST_RATERS = 40
 """Above so many raters of a kind no two are compared one by one."""
@@ -83,11 +83,11 @@ def agreement_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[Agreemen
     A rater has one score per pair; kinds are never mixed, nor compared with each other.
     """
     return tuple(
-        _row(cell, scores, level=1 - alpha) for cell, scores in by_cell(ScoredVerdicts.of(verdicts).scores)
+        _row(cell, scores, level=1 - alpha) for cell, scores in by_cell(ScoredVerdicts.of(verdicts).by_kind)
     )
 
 
-def _row(cell: tuple[str, str, str, str], scores: pd.DataFrame, *, level: float) -> AgreementRow:
+def _row(cell: Cell, scores: pd.DataFrame, *, level: float) -> AgreementRow:
     item, first = item_numbers(scores)
     found = units(scores.iloc[first])
     rater, names = pd.factorize(scores["rater"], sort=True)

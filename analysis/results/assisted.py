@@ -40,10 +40,9 @@ _COMPARED = ["method_a", "method_b", "criterion"]
 class AssistedRow(CellRow):
     """One comparison on one criterion: people, a judge, and people assisted by the judge.
 
-    `rater_kind` is the judge's; the share is people's.
+    `rater_kind` and `judge` are the judge's, or `mean of` several; the share is people's.
 
     Attributes:
-        judge: The judge's name, or `mean of` several.
         raters: How many people rated.
         ratings: Their ratings: rater × pair.
         alone: People's share, on the pairs that they rated.
@@ -58,7 +57,6 @@ class AssistedRow(CellRow):
         gained: How many more ratings by people would have narrowed their own interval as much.
     """
 
-    judge: str
     raters: int
     ratings: int
     alone: Interval

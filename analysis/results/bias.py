@@ -10,17 +10,20 @@ import pandas as pd
 from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.bias import LengthFit, OrderAdjusted, length_adjusted, order_adjusted
 from analysis.stats.intervals import Interval, wilson
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, units, with_units
-from guard_eval.records import TIE
+from analysis.verdicts.encoding import combined, text_codes
+from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, judge_of, units, with_units
 from guard_eval.reporting.words import KIND_PLACE, plural
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PositionRow:
-    """Preference for the first place, of one kind of rater on one criterion.
+    """Preference for the first place, of people or of one judge on one criterion.
+
+    A judge's samples of a pair in one order are one verdict: the method that most of them were for.
 
     Attributes:
         rater_kind: Who judged.
+        judge: Which judge; empty for people.
         criterion: The quality judged.
         first: Non-tied verdicts for the text shown first.
         second: Those for the text shown second.
@@ -35,6 +38,7 @@ class PositionRow:
     """
 
     rater_kind: str
+    judge: str
     criterion: str
     first: int
     second: int
@@ -50,7 +54,7 @@ class PositionRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OrderRow(CellRow):
-    """A comparison on one criterion, judged by one kind of rater, with each order weighing the same.
+    """A comparison on one criterion, judged by people or one judge, with each order weighing the same.
 
     Attributes:
         result: The share when shown first and when shown second, and their mean.
@@ -60,22 +64,24 @@ class OrderRow(CellRow):
 
 
 def position_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PositionRow, ...]:
-    """Return a row per rater kind and criterion; none where the table does not say what was shown first."""
+    """Return a row per criterion, of people and each judge; none where it is unknown what was shown first."""
     frame = ScoredVerdicts.of(verdicts).frame
     if "shown_first" not in frame.columns:
         return ()
     known = frame[frame["shown_first"].notna()]
     rows = []
-    for key, cell in known.groupby(["rater_kind", "criterion"], sort=True):
-        kind, criterion = (str(part) for part in key)
-        ties = int((cell["verdict"] == TIE).sum())
-        first = int((cell["verdict"] == cell["shown_first"]).sum())
-        a_first = float((cell["shown_first"] == cell["method_a"]).mean())
+    known = _by_order(known.assign(judge=judge_of(known)))
+    for key, cell in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
+        kind, judge, criterion = (str(part) for part in key)
+        ties = int((cell["side"] == 0).sum())
+        first = int((cell["side"] == np.where(cell["a_first"], 1, -1)).sum())
+        a_first = float(cell["a_first"].mean())
         both, flipped, changed = _flips(cell)
         why = f"{a_first:.0%} of verdicts had the same method first: preferences for place and method mix"
         rows.append(
             PositionRow(
                 rater_kind=kind,
+                judge=judge,
                 criterion=criterion,
                 first=first,
                 second=len(cell) - ties - first,
@@ -89,27 +95,36 @@ def position_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PositionR
                 warnings=(why,) if abs(a_first - 0.5) > 0.1 else (),
             )
         )
-    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.criterion)))
+    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion)))
+
+
+def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
+    names = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
+    for_a, for_b = ((frame["verdict"] == frame[name]).to_numpy(dtype=int) for name in names[:2])
+    a_first = (frame["shown_first"] == frame["method_a"]).to_numpy()
+    codes = [text_codes(frame[name]).codes for name in names]
+    _, first, place = np.unique(
+        combined(*codes, a_first.astype(np.int64)), return_index=True, return_inverse=True
+    )
+    side = np.sign(np.bincount(place, weights=for_a - for_b)).astype(int)
+    return frame[names].iloc[first].assign(a_first=a_first[first], side=side)
 
 
 def _flips(cell: pd.DataFrame) -> tuple[int, int, int]:
     """Count the rater–pair combinations seen in both orders; of these, the flipped and the changed ones."""
     key = cell.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False).ngroup().to_numpy()
-    size = int(key.max()) + 1
-    a_first = (cell["shown_first"] == cell["method_a"]).to_numpy()
-    for_a = (cell["verdict"] == cell["method_a"]).to_numpy()
-    tie = (cell["verdict"] == TIE).to_numpy()
-    seen = [np.bincount(key[one], minlength=size) > 0 for one in (a_first, ~a_first)]
-    said_a, said_tie, said_b = (
-        np.bincount(key[one], minlength=size) > 0 for one in (for_a, tie, ~for_a & ~tie)
-    )
-    both = seen[0] & seen[1]
-    several = said_a.astype(int) + said_tie + said_b >= 2
-    return int(both.sum()), int((both & said_a & said_b).sum()), int((both & several).sum())
+    a_first, side = cell["a_first"].to_numpy(), cell["side"].to_numpy()
+    sides = np.full((int(key.max()) + 1, 2), -2)
+    for place, order in enumerate((a_first, ~a_first)):
+        sides[key[order], place] = side[order]
+    both = sides[(sides > -2).all(axis=1)]
+    flipped, changed = (both.prod(axis=1) == -1).sum(), (both[:, 0] != both[:, 1]).sum()
+    return len(both), int(flipped), int(changed)
 
 
 def order_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[OrderRow, ...]:
-    """Return win shares with each order weighing the same, per comparison, rater kind and criterion.
+    """Return win shares with each order weighing the same: per comparison, criterion and who judged.
 
     An item's score in an order is the mean of the verdicts it got in that order, whoever gave them.
 
@@ -149,7 +164,7 @@ _ITEM = ["method_a", "method_b", "pair_id"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthRow(CellRow):
-    """A comparison on one criterion, judged by one kind of rater, as it goes with length.
+    """A comparison on one criterion, judged by people or one judge, as it goes with length.
 
     Attributes:
         items: Pairs whose lengths are known.
@@ -176,7 +191,7 @@ class LengthRow(CellRow):
 
 
 def length_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[LengthRow, ...]:
-    """Return a row per comparison, rater kind and criterion; none where no pair has both lengths.
+    """Return a row per comparison, criterion and who judged; none where no pair has both lengths.
 
     Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
 
@@ -208,9 +223,7 @@ def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"ratio": ratio, "known": known, "differ": differ}).reset_index()
 
 
-def _row(
-    cell: tuple[str, str, str, str], scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float
-) -> LengthRow:
+def _row(cell: Cell, scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float) -> LengthRow:
     known = items[items["known"]]
     toward = np.sign(scores["net"]) * np.sign(scores["ratio"])  # 1 for the longer, −1 for the shorter text
     unequal = scores["ratio"].notna() & (scores["ratio"] != 0)

@@ -6,26 +6,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.verdicts.scores import CELL, Planned
+from analysis.verdicts.scores import Cell, Planned
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import KIND_PLACE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellRow:
-    """A result of one comparison on one criterion by one kind of rater.
+    """A result of one comparison on one criterion by people, or by one judge.
 
     Attributes:
         method_a: The method whose share is given.
         method_b: The other.
         criterion: The quality judged.
         rater_kind: Who judged; kinds are never pooled.
+        judge: Which judge, or which declared panel of judges; empty for people, and where judges are compared
+            with each other.
     """
 
     method_a: str
     method_b: str
     criterion: str
     rater_kind: str
+    judge: str = ""
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Return whose verdicts these are: the kind, and the judge's name."""
+        return (self.rater_kind, self.judge)
 
     @property
     def simulated(self) -> bool:
@@ -38,28 +46,28 @@ class CellRow:
         return (self.method_a, self.method_b, self.criterion)
 
 
-def cell_fields(cell: tuple[str, ...]) -> dict[str, Any]:
+def cell_fields(cell: Cell) -> dict[str, Any]:
     """Return the fields of a cell (`by_cell`) for the constructor of its row."""
-    return dict(zip(CELL, cell, strict=True))
+    return cell._asdict()
 
 
-def cell_order(planned: Planned | None) -> Callable[[CellRow], tuple[int, int, tuple[str, str, str]]]:
-    """Return a sort key of rows: by kind of rater, the planned cells first and in the plan's order."""
+def cell_order(planned: Planned | None) -> Callable[[CellRow], tuple[int, str, int, tuple[str, str, str]]]:
+    """Return a sort key of rows: by who judged, the planned cells first and in the plan's order."""
     place = {cell: number for number, cell in enumerate(planned or ())}
-    return lambda row: (KIND_PLACE[row.rater_kind], place.get(row.cell, len(place)), row.cell)
+    return lambda row: (KIND_PLACE[row.rater_kind], row.judge, place.get(row.cell, len(place)), row.cell)
 
 
 def families(rows: Iterable[tuple[int, CellRow]], planned: Planned | None) -> list[list[int]]:
-    """Return the places of the rows whose tests are corrected together: a list for each kind of rater.
+    """Return the places of rows whose tests are corrected together: a list for people, one for each judge.
 
     Args:
         rows: Each row with its place.
         planned: The family declared beforehand; `None` takes every row.
     """
-    of: dict[str, list[int]] = {}
+    of: dict[tuple[str, str], list[int]] = {}
     for place, row in rows:
         if planned is None or row.cell in planned:
-            of.setdefault(row.rater_kind, []).append(place)
+            of.setdefault(row.who, []).append(place)
     return list(of.values())
 
 

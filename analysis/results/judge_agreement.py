@@ -20,7 +20,7 @@ from analysis.stats.agreement import Coefficient, cohen
 from analysis.stats.intervals import Interval, item_mean, wilson
 from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out
 from analysis.stats.significance import TestResult, mcnemar, reachable, sign_flip
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, units
+from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, units
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 
@@ -35,7 +35,6 @@ class JudgeRow(CellRow):
     """One judge against the people, in one comparison on one criterion.
 
     Attributes:
-        judge: The judge's name.
         people: How many people judged the pairs that the judge judged.
         items: Pairs that the judge and at least one person judged.
         same: How often the judge says what most people say, with Wilson's interval over pairs, or the t
@@ -57,7 +56,6 @@ class JudgeRow(CellRow):
         warnings: What a reader must know before using it.
     """
 
-    judge: str
     people: int
     items: int
     same: Interval
@@ -80,14 +78,12 @@ class BesideRow(CellRow):
 
     Attributes:
         dataset: The dataset, or `None` for all of them.
-        judge: The judge's name.
         people: What people chose, their ratings pooled.
         judged: What the judge chose.
         warnings: What a reader must know before using it.
     """
 
     dataset: str | None
-    judge: str
     people: VerdictCounts
     judged: VerdictCounts
     warnings: tuple[str, ...] = ()
@@ -106,8 +102,8 @@ def judge_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[JudgeRow, ..
         alpha: One minus the confidence level, and the false discovery rate of the alternative-annotator test.
     """
     rows = [
-        _row(cell, judge, people, judged, alpha=alpha)
-        for cell, judge, people, judged in _beside(ScoredVerdicts.of(verdicts).scores)
+        _row(cell, people, judged, alpha=alpha)
+        for cell, people, judged in _beside(ScoredVerdicts.of(verdicts).scores)
     ]
     return tuple(sorted(rows, key=_place))
 
@@ -119,14 +115,13 @@ def beside_rows(verdicts: Verdicts) -> tuple[BesideRow, ...]:
         verdicts: A table of verdicts.
     """
     rows = []
-    for cell, judge, people, judged in _beside(ScoredVerdicts.of(verdicts).scores):
+    for cell, people, judged in _beside(ScoredVerdicts.of(verdicts).scores):
         theirs, its = _by_dataset(people), _by_dataset(judged)
         datasets = sorted(set(theirs) & set(its)) if len(set(theirs) | set(its)) > 1 else []
         for dataset in (*datasets, None):
             row = BesideRow(
                 **cell_fields(cell),
                 dataset=dataset,
-                judge=judge,
                 people=sum(theirs.values(), NO_VERDICTS) if dataset is None else theirs[dataset],
                 judged=sum(its.values(), NO_VERDICTS) if dataset is None else its[dataset],
                 warnings=_coverage(people, judged) if dataset is None else (),
@@ -150,15 +145,14 @@ def _place(row: JudgeRow | BesideRow) -> tuple[int, str, str, str, str]:
 
 def _beside(
     scores: pd.DataFrame,
-) -> Iterator[tuple[tuple[str, str, str, str], str, pd.DataFrame, pd.DataFrame]]:
-    """Yield (cell of the judge, judge, people's scores, the judge's scores) where both judged."""
+) -> Iterator[tuple[Cell, pd.DataFrame, pd.DataFrame]]:
+    """Yield (cell of the judge, people's scores, the judge's scores) where both judged."""
     cells = dict(by_cell(scores))
     for cell, judged in cells.items():
-        a, b, kind, criterion = cell
-        people = cells.get((a, b, PEOPLE_OF.get(kind, ""), criterion))
+        kind = PEOPLE_OF.get(cell.rater_kind, "")
+        people = cells.get(cell._replace(rater_kind=kind, judge=""))
         if people is not None:
-            for judge, own in judged.groupby("rater", sort=True):
-                yield cell, str(judge), people, own
+            yield cell, people, judged
 
 
 def _coverage(people: pd.DataFrame, judged: pd.DataFrame) -> tuple[str, ...]:
@@ -170,8 +164,7 @@ def _coverage(people: pd.DataFrame, judged: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _row(
-    cell: tuple[str, str, str, str],
-    judge: str,
+    cell: Cell,
     people: pd.DataFrame,
     judged: pd.DataFrame,
     *,
@@ -195,7 +188,6 @@ def _row(
     missed = int((~rated).sum())
     return JudgeRow(
         **cell_fields(cell),
-        judge=judge,
         people=len(names),
         items=len(own),
         same=wilson(int((majority == own).sum()), len(own), level=1 - alpha)

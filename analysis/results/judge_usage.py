@@ -17,11 +17,12 @@ CHECKS: tuple[CheckName, ...] = ("identical", "shuffled", "swapped", "padded")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureCount:
-    """How many showings of pairs one judge left without a verdict, for one kind of reason."""
+    """How many showings of pairs one judge left without a verdict, for one reason, in the server's words."""
 
     judge: str
     kind: str
     count: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

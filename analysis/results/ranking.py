@@ -1,4 +1,4 @@
-"""Ranking of more than two methods by their comparisons, per kind of rater and criterion."""
+"""Ranking of more than two methods by their comparisons: by people and by each judge, per criterion."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ MOST_CELLS = 20_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankingRow:
-    """The ranking of methods on one criterion by one kind of rater, over all datasets.
+    """The ranking of methods on one criterion by people or by one judge, over all datasets.
 
     Attributes:
         rater_kind: Who judged.
+        judge: Which judge; empty for people.
         criterion: The quality judged.
         ranking: The methods in alphabetical order with strengths, ranks and their intervals.
         half_wins: Strengths by Bradley–Terry with a tie as half a win, for comparison; None where undefined.
@@ -33,6 +34,7 @@ class RankingRow:
     """
 
     rater_kind: str
+    judge: str
     criterion: str
     ranking: RankingIntervals
     half_wins: tuple[float, ...] | None
@@ -60,7 +62,7 @@ def ranking_rows(
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> tuple[RankingRow, ...]:
-    """Return a ranking for each kind of rater and criterion that compares more than two methods.
+    """Return a ranking by people and by each judge for each criterion that compares more than two methods.
 
     Nothing is returned of two methods: their win share says it all. Where comparisons do not connect all
     methods, each group of three or more is ranked by itself. A rater has one score per pair; the intervals
@@ -74,7 +76,7 @@ def ranking_rows(
     """
     scores = ScoredVerdicts.of(verdicts).scores
     rows: list[RankingRow] = []
-    for (kind, criterion), cell in scores.groupby(["rater_kind", "criterion"], sort=True):
+    for (kind, judge, criterion), cell in scores.groupby(["rater_kind", "judge", "criterion"], sort=True):
         for group, apart in _groups(cell):
             mine = cell[cell["method_a"].isin(group)]
             rows.append(
@@ -82,6 +84,7 @@ def ranking_rows(
                     mine,
                     group,
                     kind=str(kind),
+                    judge=str(judge),
                     criterion=str(criterion),
                     apart=apart,
                     unit=f"{units(mine).name}s",
@@ -90,7 +93,7 @@ def ranking_rows(
                     seed=seed,
                 )
             )
-    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.criterion)))
+    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion)))
 
 
 def _groups(cell: pd.DataFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -111,6 +114,7 @@ def _row(
     methods: tuple[str, ...],
     *,
     kind: str,
+    judge: str,
     criterion: str,
     apart: tuple[str, ...],
     unit: str,
@@ -139,6 +143,7 @@ def _row(
     alone = (f"never compared with {and_list(apart)}, which stand apart",) if apart else ()
     return RankingRow(
         rater_kind=kind,
+        judge=judge,
         criterion=criterion,
         ranking=ranking,
         half_wins=halves.strengths,

@@ -45,7 +45,7 @@ class RaterRow:
 def rater_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[RaterRow, ...]:
     """Return a row for each rater of a table, people first, by name."""
     scored = ScoredVerdicts.of(verdicts)
-    agreeing = _agreement(scored.scores)
+    agreeing = _agreement(scored.by_kind)
     rows = []
     for kind, rater, pairs, count, ties, placed, first, seconds in _counts(scored.frame).itertuples(
         index=False, name=None

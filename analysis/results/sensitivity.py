@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,15 @@ from analysis.stats.significance import (
     signed_rank,
     tolerated_correlation,
 )
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, by_cell, item_scores, unit_sums, units
+from analysis.verdicts.scores import (
+    ScoredVerdicts,
+    Verdicts,
+    by_cell,
+    item_scores,
+    unit_sums,
+    units,
+    with_units,
+)
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import limits
 
@@ -79,10 +88,12 @@ def sensitivity_rows(
     """
     scored = ScoredVerdicts.of(verdicts)
     small = len(scored.frame) <= MOST_RATINGS
-    single = dict(by_cell(scored.frame)) if small else {}
+    single = dict(by_cell(with_units(scored.frame))) if small else {}
     rows = []
     for cell, scores in by_cell(scored.scores):
-        first = POPULATION if raters == "population" and cell[2] not in PEOPLE_OF else THESE
+        judged = cell.rater_kind in PEOPLE_OF
+        first = POPULATION if raters == "population" and not judged else THESE
+        estimands = _both_estimands(scores, alpha)
         rows += [
             SensitivityRow(
                 **cell_fields(cell),
@@ -95,9 +106,9 @@ def sensitivity_rows(
                 note=note,
             )
             for analysis, share, interval, test, note in (
-                *sorted(_both_estimands(scores, alpha), key=lambda way: way[0] != first),
+                *sorted(islice(estimands, 1 if judged else 2), key=lambda way: way[0] != first),
                 *_ways(scores, alpha, seed),
-                *(_modelled(scores, single[cell], alpha) if small else _unmodelled(len(scored.frame))),
+                *(_modelled(scores, single.get(cell), alpha) if small else _unmodelled(len(scored.frame))),
             )
         ]
     return tuple(rows)
@@ -189,11 +200,14 @@ def _exact(scores: pd.DataFrame, level: float) -> Interval:
     return clopper_pearson(wins, wins + losses, level=level)
 
 
-def _modelled(scores: pd.DataFrame, verdicts: pd.DataFrame, alpha: float) -> Iterator[Way]:
+def _modelled(scores: pd.DataFrame, verdicts: pd.DataFrame | None, alpha: float) -> Iterator[Way]:
     found: tuple[tuple[str, Modelled | None], ...] = (
         ("linear GEE", linear_model(scores, level=1 - alpha)),
         ("ordinal GEE", ordinal_model(scores, level=1 - alpha)),
-        ("linear GEE, adjusted for place", placed_model(verdicts, level=1 - alpha)),
+        (
+            "linear GEE, adjusted for place",
+            None if verdicts is None else placed_model(verdicts, level=1 - alpha),
+        ),
     )
     for name, model in found:
         if model is not None:

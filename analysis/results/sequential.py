@@ -13,7 +13,17 @@ from analysis.results.cells import CellRow, cell_fields, cell_order, families
 from analysis.results.shares import ShareRow
 from analysis.stats.correction import holm
 from analysis.stats.sequential import SequentialTest, anytime
-from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, unit_sums, units
+from analysis.verdicts.scores import (
+    CELL,
+    Cell,
+    Planned,
+    ScoredVerdicts,
+    Verdicts,
+    by_cell,
+    judge_of,
+    unit_sums,
+    units,
+)
 
 BY_TIME = "by the time of their last verdict"
 BY_ROW = "as the table has them, by their last row"
@@ -51,7 +61,7 @@ def sequential_rows(
     alpha: float = 0.05,
     raters: Callable[[str], int | None] = lambda _: None,
 ) -> tuple[SequentialRow, ...]:
-    """Return a row per comparison, rater kind and criterion.
+    """Return a row per comparison and criterion, of people and of each judge.
 
     Items stand in the order of their last verdict (column `at`), or, where a comparison lacks the time of any
     of its verdicts, in the order of the table's rows; items of one moment stand by the pair's id. An item
@@ -65,13 +75,18 @@ def sequential_rows(
             warning where their numbers differ.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
-    items = scored.items.merge(_last(scored.frame), on=[*CELL, "pair_id"], validate="one_to_one")
-    rows = [_row(cell, rows, alpha=alpha, wait=raters(cell[2])) for cell, rows in by_cell(items)]
+    items = scored.items.merge(_last(scored), on=[*CELL, "pair_id"], validate="one_to_one")
+    rows = [_row(cell, rows, alpha=alpha, wait=raters(cell.rater_kind)) for cell, rows in by_cell(items)]
     return _adjust(sorted(rows, key=cell_order(planned)), planned)
 
 
-def _last(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return when the last verdict on each item came, if all have a time, and in which row."""
+def _last(scored: ScoredVerdicts) -> pd.DataFrame:
+    """Return when the last verdict on each item came, if all have a time, and in which row.
+
+    A panel's verdict on an item comes with the last of its judges.
+    """
+    frame = scored.frame.assign(judge=judge_of(scored.frame))
+    frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
     at = frame["at"] if "at" in frame.columns else pd.Series(None, index=frame.index, dtype=object)
     times = pd.to_datetime(at, utc=True, format="ISO8601", errors="coerce")
     timed = frame[[*CELL, "pair_id"]].assign(time=times, row=range(len(frame)), timed=times.notna())
@@ -79,7 +94,7 @@ def _last(frame: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(time=("time", "max"), row=("row", "max"), timed=("timed", "all")).reset_index()
 
 
-def _row(cell: tuple[str, ...], items: pd.DataFrame, *, alpha: float, wait: int | None) -> SequentialRow:
+def _row(cell: Cell, items: pd.DataFrame, *, alpha: float, wait: int | None) -> SequentialRow:
     by_time = bool(items["timed"].all())
     found = units(items)
     short = np.zeros(len(items), dtype=bool) if wait is None else (items["raters"] < wait).to_numpy()
@@ -111,7 +126,7 @@ def _row(cell: tuple[str, ...], items: pd.DataFrame, *, alpha: float, wait: int 
 
 
 def _adjust(rows: list[SequentialRow], planned: Planned | None) -> tuple[SequentialRow, ...]:
-    """Put Holm's p-values into the rows of each kind's family; they hold at any stopping time."""
+    """Put Holm's p-values into the rows of each family; they hold at any stopping time."""
     out = list(rows)
     for places in families(enumerate(rows), planned):
         corrected = holm([rows[place].test.p_value for place in places])
@@ -124,10 +139,10 @@ def _adjust(rows: list[SequentialRow], planned: Planned | None) -> tuple[Sequent
 
 def with_anytime_tests(rows: Sequence[ShareRow], tests: Sequence[SequentialRow]) -> tuple[ShareRow, ...]:
     """Return `rows` of all datasets with the tests and intervals that hold under looking, for the answer."""
-    of = {(test.rater_kind, test.cell): test for test in tests}
+    of = {(test.who, test.cell): test for test in tests}
     out = []
     for row in rows:
-        found = of.get((row.rater_kind, row.cell)) if row.dataset is None else None
+        found = of.get((row.who, row.cell)) if row.dataset is None else None
         if found is not None:
             test = replace(row.test, p_value=found.test.p_value, method=found.test.method, smallest=0.0)
             out.append(

@@ -14,7 +14,7 @@ from analysis.results.population import population_share, share_interval, share_
 from analysis.stats.correction import benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
 from analysis.stats.significance import TestResult, binomial, reachable
-from analysis.verdicts.scores import CELL, Planned, ScoredVerdicts, Verdicts, by_cell, units
+from analysis.verdicts.scores import CELL, Cell, Planned, ScoredVerdicts, Verdicts, by_cell, units
 from guard_eval.records import PEOPLE_OF
 
 Estimand = Literal["these", "population"]
@@ -26,7 +26,7 @@ CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counted:
-    """How much one kind of rater has judged, each counted once whatever the number of criteria and results.
+    """What people, or one judge, have judged, counted once whatever the number of criteria and results.
 
     Attributes:
         raters: Raters.
@@ -41,7 +41,7 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShareRow(CellRow):
-    """What one kind of rater preferred in one comparison on one criterion, in one dataset or in all.
+    """What people, or one judge, preferred in one comparison on one criterion, in one dataset or in all.
 
     Attributes:
         dataset: The dataset, or `None` for all of them.
@@ -53,8 +53,8 @@ class ShareRow(CellRow):
         raters: Raters.
         unit: What the test and the interval take as independent: prompts where they are known, else pairs.
         units: How many there are.
-        comparison: What this kind of rater has judged of the comparison, over all criteria and datasets.
-        whole: What it has judged in all.
+        comparison: What these have judged of the comparison, over all criteria and datasets.
+        whole: What they have judged in all.
         pooled: (wins + ties/2) / n, the paper's share (`app:E`).
         share: Mean of item means with its interval over units.
         paper_test: The binomial on pooled non-ties, as in the paper.
@@ -118,10 +118,10 @@ def share_rows(
     correction: Correction = "holm",
     raters: Estimand = "these",
 ) -> tuple[ShareRow, ...]:
-    """Return win shares per comparison, rater kind and criterion: all datasets first, then each.
+    """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
 
-    The correction runs over the rows of all datasets, for each kind of rater by itself: over the planned
-    cells that this kind judged, or, without a plan, over all of its cells.
+    The correction runs over the rows of all datasets, for people and for each judge by itself: over the
+    planned cells that these judged, or, without a plan, over all of their cells.
 
     Args:
         verdicts: A table of verdicts.
@@ -134,12 +134,12 @@ def share_rows(
     scores, items = scored.scores, dict(by_cell(scored.items))
     rows: list[ShareRow] = []
     row = partial(_row, alpha=alpha, raters=raters)
-    wholes = {kind: _counted(part) for kind, part in scores.groupby("rater_kind")}
-    comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:3])}
+    wholes = {who: _counted(part) for who, part in scores.groupby(["rater_kind", "judge"])}
+    comparisons = {key: _counted(part) for key, part in scores.groupby(CELL[:4])}
     for cell, mine in by_cell(scores):
         own_items = items[cell]
         datasets = sorted(own_items["dataset"].unique())
-        counted = comparisons[cell[:3]], wholes[cell[2]]
+        counted = comparisons[cell[:4]], wholes[cell.rater_kind, cell.judge]
         rows.append(row(cell, None, mine, own_items, counted))
         for name in datasets if len(datasets) > 1 else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
@@ -173,7 +173,7 @@ def _counted(scores: pd.DataFrame) -> Counted:
 
 
 def _row(
-    cell: tuple[str, str, str, str],
+    cell: Cell,
     dataset: str | None,
     scores: pd.DataFrame,
     items: pd.DataFrame,
@@ -183,7 +183,7 @@ def _row(
     raters: Estimand,
 ) -> ShareRow:
     share, test = share_interval(items, level=1 - alpha), share_test(items)
-    estimand: Estimand = "these" if cell[2] in PEOPLE_OF else raters
+    estimand: Estimand = "these" if cell.rater_kind in PEOPLE_OF else raters
     if estimand == "population":
         sampled = population_share(scores, level=1 - alpha)
         share, test = sampled.share, sampled.test
@@ -218,7 +218,7 @@ def _row(
 def _adjust(
     rows: list[ShareRow], planned: Planned | None, correction: Correction, alpha: float
 ) -> tuple[ShareRow, ...]:
-    """Put corrected p-values into the rows of each kind's family, and take out those that say nothing."""
+    """Put corrected p-values into the rows of each family, and take out those that say nothing."""
     out = list(rows)
     totals = ((place, row) for place, row in enumerate(rows) if row.dataset is None)
     for places in families(totals, planned):

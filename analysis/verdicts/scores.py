@@ -7,18 +7,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.verdicts.encoding import combined, text_codes
+from analysis.verdicts.panel import FormedPanel, Panel, with_panel
 from analysis.verdicts.tidy import orient
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 
-CELL = ["method_a", "method_b", "rater_kind", "criterion"]
-"""What is never pooled: a comparison, judged by one kind of rater, on one criterion."""
+CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
+"""What is never pooled: a comparison on one criterion, judged by people, or by one judge."""
+
+
+class Cell(NamedTuple):
+    """The values of `CELL`; `judge` is empty for people."""
+
+    method_a: str
+    method_b: str
+    rater_kind: str
+    judge: str
+    criterion: str
+
+
 ITEM = [*CELL, "dataset", "pair_id"]
 """What an item's ratings share."""
 PROMPT = "prompt_id"
@@ -39,24 +53,51 @@ class ScoredVerdicts:
     Attributes:
         frame: The table, each comparison one way round.
         planned: The comparisons declared beforehand, which decided the way round; `None` where none were.
+        panel: The judges who count as one besides; `None` where no panel was declared.
     """
 
     frame: pd.DataFrame
     planned: Planned | None = None
+    panel: Panel | None = None
 
     @classmethod
-    def of(cls, verdicts: Verdicts, planned: Planned | None = None) -> ScoredVerdicts:
+    def of(
+        cls, verdicts: Verdicts, planned: Planned | None = None, panel: Panel | None = None
+    ) -> ScoredVerdicts:
         """Return a table as this value; itself where it is one, unless `planned` is another plan."""
         if isinstance(verdicts, pd.DataFrame):
-            return cls(frame=orient(verdicts, planned), planned=planned)
+            return cls(frame=orient(verdicts, planned), planned=planned, panel=panel)
         if planned in (None, verdicts.planned):
             return verdicts
-        return cls(frame=orient(verdicts.frame, planned), planned=planned)
+        return cls(frame=orient(verdicts.frame, planned), planned=planned, panel=verdicts.panel)
 
     @cached_property
-    def scores(self) -> pd.DataFrame:
-        """Return `rater_scores`, computed when first needed."""
+    def raters(self) -> pd.DataFrame:
+        """Return `rater_scores`, without the panel."""
         return rater_scores(self.frame)
+
+    @cached_property
+    def _with_panel(self) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
+        return (self.raters, ()) if self.panel is None else with_panel(self.raters, self.panel)
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """Return `rater_scores` and, where one was declared, the panel's, computed when first needed."""
+        return self._with_panel[0]
+
+    @property
+    def panels(self) -> tuple[FormedPanel, ...]:
+        """Return the panel that was declared, if any; simulated judges form another."""
+        return self._with_panel[1]
+
+    @cached_property
+    def by_kind(self) -> pd.DataFrame:
+        """Return `rater_scores` with all judges of a kind in one cell, to compare them with each other."""
+        scores = self.raters
+        if not (scores["judge"] != "").any():
+            return scores
+        codes = [text_codes(scores[name]).ranked().codes for name in ITEM if name != "judge"]
+        return scores.assign(judge="", item=combined(*codes))
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -71,18 +112,23 @@ Verdicts = pd.DataFrame | ScoredVerdicts
 def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rater and pair of an oriented table: `net` of its `showings`, in the keys' order.
 
-    A verdict for method_a counts +1, for method_b −1, a tie 0. A rater who saw a pair more than once (a
-    judge in both orders) has one score, net / showings: a verdict that flips with the order is a tie. `unit`
-    is the same in rows of one prompt, or of one pair where the prompt is not known (`Units`), and `item` in
-    rows of one item, in the order of the items' keys.
+    `judge` is the rater where it is a judge, and empty for people. A verdict for method_a counts +1, for
+    method_b −1, a tie 0. A rater who saw a pair more than once (a judge in both orders) has one score, net /
+    showings: a verdict that flips with the order is a tie. `unit` is the same in rows of one prompt, or of
+    one pair where the prompt is not known (`Units`), and `item` in rows of one item, in the order of the
+    items' keys.
     """
     for_a, for_b = (
         (frame["verdict"] == frame[method]).to_numpy(dtype=np.int64) for method in ("method_a", "method_b")
     )
     keys = [*ITEM, "rater"]
-    codes = [text_codes(frame[name]).ranked().codes for name in keys]
+    judges = judge_of(frame)
+    columns = [judges if name == "judge" else frame[name] for name in keys]
+    codes = [text_codes(column).ranked().codes for column in columns]
     place, first = _numbered(combined(*codes))
-    scores = frame[keys].iloc[first].reset_index(drop=True)
+    scores = pd.DataFrame(
+        {name: column.to_numpy()[first] for name, column in zip(keys, columns, strict=True)}
+    )
     scores["item"] = combined(*(column[first] for column in codes[:-1]))
     scores["unit"] = unit_codes(frame)[first]
     showings = np.bincount(place, minlength=len(first)).astype(np.int64)
@@ -90,9 +136,14 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(net=net, showings=showings)
 
 
+def judge_of(frame: pd.DataFrame) -> pd.Series:
+    """Return who judged each row of a table, by name, where it was a judge; empty where it was people."""
+    return frame["rater"].where(frame["rater_kind"].isin(PEOPLE_OF), "")
+
+
 def with_units(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of verdicts with the column `unit`."""
-    return frame.assign(unit=unit_codes(frame))
+    """Return a table of verdicts with the columns `unit` and `judge`."""
+    return frame.assign(unit=unit_codes(frame), judge=judge_of(frame))
 
 
 def unit_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
@@ -106,11 +157,11 @@ def unit_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
     return np.where(prompts >= 0, of, pairs)
 
 
-def by_cell(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str, str], pd.DataFrame]]:
-    """Yield each cell (`CELL`) and its rows: people first, then by methods and criterion."""
-    cells = {tuple(map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
-    for a, b, kind, criterion in sorted(cells, key=lambda cell: (KIND_PLACE[cell[2]], cell)):
-        yield (a, b, kind, criterion), cells[a, b, kind, criterion]
+def by_cell(table: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame]]:
+    """Yield each cell (`CELL`) and its rows: people first, then each judge, by methods and criterion."""
+    cells = {Cell(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
+    for cell in sorted(cells, key=lambda cell: (KIND_PLACE[cell.rater_kind], cell.judge, cell)):
+        yield cell, cells[cell]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

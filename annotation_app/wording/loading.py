@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from annotation_app.wording.values import Wording
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.criteria_settings import Language, OwnCriterion
 from guard_eval.study.folder import Study
+from guard_eval.study.problems import explain, problems_of
 
 _FOLDER = Path(__file__).parent
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -138,10 +138,9 @@ def _valid(words: Tree, path: Path, criteria: Iterable[str]) -> Wording:
     try:
         wording = Wording.model_validate(_tuples(words), context=tuple(criteria))
     except ValidationError as error:
-        problems = [_problem(found) for found in error.errors(include_url=False)] + problems
+        problems = problems_of(error, Wording, key="key", plainly=_PLAINLY) + problems
     if problems:
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise StudyError("\n  ".join((f"{path} has {count}:", *problems)))
+        raise StudyError(explain(path, problems))
     return wording
 
 
@@ -172,35 +171,3 @@ def _wrong_placeholders(words: Tree) -> list[str]:
 
 def _braces(names: frozenset[str]) -> str:
     return ", ".join(f"{{{name}}}" for name in sorted(names))
-
-
-def _problem(found: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
-    *tables, key = found["loc"]
-    place = ".".join(f"[{part + 1}]" if isinstance(part, int) else part for part in found["loc"])
-    place = place.replace(".[", "[")
-    if found["type"] == "missing":
-        return f"{place}: is missing; add it"
-    if found["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(key), _keys(tables), n=1)
-        return f"{place}: is not a key; " + (f"did you mean {near[0]!r}?" if near else "remove it")
-    message = str(found["msg"]).removeprefix("Value error, ")
-    message = _PLAINLY.get(found["type"], message[:1].lower() + message[1:])
-    value = found["input"]
-    shown = "" if isinstance(value, dict | tuple) else f"{value!r}: "
-    return f"{place}: {shown}{message}"
-
-
-def _keys(tables: list[int | str]) -> list[str]:
-    """Return the keys that the table at this place can have."""
-    kind: Any = Wording
-    for name in tables:
-        if _is_table(kind):
-            kind = kind.model_fields[name].annotation
-        else:  # a list or a table of tables: whatever number or name it is
-            kind = next(inner for inner in reversed(get_args(kind)) if inner is not Ellipsis)
-    fields = kind.model_fields if _is_table(kind) else {}
-    return [field.alias or name for name, field in fields.items()]
-
-
-def _is_table(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import current_texts
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.prompts import read_prompts
 
 EXCERPT = 420

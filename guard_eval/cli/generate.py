@@ -109,7 +109,7 @@ def generate(
 ) -> None:
     """Make the continuations that are missing; every batch is on disk before the next begins.
 
-    `guard_eval.texts.continuations.current_texts` reads them.
+    `guard_eval.texts.current.current_texts` reads them.
 
     Args:
         study: The study.

@@ -8,7 +8,7 @@ from guard_eval.cli.console import StudyFolder, say, say_next
 from guard_eval.records import Pair
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import current_texts
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
 

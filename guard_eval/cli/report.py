@@ -47,6 +47,13 @@ def command(
             "dataset; otherwise a part that looks as if it were not is refused (docs/assisted.md).",
         ),
     ] = False,
+    panel: Annotated[
+        Literal["majority", "mean"] | None,
+        typer.Option(
+            help="Take the judges of a table of verdicts together besides, as a panel that decides by "
+            "majority or whose score is their mean; a study declares it in study.toml.",
+        ),
+    ] = None,
     paper: Annotated[
         bool,
         typer.Option(
@@ -71,6 +78,8 @@ def command(
         for table in commands.paper_tables(opened, rater_kind=kind):
             typer.echo(f"{table}\n")
         return
-    report = commands.report(opened, output, rater_kind=kind, raters=raters, random_part=random_part)
+    report = commands.report(
+        opened, output, rater_kind=kind, raters=raters, random_part=random_part, panel=panel
+    )
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

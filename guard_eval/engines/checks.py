@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.texts import EncodedPrompt
 from guard_eval.errors import StudyError
-from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveDecoding, Guard, Strategy
+from guard_eval.strategies import AdaptiveContrastiveSearch, Guard, Strategy
 
 _ADAPTIVE_CANDIDATES = 15
 """How many candidates GUARD and ACS consider at most: k_t = 10 σ(·) + 5."""
@@ -69,13 +69,3 @@ def _candidates(strategy: Strategy) -> int:
         return _ADAPTIVE_CANDIDATES
     found: int = getattr(strategy, "k", None) or getattr(strategy, "beams", None) or 1
     return found
-
-
-def check_amateur(strategy: Strategy, amateur: LoadedModel | None) -> None:
-    """Make sure that contrastive decoding has its second model.
-
-    Raises:
-        StudyError: It has none.
-    """
-    if isinstance(strategy, ContrastiveDecoding) and amateur is None:
-        raise StudyError(f"{strategy} needs a second, smaller model; name it as model.amateur")

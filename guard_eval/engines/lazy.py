@@ -15,8 +15,6 @@ _SHOWN = 12
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-OnDone = Callable[[int], None]
-"""Called with how many more items are done."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,8 @@ class LazyModel:
 
     def map(
         self,
-        work: Callable[[LoadedModel, Sequence[Item], OnDone], Made],
+        work: Callable[[LoadedModel, Sequence[Item]], Made],
         chunks: Sequence[Sequence[Item]],
-        on_done: OnDone = lambda _: None,
     ) -> Iterator[tuple[int, Made]]:
         """Yield what `work` makes of each chunk with the model, and the chunk's place; here in their order.
 
@@ -83,7 +80,6 @@ class LazyModel:
             work: A function of a module, so that an engine with workers can send it to them; what it
                 returns depends on the chunk alone.
             chunks: What the model reads at a time; who cuts them decides the batches, and so the last bits.
-            on_done: Called as items are done.
         """
         for place, chunk in enumerate(chunks):
-            yield place, work(self.loaded, chunk, on_done)
+            yield place, work(self.loaded, chunk)

@@ -76,50 +76,10 @@ def load(
             there is no such device, or it does not fit.
     """
     loaded = _load(
-        location,
-        kind=AutoModelForCausalLM,
-        name=name,
-        revision=revision,
-        dtype=dtype,
-        device=device,
-        device_map=device_map,
+        AutoModelForCausalLM, location, device_map, name=name, revision=revision, dtype=dtype, device=device
     )
     pack(loaded.model)
     return loaded
-
-
-def load_amateur(
-    expert: LoadedModel,
-    location: str,
-    *,
-    name: str | None = None,
-    revision: str = "main",
-    dtype: str = "auto",
-    device: str = "auto",
-    device_map: str | dict[str, int | str] | None = None,
-) -> LoadedModel:
-    """Load the smaller model of contrastive decoding; see `load`.
-
-    Raises:
-        StudyError: As `load`, or its tokens are not the expert's.
-    """
-    amateur = load(location, name=name, revision=revision, dtype=dtype, device=device, device_map=device_map)
-    mine, theirs = (_numbered_tokens(loaded.tokenizer) for loaded in (expert, amateur))
-    if mine == theirs:
-        return amateur
-    if len(mine) != len(theirs):
-        how = f"{len(mine)} and {len(theirs)} tokens"
-    else:
-        place = next(n for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
-        how = f"token {place} is {mine[place][1]!r} in one and {theirs[place][1]!r} in the other"
-    raise StudyError(
-        f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary ({how}); "
-        "name a smaller model of the same family as model.amateur"
-    )
-
-
-def _numbered_tokens(tokenizer: Any) -> list[tuple[int, str]]:  # noqa: ANN401
-    return sorted((number, token) for token, number in tokenizer.get_vocab().items())
 
 
 def load_encoder(
@@ -139,28 +99,43 @@ def load_encoder(
     # It reports at length that a head is left over and a pooler is missing; weights that matter are checked.
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
-        return _load(
-            location,
-            kind=AutoModel,
-            name=name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            device_map=None,
-        )
+        return _load(AutoModel, location, None, name=name, revision=revision, dtype=dtype, device=device)
     finally:
         transformers.utils.logging.set_verbosity(verbosity)
 
 
+def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
+    """Make sure that the smaller model of contrastive decoding has the tokens of the larger one.
+
+    Raises:
+        StudyError: It has others.
+    """
+    mine, other = (
+        sorted((number, token) for token, number in one.tokenizer.get_vocab().items())
+        for one in (expert, amateur)
+    )
+    if mine == other:
+        return
+    if len(mine) != len(other):
+        how = f"{len(mine)} and {len(other)} tokens"
+    else:
+        place = next(n for n, (a, b) in enumerate(zip(mine, other, strict=True)) if a != b)
+        how = f"token {place} is {mine[place][1]!r} in one and {other[place][1]!r} in the other"
+    raise StudyError(
+        f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary ({how}); "
+        "name a smaller model of the same family as model.amateur"
+    )
+
+
 def _load(
-    location: str,
-    *,
     kind: Any,  # noqa: ANN401 (transformers' own classes)
+    location: str,
+    device_map: str | dict[str, int | str] | None,
+    *,
     name: str | None,
     revision: str,
     dtype: str,
     device: str,
-    device_map: str | dict[str, int | str] | None,
 ) -> LoadedModel:
     place = _device(device)
     source, folder = _place(location)
@@ -170,11 +145,9 @@ def _load(
     if kind is AutoModelForCausalLM:
         _must_continue_texts(source, config)
     tokenizer = _tokenizer(source, version, config)
-    quantised = getattr(config, "quantization_config", None) is not None
-    arithmetic = "auto" if quantised and dtype == "auto" else _dtype(dtype, place)
-    if quantised and device_map is None:
+    if device_map is None and getattr(config, "quantization_config", None) is not None:
         device_map = {"": str(place)}  # such a model cannot be moved later
-    model = _model(kind, source, version, arithmetic, device_map)
+    model = _model(kind, source, version, _arithmetic(config, dtype, place.type), device_map)
     if device_map is None:
         _move(model, place, source)
     model.eval()
@@ -222,10 +195,7 @@ def expected_dtype(location: str, *, revision: str, dtype: str, device: str) -> 
     source, folder = _place(location)
     on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
     config = _config(source, {} if folder else {"revision": revision})
-    quantised = getattr(config, "quantization_config", None) is not None
-    arithmetic = (
-        "auto" if quantised and dtype == "auto" else _dtype(dtype, torch.device("cpu" if on_cpu else "cuda"))
-    )
+    arithmetic = _arithmetic(config, dtype, "cpu" if on_cpu else "cuda")
     if arithmetic == "auto":
         arithmetic = config.get_text_config().dtype or config.dtype
     return None if arithmetic is None else _dtype_name(arithmetic, config)
@@ -300,9 +270,11 @@ def _move(model: Any, place: torch.device, source: str) -> None:  # noqa: ANN401
         ) from error
 
 
-def _dtype(name: str, place: torch.device) -> torch.dtype | str:
+def _arithmetic(config: Any, name: str, device: str) -> torch.dtype | str:  # noqa: ANN401
+    """Return the arithmetic for a kind of device; `auto` leaves it to transformers."""
     if name == "auto":
-        return torch.float32 if place.type == "cpu" else "auto"
+        quantised = getattr(config, "quantization_config", None) is not None
+        return torch.float32 if device == "cpu" and not quantised else "auto"
     if name not in _DTYPES:
         raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
     return _DTYPES[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from guard_eval.engines.loading import LoadedModel, load, load_amateur
+from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.engines.local.batching import BatchSizes
 from guard_eval.engines.local.generation import generate
 from guard_eval.records import Continuation, Prompt, Trace
@@ -48,7 +48,7 @@ class StudyModels:
         """Load what the study's `strategies` need; where they lie is the study's to say, if left out.
 
         Raises:
-            StudyError: See `loading.load` and `loading.load_amateur`.
+            StudyError: See `loading.load` and `loading.check_amateur`.
         """
         model, locate = study.settings.model, locate or study.locate_model
         loaded = load(
@@ -74,14 +74,14 @@ class StudyModels:
         settings, amateur = self.study.settings, self.amateur
         name = next(filter(None, map(settings.amateur_of, strategies)), None)
         if amateur is None and name is not None:
-            amateur = load_amateur(
-                self.loaded,
+            amateur = load(
                 self.locate(name),
                 name=name,
                 revision=settings.model.amateur_revision,
                 dtype=settings.model.dtype,
                 device=self.device,
             )
+            check_amateur(self.loaded, amateur)
         return replace(self, amateur=amateur, sizes=self._sizes(strategies))
 
     def _sizes(self, strategies: Sequence[str]) -> BatchSizes:

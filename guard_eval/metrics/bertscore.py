@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -21,7 +21,7 @@ import torch
 from tokenizers import pre_tokenizers
 from transformers import GPT2Tokenizer, RobertaTokenizer
 
-from guard_eval.engines.lazy import LazyModel, OnDone
+from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
@@ -115,7 +115,6 @@ def bertscore(
     references: Sequence[str],
     *,
     batch_size: int = 64,
-    on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[tuple[float, float, float] | None]:
     """Return precision, recall and F1 of each text against its reference, from -1 to 1.
 
@@ -125,7 +124,6 @@ def bertscore(
         texts: What is scored.
         references: One per text.
         batch_size: Texts and references together per forward pass.
-        on_progress: Called with the number of pairs done since the last call.
 
     Returns:
         One triple per text; None where the text or the reference has no word.
@@ -140,7 +138,6 @@ def bertscore(
     scored = [i for i, pair in enumerate(pairs) if all(_has_words(ours, text, special) for text in pair)]
     scored.sort(key=lambda i: (max(map(len, pairs[i])), i))
     results: list[tuple[float, float, float] | None] = [None] * len(pairs)
-    on_progress(len(pairs) - len(scored))
     # The library sorts by length what it is given, ties in no fixed order. Half a batch of pairs makes one
     # batch of texts and references whatever their order, so that results do not depend on it.
     step = max(1, batch_size // 2)
@@ -157,7 +154,6 @@ def bertscore(
         )
         for i, (precision, recall, f1) in zip(chosen, rows.tolist(), strict=True):
             results[i] = (precision, recall, f1)
-        on_progress(len(chosen))
     return results
 
 
@@ -231,11 +227,11 @@ def _bertscores(
 
 
 def _scored(
-    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]], on_done: OnDone
+    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]]
 ) -> list[tuple[float | None, bool]]:
     encoder = keep_layers(loaded.model, layer)
     texts, references = zip(*pairs, strict=True)
-    made = bertscore(encoder, loaded.tokenizer, texts, references, on_progress=on_done)
+    made = bertscore(encoder, loaded.tokenizer, texts, references)
     long = [count_truncated(encoder, loaded.tokenizer, pair) > 0 for pair in pairs]
     return [(one and one[2], cut) for one, cut in zip(made, long, strict=True)]
 

@@ -111,7 +111,6 @@ def read_once(
     pack: Callable[[Any], bytes],
     unpack: Callable[[bytes], Stored],
     progress: Callable[[int, int], None] = lambda _done, _total: None,
-    work_reports: bool = True,
     batches: Callable[[Sequence[Item]], Sequence[Sequence[Item]]] = in_batches,
 ) -> dict[Item, Stored]:
     """Return what `work` computes with a model for each item; what is stored is not computed again.
@@ -124,21 +123,15 @@ def read_once(
         pack: Value → bytes.
         unpack: Bytes → what is returned.
         progress: Called with how many more items are done, and how many there are.
-        work_reports: Whether `work` reports its steps; if not, a batch is reported when it is stored.
         batches: Cuts the items that are missing.
     """
     stored = cache.get(keys.values())
     missing = [item for item in keys if keys[item] not in stored]
     progress(len(keys) - len(missing), len(keys))
     parts = batches(missing) if missing else []
-
-    def step(done: int) -> None:
-        progress(done, len(keys))
-
-    for place, made in model.map(work, parts, step) if work_reports else model.map(work, parts):
+    for place, made in model.map(work, parts):
         new = {keys[item]: pack(one) for item, one in zip(parts[place], made, strict=True)}
         cache.put(new)
         stored |= new
-        if not work_reports:
-            step(len(new))
+        progress(len(parts[place]), len(keys))
     return {item: unpack(stored[key]) for item, key in keys.items()}

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from guard_eval.engines.lazy import LazyModel, OnDone
+from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
 from guard_eval.metrics.groups import Group, nonzero
@@ -232,19 +232,16 @@ def _log_likelihoods(
         pack=_packed,
         unpack=_unpacked,
         progress=partial(progress, "coherence"),
-        work_reports=False,
         batches=batches,
     )
 
 
-def _planned_pairs(loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: OnDone) -> list[list[int]]:
+def _planned_pairs(loaded: LoadedModel, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
     rows = _rows(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True))
     return list(_planned(rows, loaded.model, _TEXTS))
 
 
-def _scored(
-    loaded: LoadedModel, pairs: Sequence[tuple[str, str]], _: OnDone
-) -> Sequence[LogLikelihood | None]:
+def _scored(loaded: LoadedModel, pairs: Sequence[tuple[str, str]]) -> Sequence[LogLikelihood | None]:
     """Score one batch of `_planned_pairs`, in its order: the same numbers to the bit, wherever that is."""
     return _scores(loaded.model, _rows(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
-from guard_eval.engines.lazy import LazyModel, OnDone
+from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
@@ -290,7 +290,6 @@ def hidden_features(
     texts: Sequence[str],
     *,
     batch_size: int = 16,
-    on_progress: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float32]:
     """Return the last layer's hidden state at the last token of each text, [n, d].
 
@@ -302,7 +301,6 @@ def hidden_features(
         tokenizer: Its tokenizer.
         texts: Each of at least one token; what is longer than the model's context loses its end.
         batch_size: Texts per forward pass.
-        on_progress: Called with the number of texts done since the last call.
 
     Raises:
         StudyError: A text has no token.
@@ -314,7 +312,6 @@ def hidden_features(
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         features[chosen] = _last_states(model, [rows[index] for index in chosen])
-        on_progress(len(chosen))
     return features
 
 
@@ -394,7 +391,7 @@ def _cut(
     )
 
 
-def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str], _: OnDone) -> list[tuple[str, int]]:
+def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str]) -> list[tuple[str, int]]:
     return [first_tokens(loaded.tokenizer, text, tokens) for text in texts]
 
 
@@ -412,8 +409,8 @@ def _features(
     )
 
 
-def _states(loaded: LoadedModel, texts: Sequence[str], on_done: OnDone) -> NDArray[np.float32]:
-    return hidden_features(loaded.model, loaded.tokenizer, texts, on_progress=on_done)
+def _states(loaded: LoadedModel, texts: Sequence[str]) -> NDArray[np.float32]:
+    return hidden_features(loaded.model, loaded.tokenizer, texts)
 
 
 def _mauve(

@@ -35,6 +35,15 @@ def judge_name(judge: str, kind: str) -> str:
     return judge if kind not in SIMULATED or "SIMULATED" in judge else f"{judge} (SIMULATED)"
 
 
+def judged_by(kind: str, judge: str = "") -> str:
+    """Return who judged: people together, or one judge.
+
+    >>> judged_by("person"), judged_by("model", "gpt"), judged_by("model")
+    ('people', 'gpt', 'model judges')
+    """
+    return judge_name(judge, kind) if judge else RATERS[kind]
+
+
 class HasLimits(Protocol):
     """Anything with two limits, either of which may be missing; an interval of `analysis.stats`."""
 

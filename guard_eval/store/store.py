@@ -25,7 +25,6 @@ from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, ver
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
 from guard_eval.store.judging import batch_rows, claims, exchanges, journal, requests, runs, sent
-from guard_eval.store.judging import judgments as judge_verdicts
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
     Answer,
@@ -417,7 +416,7 @@ class Store:
 
     def criteria_judged(self, rater: Rater) -> set[str]:
         """Return the criteria on which the rater has given verdicts."""
-        return self._read(judge_verdicts.criteria, rater)
+        return self._read(verdicts.criteria, rater)
 
     def record(
         self,
@@ -450,7 +449,7 @@ class Store:
         with self._database.write(lock=LOCK) as connection:
             journal.add(connection, answers)
             requests.settle(connection, [*answers, *settled], now)
-            judge_verdicts.save(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
+            verdicts.save_judgments(connection, run.rater, judgments, now=now, study_hash=self._study_hash)
             journal.fail(connection, unjudged, now)
             if not planned:
                 return []
@@ -465,7 +464,7 @@ class Store:
             StudyError: A presentation was not handed to this rater, or the rater is revoked.
         """
         with self._database.write() as connection:
-            return judge_verdicts.save(
+            return verdicts.save_judgments(
                 connection, rater, judgments, now=self._clock(), study_hash=self._study_hash
             )
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, Rater
 from guard_eval.store import schema
+from guard_eval.store.judging.values import Judgment
 from guard_eval.store.raters import standing
 from guard_eval.store.schema import batches, check_name, pair, presentation, verdict
 
@@ -28,11 +29,30 @@ _CLAIM = select(presentation.c.rater_id, presentation.c.superseded).where(
 )
 _CLAIM_LOCKED = _CLAIM.with_for_update()
 
-_REVISIONS = (
-    select(verdict.c.criterion, verdict.c.revision, verdict.c.choice)
-    .where(verdict.c.presentation_id == bindparam("param_id"))
+_CURRENT = (
+    select(verdict.c.presentation_id, verdict.c.criterion, verdict.c.revision, verdict.c.choice)
+    .where(verdict.c.presentation_id.in_(bindparam("param_ids", expanding=True)))
     .order_by(verdict.c.revision)
 )
+_RATERS = (
+    select(presentation.c.id, presentation.c.rater_id)
+    .where(presentation.c.id.in_(bindparam("param_ids", expanding=True)))
+    .with_for_update()
+)
+_FIRST = (
+    update(presentation)
+    .where(presentation.c.id == bindparam("param_id"), presentation.c.rated_at.is_(None))
+    .values(rated_at=bindparam("param_now"))
+)
+_CRITERIA = (
+    select(verdict.c.criterion)
+    .join(presentation, presentation.c.id == verdict.c.presentation_id)
+    .where(presentation.c.rater_id == bindparam("param_rater"))
+    .distinct()
+)
+
+_Latest = dict[tuple[int, str], tuple[int, Choice]]
+"""The newest revision and its choice, by presentation and criterion."""
 
 
 def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = False) -> bool:
@@ -105,39 +125,87 @@ def save(
     superseded = claim(connection, number, rater, lock=True)
     if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
+    durations = {"seconds": _duration(seconds), "active_seconds": _duration(active_seconds)}
+    latest, _ = _append(connection, [(number, choices)], now=now, study_hash=study_hash, **durations)
+    return Saved(revision=max(latest[number, name][0] for name in choices), surplus=superseded)
+
+
+def save_judgments(
+    connection: Connection,
+    rater: Rater,
+    judgments: Sequence[Judgment],
+    *,
+    now: datetime,
+    study_hash: str | None,
+) -> int:
+    """Append a judge's verdicts; return how many presentations they changed.
+
+    Raises:
+        StudyError: A presentation was not handed to this rater, or the rater is revoked.
+    """
+    if not judgments:
+        return 0
+    if standing(connection, rater).revoked:
+        raise StudyError(f"the rater {rater.name!r} is revoked, so its verdicts are not taken any more")
+    found: dict[int, int] = {}
+    numbers = sorted({each.presentation for each in judgments})
+    for part in batches(numbers):
+        found.update((row.id, row.rater_id) for row in connection.execute(_RATERS, {"param_ids": part}))
+    for number in numbers:
+        if found.get(number) != rater.id:
+            raise StudyError(f"presentation {number} was not handed to the rater {rater.name!r}")
+    given = [(each.presentation, each.choices) for each in judgments]
+    for _, choices in given:
+        check_choices(choices)
+    return len(_append(connection, given, now=now, study_hash=study_hash)[1])
+
+
+def _append(
+    connection: Connection,
+    given: Sequence[tuple[int, Mapping[str, Choice]]],
+    *,
+    now: datetime,
+    study_hash: str | None,
+    **durations: float | None,
+) -> tuple[_Latest, set[int]]:
+    """Append what differs from the current choices; return the newest, and which presentations changed."""
     if study_hash is not None:
         schema.set_with_first_verdict(connection, study_hash)
-    latest = _latest(connection, number)
-    changed = {name: choice for name, choice in choices.items() if latest.get(name, (-1, None))[1] != choice}
-    rows = [
-        {
-            "presentation_id": number,
-            "criterion": name,
-            "revision": latest.get(name, (-1, None))[0] + 1,
-            "choice": choice,
-            "at": now,
-            "seconds": _duration(seconds),
-            "active_seconds": _duration(active_seconds),
-        }
-        for name, choice in changed.items()
-    ]
+    numbers = sorted({number for number, _ in given})
+    latest = _latest(connection, numbers)
+    rows: list[dict[str, object]] = []
+    changed: set[int] = set()
+    for number, choices in given:
+        for criterion, choice in choices.items():
+            revision, before = latest.get((number, criterion), (-1, None))
+            if before != choice:
+                latest[number, criterion] = (revision + 1, choice)
+                changed.add(number)
+                row = {"presentation_id": number, "criterion": criterion, "revision": revision + 1}
+                rows.append({**row, "choice": choice, "at": now, **durations})
     if rows:
         connection.execute(insert(verdict), rows)
-        unrated = (presentation.c.id == number, presentation.c.rated_at.is_(None))
-        connection.execute(update(presentation).where(*unrated).values(rated_at=now))
-    revisions = [latest[name][0] + (name in changed) if name in latest else 0 for name in choices]
-    return Saved(revision=max(revisions), surplus=superseded)
+        connection.execute(_FIRST, [{"param_id": number, "param_now": now} for number in numbers])
+    return latest, changed
 
 
 def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, Choice]:
     """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
     claim(connection, number, rater)
-    return {name: choice for name, (_, choice) in _latest(connection, number).items()}
+    return {name: choice for (_, name), (_, choice) in _latest(connection, [number]).items()}
 
 
-def _latest(connection: Connection, number: int) -> dict[str, tuple[int, Choice]]:
-    rows = connection.execute(_REVISIONS, {"param_id": number})
-    return {row.criterion: (row.revision, row.choice) for row in rows}
+def criteria(connection: Connection, rater: Rater) -> set[str]:
+    """Return the criteria on which the rater has given verdicts."""
+    return set(connection.execute(_CRITERIA, {"param_rater": rater.id}).scalars())
+
+
+def _latest(connection: Connection, numbers: Sequence[int]) -> _Latest:
+    return {
+        (row.presentation_id, row.criterion): (row.revision, row.choice)
+        for part in batches(numbers)
+        for row in connection.execute(_CURRENT, {"param_ids": part})
+    }
 
 
 def _duration(seconds: float | None) -> float | None:

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan
-from guard_eval.study.settings import Settings, explain
+from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.settings import Settings
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
@@ -60,7 +61,9 @@ class Study:
         except tomllib.TOMLDecodeError as error:
             raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
         except ValidationError as error:
-            raise StudyError(explain(path, error)) from error
+            # what is wrong with a database's URL may be its password
+            problems = problems_of(error, Settings, hidden=["database"])
+            raise StudyError(explain(path, problems)) from error
 
     @cached_property
     def hash(self) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
@@ -34,17 +37,25 @@ TIMEOUT = 600.0
 REASONED_TIMEOUT = 1800.0
 """The same where the model reasons first."""
 
-_REASONING = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss)")
 _LONGEST_NAME = 100
 
 
 def reasons(model: str) -> bool:
-    """Return whether a model is known to reason before it answers, by its name.
+    """Return whether a model is known to reason before it answers: whether reasoning.toml names it.
 
-    >>> reasons("gpt-5-mini"), reasons("openai/o3"), reasons("gpt-4o"), reasons("olmo-2")
-    (True, True, False, False)
+    >>> reasons("gpt-5-mini"), reasons("openai/o3"), reasons("claude-opus-5-5"), reasons("Qwen/Qwen3-8B")
+    (True, True, True, True)
+    >>> reasons("gpt-4o"), reasons("gpt-5-chat-latest"), reasons("claude-haiku-4-5"), reasons("olmo-2")
+    (False, False, False, False)
     """
-    return _REASONING.match(model) is not None
+    return _reasoning().fullmatch(model.rpartition("/")[2]) is not None
+
+
+@cache
+def _reasoning() -> re.Pattern[str]:
+    text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
+    patterns = [each for family in tomllib.loads(text)["family"] for each in family["models"]]
+    return re.compile("|".join(f"(?:{each})" for each in patterns), re.IGNORECASE)
 
 
 def _name(name: str) -> str:
@@ -53,22 +64,20 @@ def _name(name: str) -> str:
     return name
 
 
-def answer_tokens(model: str, *, rationale: bool = False) -> int:
-    """Return how many tokens an answer of `model` may have, unless study.toml says so."""
-    verdict = REASONED_ANSWER_TOKENS if reasons(model) else ANSWER_TOKENS
-    return verdict + (RATIONALE_TOKENS if rationale else 0)
+def _reasons(settings: dict[str, Any]) -> bool:
+    """Return whether a judge reasons: as study.toml says, else by its model's name or its effort."""
+    if settings.get("reasons") is not None:
+        return bool(settings["reasons"])
+    return reasons(settings.get("model", "")) or settings.get("reasoning_effort") not in (None, "none")
 
 
 def _answer_tokens(settings: dict[str, Any]) -> int:
-    return answer_tokens(settings.get("model", ""), rationale=settings.get("rationale", False))
+    verdict = REASONED_ANSWER_TOKENS if _reasons(settings) else ANSWER_TOKENS
+    return verdict + (RATIONALE_TOKENS if settings.get("rationale") else 0)
 
 
 def _timeout(settings: dict[str, Any]) -> float:
-    return (
-        REASONED_TIMEOUT
-        if reasons(settings.get("model", "")) or settings.get("reasoning_effort")
-        else TIMEOUT
-    )
+    return REASONED_TIMEOUT if _reasons(settings) else TIMEOUT
 
 
 class Judge(SettingsTable):
@@ -89,8 +98,9 @@ class Judge(SettingsTable):
         samples: How often each order is asked; each sample is a row of its own.
         style: `chat` completions, `responses`, `batch` (cheaper, and up to a day), or what the server takes.
         output: How the form of the answer is asked for; `auto` begins with a strict schema.
-        max_output_tokens: The longest answer, reasoning included.
+        reasons: Whether the model reasons before it answers; known of many models by their names.
         reasoning_effort: For models that reason; the server's own default unless given.
+        max_output_tokens: The longest answer, reasoning included; more for models that reason.
         temperature: 0 unless given, and left out for reasoning models and for several samples.
         concurrency: How many requests are under way at most; fewer where the server cannot bear it.
         timeout: Seconds until a request without response is given up; more for models that reason.
@@ -112,8 +122,9 @@ class Judge(SettingsTable):
     samples: int = Field(default=1, ge=1, le=100)
     style: Literal["auto", "chat", "responses", "batch"] = "auto"
     output: Literal["auto", "json_schema", "json_object", "text"] = "auto"
-    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
+    reasons: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
     temperature: float | None = Field(default=None, ge=0, le=2)
     concurrency: int = Field(default=64, ge=1, le=512)
     timeout: float = Field(default_factory=_timeout, gt=0, le=86_400, allow_inf_nan=False)
@@ -123,6 +134,11 @@ class Judge(SettingsTable):
     batch_factor: float | None = Field(default=None, gt=0, le=1)
 
     _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Return whether the model reasons before it answers."""
+        return _reasons(self.__dict__)
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:

@@ -1,16 +1,14 @@
-"""The tables of study.toml: what may stand there, checked all at once, and errors that name the remedy."""
+"""The tables of study.toml: what may stand there, checked all at once."""
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     Field,
     PlainValidator,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -31,9 +29,9 @@ __all__ = [
     "MetricSettings",
     "Model",
     "Pairs",
+    "Panel",
     "Prompts",
     "Settings",
-    "explain",
     "needs_amateur",
 ]
 
@@ -233,6 +231,24 @@ class Analysis(SettingsTable):
         return self
 
 
+class Panel(SettingsTable):
+    """Judges who count as one besides, declared before there are verdicts.
+
+    Attributes:
+        rule: `majority`: what more judges say than anything else; `mean`: the mean of their scores.
+        members: The judges by name; all of them unless given.
+    """
+
+    rule: Literal["majority", "mean"]
+    members: list[str] | None = Field(default=None, min_length=2)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if self.members is not None and len(set(self.members)) < len(self.members):
+            raise ValueError(f"members names a judge twice: {', '.join(self.members)}; name each once")
+        return self
+
+
 class Settings(SettingsTable):
     """All of study.toml."""
 
@@ -248,6 +264,7 @@ class Settings(SettingsTable):
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
+    panel: Panel | None = None
     analysis: Analysis = Analysis()
 
     @classmethod
@@ -278,7 +295,7 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _assisting_judge_is_named(self) -> Self:
-        judge, names = self.analysis.assisted_by, [one.name or one.model for one in self.judge]
+        judge, names = self.analysis.assisted_by, self.judge_names
         if judge is not None and judge not in names:
             raise ValueError(
                 f"analysis.assisted_by names {judge!r}, and the judges are: {', '.join(names) or 'none'}; "
@@ -288,6 +305,28 @@ class Settings(SettingsTable):
             raise ValueError(
                 "analysis.assisted_by needs pairs that a judge judges and people do not; give "
                 "pairs.human_pairs"
+            )
+        return self
+
+    @property
+    def judge_names(self) -> list[str]:
+        """Return what the judges are called as raters."""
+        return [one.name or one.model for one in self.judge]
+
+    @model_validator(mode="after")
+    def _panel_is_of_judges(self) -> Self:
+        if self.panel is None:
+            return self
+        unknown = [name for name in self.panel.members or () if name not in self.judge_names]
+        if unknown:
+            raise ValueError(
+                f"panel.members names {', '.join(unknown)}, and the judges are: "
+                f"{', '.join(self.judge_names) or 'none'}; name some of them, or add it as [[judge]]"
+            )
+        if len(self.judge) < 2:
+            raise ValueError(
+                f"[panel] is of two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
+                "or remove [panel]"
             )
         return self
 
@@ -318,45 +357,3 @@ class Settings(SettingsTable):
 def needs_amateur(strategy: str) -> bool:
     """Return whether a strategy, by its signature, contrasts the model with a smaller one."""
     return isinstance(parse(strategy), ContrastiveDecoding)
-
-
-def explain(path: Path, error: ValidationError) -> str:
-    """Return what is wrong with the settings in `path`, all of it, in one message."""
-    problems = error.errors(include_url=False)
-    lines = [f"{path} has {len(problems)} problem{'s' if len(problems) > 1 else ''}:"]
-    lines += [f"  {_where(problem['loc'])}: {_remedy(problem)}" for problem in problems]
-    return "\n".join(lines)
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    name = ""
-    for part in location:
-        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if name else part
-    return name or "the file"
-
-
-def _remedy(problem: Any) -> str:  # noqa: ANN401 (pydantic's error dictionary)
-    if problem["type"] == "missing":
-        return "is missing; add it"
-    if problem["type"] == "extra_forbidden":
-        *tables, key = (part for part in problem["loc"] if isinstance(part, str))
-        near = difflib.get_close_matches(key, _keys(tables), n=1)
-        return "is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    value = problem["input"]
-    # what is wrong with a database's URL may be its password
-    hidden = isinstance(value, dict) or problem["loc"][:1] == ("database",)
-    return message if hidden else f"{value!r}: {message}"
-
-
-def _keys(tables: list[str]) -> list[str]:
-    kind: Any = Settings
-    for name in tables:
-        if get_origin(kind) is dict:  # whatever its key
-            kind = get_args(kind)[1]
-            continue
-        kind = kind.model_fields[name].annotation
-        if get_origin(kind) is not dict and (inner := get_args(kind)):
-            kind = inner[0]
-    return list(kind.model_fields)

@@ -3,35 +3,42 @@
 A line is a `Continuation` with its recipe laid flat, so that `datasets`, pandas and people read it as it is.
 A process that dies leaves at most one torn last line; reading skips it and the next append cuts it off. Each
 shard has a file of its own, so no two processes ever append to the same one. An engine with many workers
-leaves Parquet files beside it (`continuation_parquet.py`). Readers take them all together.
+leaves Parquet files beside it, a file every so many texts, with the same keys as columns: such a file is
+written under another name, synced, and only then given its own, so that whoever dies leaves a whole file or
+none. Readers take them all together.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
 import sys
-from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, asdict, fields
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import numpy as np
-
-from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Prompt, Recipe, Trace
-from guard_eval.study.folder import Study, locate_model
-from guard_eval.study.settings import Settings
-from guard_eval.texts.continuation_parquet import next_part, read_parquet
-from guard_eval.texts.continuation_rows import continuation_of, row_of
-from guard_eval.texts.model_files import known_revision
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.records import Continuation, Recipe, Trace, content_id
 from guard_eval.texts.shards import Shard
 
-_ID = re.compile("[0-9a-f]{16}")
+ALWAYS = tuple(field.name for field in fields(Recipe) if field.default is MISSING)
+"""Keys of the recipe that every row has."""
+RARE = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
+"""Keys of the recipe that a row has where they are not as usual, and what is usual."""
+OWN = tuple(field.name for field in fields(Continuation) if field.name != "recipe")
+"""Keys of the continuation itself."""
+HASH = "text_hash"
+"""The key by which a text that was edited later is noticed."""
+PARTIAL = ".partial"
+"""The end of the name of a file that is being written."""
+
+_AT_ONCE = 1024
+_WHOLE = {"prompt_tokens", "new_tokens", "batch", "seed", "max_new_tokens", "max_prompt_tokens"}
 
 
 def continuation_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008 (frozen)
@@ -60,9 +67,56 @@ def _files(folder: Path, strategy: str, ends: str) -> list[Path]:
     return sorted(found, key=lambda path: (path.suffix, len(path.name), path.name))
 
 
-def part_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008
-    """Return the path of the next Parquet file of a shard's continuations by a strategy."""
-    return next_part(folder, f"{strategy}{shard.suffix}")
+def text_hash(row: Mapping[str, Any]) -> str:
+    """Return what stands for a row's text, its length and its end, under its id."""
+    return content_id(row["id"], row["text"], row["new_tokens"], row["finish"])
+
+
+def row_of(continuation: Continuation) -> dict[str, Any]:
+    """Return a continuation with its recipe laid flat."""
+    row = asdict(continuation)
+    recipe = row.pop("recipe")
+    rare = {name: recipe[name] for name, default in RARE.items() if recipe[name] != default}
+    return {**row, HASH: text_hash(row), **{name: recipe[name] for name in ALWAYS}, **rare}
+
+
+def differing_field(one: Recipe, other: Recipe) -> str | None:
+    """Return the first field in which two recipes differ."""
+    names = (field.name for field in fields(Recipe))
+    return next((name for name in names if getattr(one, name) != getattr(other, name)), None)
+
+
+def continuation_of(row: dict[str, Any], where: str) -> Continuation:
+    """Return the continuation of a row.
+
+    Args:
+        row: As `row_of` makes it; of a table, what is usual may be None.
+        where: Where it stands, for messages.
+
+    Raises:
+        StudyError: A key is missing, it is no object, or its text was edited.
+    """
+    try:
+        rare = {name: default if row.get(name) is None else row[name] for name, default in RARE.items()}
+        recipe = Recipe(**{name: row[name] for name in ALWAYS}, **rare)
+        made = Continuation(recipe=recipe, **{name: row[name] for name in OWN})
+        intact = row[HASH] == text_hash(row)
+    except KeyError as error:
+        raise StudyError(
+            f"{where}: has no key {error}; was it written by this version of guard-eval generate? Remove the "
+            "line, and it makes the text again"
+        ) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StudyError(
+            f"{where}: not a continuation ({error}); remove the line, and guard-eval generate makes it again"
+        ) from error
+    if not intact:
+        raise StudyError(
+            f"{where}: the text of {made.id} (prompt {made.prompt_id!r}) is not the one that was made: its "
+            f"{HASH} is that of another text, length or end; restore the line, or remove it, and guard-eval "
+            "generate makes it again"
+        )
+    return made
 
 
 def read_continuations(path: Path) -> list[Continuation]:
@@ -208,296 +262,104 @@ def _parse(path: Path, number: int, line: bytes) -> Continuation:
     return continuation_of(row, where)
 
 
-Wanted = Mapping[str, object]
-"""What a recipe must hold, by its fields; those that are not named may hold anything."""
-
-
-def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, object]:
-    """Return what `settings` ask of a strategy's recipe.
-
-    Args:
-        strategy: Its signature.
-        settings: The study's.
-        known: Of `revision`, `dtype` and `amateur_revision` what is known beyond the settings.
-    """
-    asked: dict[str, object] = {
-        "model": settings.model.name,
-        "strategy": strategy,
-        "seed": settings.seed,
-        "max_new_tokens": settings.generation.max_new_tokens,
-        "max_prompt_tokens": settings.generation.max_prompt_tokens,
-        "amateur": settings.amateur_of(strategy),
-        "chat": settings.generation.chat,
-    }
-    if settings.model.dtype != "auto":
-        asked["dtype"] = settings.model.dtype
-    if asked["amateur"] is None:
-        known.pop("amateur_revision", None)
-    asked |= {name: value for name, value in known.items() if value is not None}
-    for name, revision in (("model", "revision"), ("amateur", "amateur_revision")):
-        if str(asked.get(revision)).startswith("sha256:"):
-            del asked[name]  # the content decides, wherever it lies
-    return asked
-
-
-def departures(recipe: Recipe, asked: Wanted) -> dict[str, str]:
-    """Return by field where a recipe is another one than `asked`, in words; nothing where it is not."""
-    found = {}
-    for name, value in asked.items():
-        have = getattr(recipe, name)
-        # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
-        plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
-        if plain != value:
-            found[name] = f"{name} {have!r}, here {value!r}"
-    return found
-
-
-_KIND = {"revision", "dtype", "amateur_revision", "engine"}
-"""Fields in which the texts of one strategy and one study must agree, whatever its settings leave open."""
-
-
-def current_continuations(
-    folder: Path, strategy: str, prompts: Iterable[Prompt], settings: Settings
-) -> dict[str, Continuation]:
-    """Return the continuation of each prompt that `settings` ask for, by prompt id, as far as it is made.
-
-    A file may also hold what earlier settings or other weights made: all texts that are returned are by one
-    recipe. Of several that the settings allow it is that of the model's folder as it is now, if it is at
-    hand, else the last made of those that continue the most prompts.
-
-    Args:
-        folder: The study's continuations.
-        strategy: A signature.
-        prompts: Those asked for.
-        settings: The study's.
+def write_parquet(path: Path, batch: Sequence[Continuation]) -> None:
+    """Write a file of continuations; when this returns it outlives a crash, and until then there is none.
 
     Raises:
-        StudyError: Some of the prompts have texts by this recipe, and others by another model, revision,
-            arithmetic or engine alone.
+        StudyError: It cannot be written, or an id holds what is no UTF-8.
+        MissingExtraError: pyarrow is not installed.
     """
-    by_id = {prompt.id: prompt for prompt in prompts}
-    study = folder.parent
-    asked = wanted(strategy, settings, **_revisions(settings, study, read=False))
-    fits: dict[Recipe, bool] = {}
-    fitting: dict[Recipe, dict[str, Continuation]] = {}
-    others: dict[Recipe, set[str]] = {}
-    for path in continuation_files(folder, strategy):
-        for one in iter_continuations(path):
-            recipe, prompt = one.recipe, by_id.get(one.prompt_id)
-            if not prompt or recipe.continuation_id(prompt) != one.id:
-                continue
-            if recipe not in fits:
-                wrong = departures(recipe, asked).keys() - _moved(recipe, asked)
-                if not wrong <= _KIND:
-                    continue
-                fits[recipe] = not wrong
-            if fits[recipe]:
-                texts = fitting.pop(recipe, {})
-                texts[prompt.id] = one
-                fitting[recipe] = texts  # at the end: the last made
-            else:
-                others.setdefault(recipe, set()).add(prompt.id)
-    if len({recipe.revision for recipe in fitting}) > 1 or any(departures(one, asked) for one in fitting):
-        exact = wanted(strategy, settings, **_revisions(settings, study, read=True))
-        named = [one for one in fitting if not departures(one, asked)]
-        now = [one for one in fitting if not departures(one, exact)] or named
-        others |= {one: set(fitting[one]) for one in named if one not in now}
-        kept: dict[Recipe, dict[str, Continuation]] = {}
-        for recipe in (one for one in fitting if one in now):  # a folder that was moved has two names
-            here = replace(recipe, model=settings.model.name, amateur=settings.amateur_of(strategy))
-            kept[here] = kept.pop(here, {}) | fitting[recipe]
-        fitting = kept
-    chosen = max(reversed(fitting), key=lambda recipe: len(fitting[recipe]), default=None)
-    if chosen is None and others:
-        have = "; ".join(
-            f"{len(texts)} {kind(one)} ({', '.join(departures(one, asked).values())})"
-            for one, texts in others.items()
-        )
+    arrow, parquet = pyarrow()
+    try:
+        rows = [row_of(one) for one in batch]
+        more = [name for name in RARE if any(name in row for row in rows)]
+        schema = arrow.schema([(name, _type(arrow, name)) for name in (*OWN, HASH, *ALWAYS, *more)])
+        table = arrow.Table.from_pylist(rows, schema=schema)
+    except UnicodeEncodeError as error:
         raise StudyError(
-            f"{strategy}: its texts are of another kind than study.toml asks for: {have}. Make them again "
-            f"with: guard-eval generate {study}; or set model.dtype and model.revision to what made these"
-        )
-    refuse_mixture(strategy, study, {**others, **{one: set(texts) for one, texts in fitting.items()}}, chosen)
-    return fitting[chosen] if chosen else {}
+            f"cannot write {path}: {error.object[:60]!r} is no valid Unicode; fix the id of that prompt"
+        ) from error
+    with whole_file(path) as file:
+        parquet.write_table(table, file, compression="zstd")
 
 
-def refuse_mixture(
-    strategy: str, study: Path, kinds: Mapping[Recipe, set[str]], chosen: Recipe | None = None
-) -> None:
-    """Make sure that the texts of one kind continue all prompts that texts of any kind do.
-
-    Args:
-        strategy: Its signature.
-        study: The study's folder.
-        kinds: Ids of the prompts that each recipe continues.
-        chosen: The recipe that must; the one of the most prompts if left out.
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written whole or not at all; after the block it outlives a crash of the machine.
 
     Raises:
-        StudyError: They do not; kinds, counts and remedy are named.
+        StudyError: It cannot be written.
     """
-    chosen = chosen or max(kinds, key=lambda recipe: len(kinds[recipe]), default=None)
-    if chosen is None:
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
+        ) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def read_parquet(path: Path) -> Iterator[Continuation]:
+    """Yield the continuations of a file, some at a time in memory.
+
+    Raises:
+        StudyError: It cannot be read; remedy named.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow, parquet = pyarrow()
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_AT_ONCE):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield continuation_of(row, f"{path}, record {number}")
+    except FileNotFoundError:
         return
-    left = {recipe: len(texts - kinds[chosen]) for recipe, texts in kinds.items()}
-    if any(left.values()):
-        more = "; ".join(f"{number} prompts have only {kind(one)}" for one, number in left.items() if number)
+    except (arrow.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise StudyError(
-            f"{strategy}: texts of several kinds must not be mixed: {len(kinds[chosen])} prompts have "
-            f"{kind(chosen)}; {more}. Make what is missing with: guard-eval generate {study}; or set "
-            "model.dtype and model.revision in study.toml to what made the others"
-        )
+            f"{path} cannot be read as Parquet ({reason}); remove it, and guard-eval generate makes its "
+            "texts anew"
+        ) from error
 
 
-def _moved(recipe: Recipe, asked: Wanted) -> set[str]:
-    """Return the names of models that do not count, for folders are known by their content."""
-    pairs = (("model", recipe.revision), ("amateur", recipe.amateur_revision))
-    return {name for name, revision in pairs if asked.get(name) and str(revision).startswith("sha256:")}
+def part_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008
+    """Return the path of a shard's next Parquet file: NAME.part-00001.parquet, then 00002 and so on."""
+    stem = f"{strategy}{shard.suffix}"
+    name = re.compile(re.escape(stem) + r"\.part-(\d+)\.parquet")
+    found = (name.fullmatch(path.name) for path in folder.iterdir()) if folder.is_dir() else ()
+    last = max((int(match[1]) for match in found if match), default=0)
+    return folder / f"{stem}.part-{last + 1:05d}.parquet"
 
 
-def _revisions(settings: Settings, study: Path, *, read: bool) -> dict[str, str | None]:
-    """Return the revisions of the models as far as this machine can tell."""
-    model = settings.model
-    names = {"revision": (model.name, model.revision)}
-    if model.amateur is not None:
-        names["amateur_revision"] = (model.amateur, model.amateur_revision)
-    return {
-        field: known_revision(locate_model(name, study), revision, read=read)
-        for field, (name, revision) in names.items()
-    }
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder outlive a crash of the machine, where its system knows how."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
-def kind(recipe: Recipe) -> str:
-    """Return what tells texts of one strategy and one study apart."""
-    amateur = f", amateur {recipe.amateur_revision}" if recipe.amateur else ""
-    engine = f", by {recipe.engine}" if recipe.engine else ""
-    return f"({recipe.dtype}, {recipe.model} {recipe.revision}{amateur}{engine})"
+def _type(arrow: Any, name: str) -> Any:  # noqa: ANN401 (untyped)
+    if name in _WHOLE:
+        return arrow.int64()
+    return {"seconds": arrow.float64(), "chat": arrow.bool_()}.get(name, arrow.string())
 
 
-def current_texts(
-    study: Study, strategies: Iterable[str], prompts: Sequence[Prompt]
-) -> dict[str, dict[str, Continuation]]:
-    """Return `current_continuations` of each strategy, all of them by one model in one arithmetic.
-
-    Engines may differ between strategies, for not every engine runs every strategy.
-
-    Raises:
-        StudyError: As `current_continuations`, or the strategies differ in model, revision or arithmetic.
-    """
-    found = {
-        strategy: current_continuations(study.continuations, strategy, prompts, study.settings)
-        for strategy in strategies
-    }
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for strategy, texts in found.items():
-        for one in itertools.islice(texts.values(), 1):
-            kinds.setdefault((one.recipe.revision, one.recipe.dtype), []).append(strategy)
-    if len(kinds) > 1:
-        named = "; ".join(
-            f"{', '.join(names)} in {dtype} by {revision}" for (revision, dtype), names in kinds.items()
-        )
-        raise StudyError(
-            f"the strategies' texts must not be compared, for not the decoding alone differs: {named}. Make "
-            f"them alike with: guard-eval generate {study.folder}"
-        )
-    return found
-
-
-class MadeAlready:
-    """Which prompts a strategy has continued just as they would be continued now: `prompt in made`.
-
-    It holds eight bytes a text, however long the texts are.
-
-    Attributes:
-        seconds: How long those texts took, together.
-        devices: Where they were made.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        strategy: str,
-        asked: Wanted,
-        prompts: Iterable[Prompt],
-        *,
-        engine: str | None = None,
-    ) -> None:
-        """Read what there is, text by text.
-
-        Args:
-            folder: The study's continuations.
-            strategy: A signature.
-            asked: `wanted`, with all that is known of the model.
-            prompts: Those asked for. What another engine made, or a recipe that `asked` leaves open, counts
-                where it has continued all of them: texts of several kinds are not mixed.
-            engine: The `Recipe.engine` that would make what is missing.
-        """
-        self._ids = _Ids()
-        spent: dict[Recipe, tuple[int, float, set[str]]] = {}
-        for path in continuation_files(folder, strategy):
-            for one in iter_continuations(path):
-                if _ID.fullmatch(one.id):
-                    self._ids.add(one.id)
-                    count, seconds, devices = spent.get(one.recipe, (0, 0.0, set()))
-                    spent[one.recipe] = (count + 1, seconds + one.seconds, devices | {one.device})
-        self._asked = asked
-        fitting = [recipe for recipe in reversed(spent) if not departures(recipe, asked)]
-        own = [recipe for recipe in fitting if recipe.engine == engine]
-        if len(fitting) > len(own) or len(own) > 1:
-            whole = self._whole(fitting, prompts)
-            own = [recipe for recipe in fitting if recipe in whole] or own
-        self.recipe = own[0] if own else None
-        self._others = [recipe for recipe in spent if recipe != self.recipe]
-        self._count, self.seconds, made_on = (
-            spent.get(self.recipe, (0, 0.0, set())) if self.recipe else (0, 0.0, set())
-        )
-        self.devices = frozenset(made_on)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, prompt: Prompt) -> bool:
-        return self.recipe is not None and self.recipe.continuation_id(prompt) in self._ids
-
-    def _whole(self, recipes: Sequence[Recipe], prompts: Iterable[Prompt]) -> set[Recipe]:
-        """Return those of `recipes` by which all prompts are continued."""
-        left = set(recipes)
-        for prompt in prompts:
-            left = {recipe for recipe in left if recipe.continuation_id(prompt) in self._ids}
-            if not left:
-                break
-        return left
-
-    def otherwise(self, missing: Iterable[Prompt]) -> list[str]:
-        """Return in words what was made of the `missing` prompts, and why it does not count."""
-        if not self._others:
-            return []
-        counts = Counter(
-            recipe
-            for prompt in missing
-            for recipe in self._others
-            if recipe.continuation_id(prompt) in self._ids
-        )
-        return [
-            f"{number} were made otherwise ("
-            + ("; ".join(departures(recipe, self._asked).values()) or f"by {recipe.engine or 'transformers'}")
-            + ")"
-            for recipe, number in counts.items()
-        ]
-
-
-class _Ids:
-    """A set of ids of 16 hexadecimal digits, eight bytes each once it is read."""
-
-    def __init__(self) -> None:
-        self._new = array("Q")
-        self._sorted = np.empty(0, np.uint64)
-
-    def add(self, name: str) -> None:
-        self._new.append(int(name, 16))
-
-    def __contains__(self, name: str) -> bool:
-        if self._new:
-            self._sorted = np.union1d(self._sorted, np.frombuffer(self._new, dtype=np.uint64))
-            self._new = array("Q")
-        place = int(np.searchsorted(self._sorted, np.uint64(int(name, 16))))
-        return place < len(self._sorted) and int(self._sorted[place]) == int(name, 16)
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its module of Parquet, or raise a `MissingExtraError`."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError("metrics", "pyarrow")
+    return import_module("pyarrow"), import_module("pyarrow.parquet")

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Recipe
-from guard_eval.texts.continuation_parquet import pyarrow
-from guard_eval.texts.continuation_rows import HASH, continuation_of, differing_field
+from guard_eval.texts.continuations import HASH, continuation_of, differing_field, pyarrow
 from guard_eval.texts.generations import Generation
 
 TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")

@@ -16,20 +16,18 @@ from pathlib import Path
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.settings import Settings
-from guard_eval.texts.continuation_parquet import whole_file, write_parquet
-from guard_eval.texts.continuation_rows import differing_field
 from guard_eval.texts.continuations import (
     continuation_file,
     continuation_files,
-    departures,
+    differing_field,
     iter_continuations,
-    kind,
     line_of,
-    refuse_mixture,
     trace_file,
     trace_files,
-    wanted,
+    whole_file,
+    write_parquet,
 )
+from guard_eval.texts.current import departures, kind, refuse_mixture, wanted
 
 _SHOWN = 5
 

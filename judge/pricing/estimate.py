@@ -10,9 +10,10 @@ from typing import Any
 
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
-from guard_eval.study.judge_settings import Judge, reasons
+from guard_eval.study.judge_settings import Judge
 from judge.failures import ASK_AGAIN, SAMPLES
-from judge.pricing.prices import KEYS, OWN, Price, price
+from judge.pricing.price import Price
+from judge.pricing.prices import KEYS, OWN, price
 from judge.pricing.tokens import Message, TokenCounter
 from judge.request import RequestBuilder
 
@@ -20,7 +21,9 @@ _BYTES_PER_TOKEN = 4
 _TOKENS_PER_CRITERION = 8
 _TOKENS_OF_BRACES = 4
 _TOKENS_OF_RATIONALE = 90
-_REASONING_TOKENS = 1000
+REASONING_TOKENS = 1000
+"""What an answer of a model that reasons is guessed to take besides, until answers show it."""
+
 _PART = 500
 
 
@@ -102,9 +105,9 @@ def estimate(
         exact=paid.tokens is not None,
         output_tokens=output_tokens,
         expected_usd=None if known is None else known.usd(*likely),
-        worst_usd=None if known is None else known.usd(*worst),
+        worst_usd=None if known is None else known.usd(*worst, written=input_tokens * SAMPLES),
         batch_expected_usd=None if batch is None else batch.usd(*likely),
-        batch_worst_usd=None if batch is None else batch.usd(*worst),
+        batch_worst_usd=None if batch is None else batch.usd(*worst, written=input_tokens * SAMPLES),
         price=known,
         notes=_notes(judge, known, exact=paid.tokens is not None, so_far=so_far),
     )
@@ -159,7 +162,7 @@ def _likely(judge: Judge, paid: _Left, so_far: JudgeSpending | None) -> tuple[in
             _TOKENS_PER_CRITERION * len(judge.criteria)
             + _TOKENS_OF_BRACES
             + (_TOKENS_OF_RATIONALE if judge.rationale else 0)
-            + (_REASONING_TOKENS if reasons(judge.model) else 0)
+            + (REASONING_TOKENS if judge.is_reasoning else 0)
         )
     most = paid.requests * judge.max_output_tokens
     return taken if paid.tokens is None else paid.tokens, min(made, most)
@@ -183,9 +186,9 @@ def _notes(
     seen = _metered(so_far)
     if seen:
         basis = f"the expected cost follows the {seen:,} answers so far"
-    elif reasons(judge.model):
+    elif judge.is_reasoning:
         basis = (
-            f"how long {judge.model} reasons is not known: the expected cost guesses {_REASONING_TOKENS:,} "
+            f"how long {judge.model} reasons is not known: the expected cost guesses {REASONING_TOKENS:,} "
             "tokens an answer; after the first answers it follows them"
         )
     else:

@@ -12,8 +12,10 @@ from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
 from judge.examples import described, one_sided
+from judge.pricing.availability import warnings
 from judge.pricing.estimate import Estimate, estimate
-from judge.pricing.prices import PriceList, price, warnings
+from judge.pricing.lists import PriceList
+from judge.pricing.prices import price
 from judge.pricing.tokens import counter
 from judge.prompt import prompt_of
 from judge.providers.endpoint import key_variable, with_server_url

@@ -103,6 +103,7 @@ def read_usage(body: bytes) -> Usage:
         input_tokens=_count(counts.get("prompt_tokens", counts.get("input_tokens"))),
         output_tokens=_count(counts.get("completion_tokens", counts.get("output_tokens"))),
         cached_tokens=_count(taken.get("cached_tokens")),
+        written_tokens=_count(taken.get("cache_write_tokens")),
         reasoning_tokens=_count(made.get("reasoning_tokens")),
     )
 

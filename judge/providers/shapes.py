@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.study.judge_settings import Judge, reasons
+from guard_eval.study.judge_settings import Judge
 from judge.prompt import RATIONALE, RATIONALE_WORDS
 
 Dialect = Literal["chat", "responses"]
@@ -75,7 +75,7 @@ def first_shape(judge: Judge) -> RequestShape:
     return RequestShape(
         dialect="responses" if judge.style == "responses" else "chat",
         output=OUTPUTS[0] if judge.output == "auto" else judge.output,
-        limit="max_completion_tokens" if reasons(judge.model) else "max_tokens",
+        limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
     )
 
 

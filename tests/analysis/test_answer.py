@@ -176,7 +176,7 @@ def test_counts_are_of_the_whole_then_of_each_comparison():
         "4 people compared 13 pairs of continuations (x against y: 8 pairs, 3 raters; x against z: 3 pairs, "
         "1 rater; y against z: 2 pairs, 1 rater); a result rests on 2 to 6 pairs."
     )
-    assert "1 model judge compared 1 pair of continuations." in text
+    assert "The judge gpt compared 1 pair of continuations." in text
     assert "whose unit is the pair (prompts are not known)" in text
 
 
@@ -188,7 +188,7 @@ def test_a_pairs_id_in_two_comparisons_is_two_pairs():
 def test_what_is_said_of_the_panel_and_the_fewest_counts_all_of_it():
     found = share_rows(uneven())
     said = [text.replace("\u00a0", " ") for text in limitations(found, (), (), Context(name="n"))]
-    assert any("a fixed panel (4 people and 1 model judges)" in text for text in said)
+    assert any("a fixed panel (4 people and gpt)" in text for text in said)
     assert any(text.startswith("Some results rest on as few as 1 pair:") for text in said)
 
 

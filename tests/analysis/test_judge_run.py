@@ -13,7 +13,7 @@ from analysis.results.judge_usage import (
     changed,
 )
 from guard_eval.records import CheckedItem, JudgeSpending, ModelSeen
-from guard_eval.reporting.tables import to_csv
+from guard_eval.reporting.tables import to_csv, to_html
 
 
 def spent(judge="m", **more):
@@ -134,7 +134,7 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
         prompts=(UsedPrompt(judge="gpt", version="abc123", words="the paper's prompt", text="…"),),
         spent=(first, spent("n", requests=5, unpriced=5)),
         failed=(
-            FailureCount(judge="m", kind="refusal", count=3),
+            FailureCount(judge="m", kind="refusal", count=3, reason="I cannot <b>compare</b> these"),
             FailureCount(judge="m", kind="odd_kind", count=1),
         ),
         seen=(seen("m-1", 8, 9, answers=900), seen("m-2", 10, 11, answers=330)),
@@ -154,15 +154,31 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
         "; then m-2, 330 answers from 2026-11-20 10:05",
         "4 showings of a pair ended without",
         "the model declined",
+        "I cannot <b>compare</b> these",
         "odd kind",
         "No judge was calibrated",
     ):
         assert part in said, part
     assert "2\u00a0answers came without token counts" in section.parts[0].note
+    assert "&lt;b&gt;compare&lt;/b&gt;" in to_html(section.parts[1])
+
     ledger = to_csv(section.exports["judge_ledger"]).splitlines()
     assert ledger[0].startswith("simulated,judge,requests,answers,lost,under_way,prompt_tokens")
     assert ledger[1].startswith("false,m,1234,1230,4,0,1500000,500000,61000,0,2,0,3.5,0.02")
     assert "judge_calibration" not in section.exports
+
+
+def test_reasons_are_many_and_long():
+    failed = tuple(
+        FailureCount(judge="m", kind="rejected", count=20 - place, reason=f"{place} " + "x" * 500)
+        for place in range(20)
+    )
+    section = judge_run.section(JudgeUsage(prompt="p", spent=(spent("m"),), failed=failed))
+    table = section.parts[1]
+    assert len(table.rows) == 12
+    assert max(len(row[3]) for row in table.rows) == 160
+    assert f"{sum(range(1, 9))}\u00a0showings more, for rarer reasons" in table.note
+    assert len(section.exports["judge_failures"].rows) == 20
 
 
 def test_the_section_names_what_a_judge_that_reads_would_not_do():

@@ -12,7 +12,15 @@ from analysis.report.columns import frame_table
 from analysis.report.files import frame_csv
 from analysis.results.population import share_test
 from analysis.verdicts.encoding import combined, recoded, text_codes
-from analysis.verdicts.scores import CELL, ITEM, ScoredVerdicts, item_numbers, item_scores, rater_scores
+from analysis.verdicts.scores import (
+    CELL,
+    ITEM,
+    ScoredVerdicts,
+    item_numbers,
+    item_scores,
+    judge_of,
+    rater_scores,
+)
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.reporting.tables import to_csv
 
@@ -29,6 +37,7 @@ VERDICTS = st.tuples(
 def table(drawn):
     rows = [
         {"pair_id": pair, "dataset": f"of {pair}", "method_a": a, "method_b": b, "rater": rater}
+        | {"rater_kind": "model" if rater == "cy" else "person"}
         | {"criterion": criterion, "verdict": (a, "tie", b)[choice], "presentation": showing}
         for pair, (a, b), rater, criterion, choice, showing in drawn
     ]
@@ -37,7 +46,8 @@ def table(drawn):
     twice = frame.assign(low=key[0], high=key[1]).duplicated(
         ["pair_id", "rater", "criterion", "presentation", "low", "high"]
     )
-    return orient(validate(frame[~twice]))
+    table = orient(validate(frame[~twice]))
+    return table.assign(judge=judge_of(table))
 
 
 @settings(max_examples=15, deadline=None)

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from guard_eval.strategies import Guard
-
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +50,7 @@ def test_says_what_it_ran_on(figures):
 
 def test_every_section_has_rows_for_every_batch(figures):
     tables = figures[0]["tables"]
-    assert set(tables) == {"greedy", "alike", "guard", "repetition", "headline", "published", "invariance"}
+    assert set(tables) == {"greedy", "alike", "guard", "repetition", "headline", "invariance"}
     for name in set(tables) - {"invariance"}:
         assert {row["batch"] for row in tables[name]["rows"]} == {1, 2}, name
 
@@ -142,25 +140,6 @@ def test_tokens_from_the_first_other_one_on_are_counted(load):
     found = differences([[1, 2, 3, 4], [5, 6], [7, 8, 9]], [[1, 2, 9, 4], [5, 6], [7, 8]])
     assert found["other_texts"] == pytest.approx(2 / 3)
     assert found["other_tokens"] == pytest.approx((2 + 0 + 1) / 9)
-
-
-def test_the_published_way_writes_what_the_engine_writes_in_that_formulation(load):
-    ways = load("decoding_ways")
-    model = ways.build(ways.SHAPES["tiny"], 500, device=torch.device("cpu"), dtype=torch.float32)
-    prompts = ways.random_prompts(500, batch=3, tokens=9)
-    bench = ways.Workbench(plain=model, own=model, prompts=prompts, limit=80)
-    expected = [ways.decode_without_cache(model, prompt, 80) for prompt in prompts]
-    assert bench.engine(Guard(formulation="released")).run() == expected
-    assert bench.published_processor().run() == expected[:1]
-    assert bench.engine(Guard()).run() != expected
-
-
-def test_rows_without_time_are_named_and_not_measured(load, tmp_path):
-    path = tmp_path / "figures.json"
-    assert load("decoding").main(["--quick", "--within", "0", "--json", str(path)]) == 0
-    rows = [row for table in json.loads(path.read_text())["tables"].values() for row in table["rows"]]
-    assert {row["note"] for row in rows} == {"skipped: no time left"}
-    assert all("ratio" not in row for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Bad input at the command line: one clear message, exit code 2, no traceback."""
 
-import sqlite3
 import subprocess
 import sys
 
@@ -81,19 +80,6 @@ def test_the_demo_does_not_write_into_somebodys_folder(run, tmp_path):
 def test_a_folder_that_cannot_be_made(run, tmp_path):
     (tmp_path / "file").write_text("")
     assert "cannot write" in run("new", "file/study").refused()
-
-
-def test_a_database_from_a_newer_version(run, paired):
-    connection = sqlite3.connect(paired / "study.db")
-    connection.execute("UPDATE guard_eval_version SET version_num = '9999'")
-    connection.commit()
-    connection.close()
-    assert "newer" in run("raters", "small").refused()
-
-
-def test_a_database_that_is_none(run, study):
-    (study / "study.db").write_bytes(b"not a database, but long enough to look like one" * 100)
-    assert "study.db" in run("raters", "small").refused()
 
 
 @pytest.mark.parametrize(

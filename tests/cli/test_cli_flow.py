@@ -14,7 +14,6 @@ import pytest
 from command_line import command, environment
 
 from guard_eval.cli.commands import COMMANDS
-from guard_eval.records import Plan
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
@@ -157,12 +156,6 @@ def test_the_settings_may_not_drift_from_the_pairs(run, paired):
     assert "run: guard-eval generate" in run("pair", "small").refused()
     assert run("generate", "small").code == 0
     assert "start a new study" in run("pair", "small").refused()
-
-
-def test_the_plan_is_that_of_the_settings(study):
-    plan = Study.open(study).plan
-    assert (plan.seed, plan.slots, plan.lease.total_seconds()) == (5, 2, 1800)
-    assert isinstance(plan, Plan)
 
 
 def test_annotate_serves_the_invited_until_ctrl_c(paired):

@@ -233,20 +233,7 @@ def test_bringing_up_to_date_makes_no_database_of_its_own(folder, tmp_path):
         db.command(folder, db.DatabaseAction.backup)
 
 
-@pytest.mark.postgres
-def test_a_copy_of_a_postgresql_study(folder, postgres_url, tmp_path, make_pairs):
-    with (folder / "study.toml").open("r+") as file:
-        text = file.read()
-        file.seek(0)
-        file.write(f'database = "{postgres_url}"\n{text}')
-    db.command(folder, db.DatabaseAction.upgrade)
-    with Store.open(postgres_url) as store:
-        store.add_pairs(make_pairs(4))
-    db.command(folder, db.DatabaseAction.backup, tmp_path / "copy.dump")
-    assert (tmp_path / "copy.dump").read_bytes().startswith(b"PGDMP")
-
-
-GOLD = '{"prompt": "Once", "better": "there was a king", "worse": "was there king a"}\n'
+GOLD = '{"prompt": "Once\u2028upon", "better": "there was a king", "worse": "was there king a"}\n'
 
 
 def test_gold_pairs_are_mixed_in_and_are_none_of_the_study(folder, tmp_path, capsys):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,12 +16,23 @@ from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     BertConfig,
+    BertForMaskedLM,
+    BertModel,
     LlamaConfig,
     LlamaForCausalLM,
+    PreTrainedTokenizerFast,
     T5Config,
 )
 
-from guard_eval.engines.loading import folder_revision, load, load_amateur
+from guard_eval.engines.loading import (
+    SMALL,
+    check_amateur,
+    folder_revision,
+    load,
+    load_encoder,
+    settle_threads,
+)
+from guard_eval.engines.packed import PackedLinear
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -69,7 +81,7 @@ def test_the_revision_follows_what_can_change_a_text(folder, tmp_path):
         first = changed
 
 
-def refused(location: object, match: str, **options: str) -> None:
+def refused(location: object, match: str, load=load, **options: str) -> None:
     with pytest.raises(StudyError, match=match) as caught:
         load(str(location), **options)
     assert "\n" not in str(caught.value)
@@ -95,12 +107,13 @@ def test_broken_weights(folder):
     refused(folder, "cannot load the model in")
 
 
-def test_weights_are_missing(folder):
+@pytest.mark.parametrize("load", [load, load_encoder])
+def test_weights_are_missing(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
     del weights["model.norm.weight"]
     save_file(weights, path, metadata={"format": "pt"})
-    refused(folder, "lacks 1 of its weights, model.norm.weight")
+    refused(folder, r"lacks 1 of its weights, (model\.)?norm\.weight", load)
 
 
 def test_no_tokenizer(folder):
@@ -137,15 +150,16 @@ def test_a_gpu_that_is_not_there(folder):
     refused(folder, "'cuda:3', but PyTorch finds 0 GPUs", device="cuda:3")
 
 
-def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
+@pytest.mark.parametrize("load", [load, load_encoder])
+def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path, load):
     config = json.loads((folder / "config.json").read_text())
     config |= {
         "model_type": "mine",
-        "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Mine"},
+        "auto_map": dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine"),
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with code of its own, which is never run")
+    refused(folder, "comes with code of its own, which is never run", load)
     assert not (tmp_path / "ran").exists()
 
 
@@ -223,8 +237,7 @@ def expert(llama_folder):
 
 
 def test_an_amateur_that_shares_the_experts_tokens(expert, folder):
-    amateur = load_amateur(expert, str(folder), name="small")
-    assert (amateur.name, amateur.revision) == ("small", folder_revision(folder))
+    check_amateur(expert, load(str(folder)))
 
 
 def test_an_amateur_with_another_vocabulary(expert, folder):
@@ -236,7 +249,7 @@ def test_an_amateur_with_another_vocabulary(expert, folder):
     with pytest.raises(
         StudyError, match=r"'expert' and its amateur .* \(token 7 is .* in one and .* in the other"
     ):
-        load_amateur(expert, str(folder))
+        check_amateur(expert, load(str(folder)))
 
 
 def test_an_amateur_with_more_tokens(expert, folder):
@@ -244,7 +257,7 @@ def test_an_amateur_with_more_tokens(expert, folder):
     tokenizer.add_tokens(["<one>", "<two>"])
     tokenizer.save_pretrained(folder)
     with pytest.raises(StudyError, match=r"\(288 and 290 tokens\); name a smaller model of the same family"):
-        load_amateur(expert, str(folder))
+        check_amateur(expert, load(str(folder)))
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -306,3 +319,67 @@ def test_the_room_itself_imports_nothing_heavy():
         "import sys, guard_eval.engines; print('torch' in sys.modules, 'transformers' in sys.modules)"
     )
     assert result.stdout.split() == ["False", "False"], result.stderr
+
+
+@pytest.fixture
+def bert(llama_folder, tmp_path) -> Path:
+    """Write a masked language model, as published encoders are, which has no pooler."""
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=320,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=32,
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path)
+    PreTrainedTokenizerFast.from_pretrained(llama_folder).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_an_encoder_is_loaded_and_not_packed(bert, capfd):
+    capfd.readouterr()
+    loaded = load_encoder(str(bert), name="mine")
+    assert capfd.readouterr() == ("", "")
+    assert type(loaded.model) is BertModel
+    assert not loaded.model.training
+    assert not any(isinstance(module, PackedLinear) for module in loaded.model.modules())
+    assert (loaded.name, loaded.dtype, loaded.device) == ("mine", "float32", "cpu")
+    assert loaded.revision == folder_revision(bert)
+    assert load_encoder(str(bert), dtype="bfloat16").dtype == "bfloat16"
+
+
+def test_it_gives_what_its_whole_model_gives(bert):
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        whole = BertForMaskedLM.from_pretrained(bert).eval()(ids, output_hidden_states=True).hidden_states[-1]
+        assert torch.equal(load_encoder(str(bert)).model(ids)[0], whole)
+
+
+def test_an_encoder_does_not_continue_texts(bert):
+    with pytest.raises(StudyError, match="is a BertForMaskedLM, which does not continue texts"):
+        load(str(bert))
+
+
+def test_a_model_that_writes_can_be_read_with(gpt2_folder):
+    assert type(load_encoder(str(gpt2_folder)).model).__name__ == "GPT2Model"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "set_to", "threads"), [(SMALL - 1, None, 1), (SMALL, None, 2), (1, "2", 2)]
+)
+def test_a_small_model_has_one_thread_unless_the_user_says_otherwise(
+    monkeypatch, parameters, set_to, threads
+):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if set_to:
+        monkeypatch.setenv("OMP_NUM_THREADS", set_to)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        weights = [SimpleNamespace(numel=lambda: parameters)]
+        settle_threads(SimpleNamespace(device=torch.device("cpu"), parameters=lambda: weights))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)

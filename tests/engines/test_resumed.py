@@ -9,7 +9,8 @@ from guard_eval.cli.generate import generate
 from guard_eval.cli.pair import pair
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import BUNDLED, Study, locate_model
-from guard_eval.texts.continuations import continuation_file, current_texts, read_continuations
+from guard_eval.texts.continuations import continuation_file, read_continuations
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.prompts import read_prompts
 
 STUDY = """

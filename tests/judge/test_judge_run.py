@@ -2,6 +2,7 @@ import hashlib
 import json
 import random
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +11,7 @@ from databases import every_row
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Showing
-from guard_eval.store.judging import judgments
+from guard_eval.store import Showing, verdicts
 from guard_eval.study.judge_settings import Judge
 from judge.providers.client import Client
 from judge.providers.endpoint import provider_of
@@ -173,6 +173,25 @@ def test_a_failure_is_counted_and_is_no_verdict(*, run, store, pairs, server, fa
     assert len(store.failures()) == 2  # the same failure once more says nothing new
 
 
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_server_that_queues_answers_everything(*, run, store, pairs, server, fake, slots):
+    """Sixteen at once would wait longer than the time-out at one slot."""
+    pairs(20)
+    free = threading.Semaphore(slots)
+
+    def act(ask):
+        with free:
+            time.sleep(0.05)
+        return fake.verdict(ask)
+
+    server.act = act
+    ledger = run(concurrency=64, retry=Retry(base=0.01, longest=0.02, timeout=0.6))
+    assert (ledger.verdicts, ledger.failures) == (40, {})
+    assert ledger.requests <= 48
+    (spend,) = store.spending()
+    assert spend.lost == ledger.requests - 40  # what was given up may have been paid, and is set aside
+
+
 def test_a_failure_that_passes_becomes_a_verdict(run, store, pairs, server, fake):
     pairs(3)
     server.act = lambda ask: fake.failure(500) if "number 1" in ask.texts[0] else fake.verdict(ask)
@@ -297,7 +316,7 @@ def test_an_answer_that_was_journalled_and_not_read_is_read_and_not_paid(
             raise StudyError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(judgments, "save", no_verdicts)
+        patched.setattr(verdicts, "save_judgments", no_verdicts)
         with pytest.raises(StudyError, match="disk full"):
             run()
     paid = len(server.asks)

@@ -219,12 +219,6 @@ def test_texts_that_are_too_long(request, kind):
     assert count_truncated(cut(folder, 2), tokenizer, references) == 1
 
 
-def test_progress_adds_up(bert):
-    seen = []
-    bertscore(bert, word_level(), [*TEXTS, ""], [*REFERENCES, "a"], batch_size=4, on_progress=seen.append)
-    assert seen == [1, 2, 2]
-
-
 SMALL = {"vocab_size": 20, "pad_token_id": 0}
 CUT = {
     "bert": BertModel(BertConfig(num_hidden_layers=3, **SMALL, **SIZES)),

@@ -73,12 +73,6 @@ def test_a_text_without_a_token(model, tokenizer):
         hidden_features(model, tokenizer, ["a", ""])
 
 
-def test_progress_adds_up(model, tokenizer):
-    seen = []
-    hidden_features(model, tokenizer, TEXTS, batch_size=2, on_progress=seen.append)
-    assert seen == [2, 2, 1]
-
-
 def test_the_first_tokens_by_hand():
     words = {word: number for number, word in enumerate(["?", "the", "cat", "sat"])}
     tokens = Tokenizer(models.WordLevel(words, unk_token="?"))

@@ -1,8 +1,11 @@
 """GPT-4's verdicts: the printed tables against the 150 × 6 published ones, and what they can rest on."""
 
 import csv
+import inspect
+import re
 from collections import Counter
 from itertools import product
+from typing import get_args
 
 import pytest
 from grim import counts, fits, nearest
@@ -21,7 +24,9 @@ from paper_data import (
 )
 from scipy import stats
 
-from guard_eval.cli.replication.paper import published
+from guard_eval.cli.replication.paper import ENTRIES, published
+from guard_eval.cli.replication.studies import settings_of
+from judge.pricing.availability import shutdown
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +78,26 @@ def test_judge_counts(claim):
     claim.holds(f"{sum(right)} of {len(right)} figures are what the published verdicts give", source=SOURCE)
     assert right == [True] * 45
     assert judge_counts("fluency") == Counts(wins=61, ties=36, losses=53)  # 40.7, 24.0, 35.3 % of 150
+
+
+def test_judge_available(claim):
+    """GPT-4 judges the pairs (sec:exp_setup)"""
+    chat_model = pytest.importorskip(
+        "openai.types.shared.chat_model", reason="the judge's SDK names the dates"
+    )
+    text = " ".join(inspect.getsource(chat_model).split())
+    ends = {}
+    for names, day in re.findall(r'- ((?:"[^"]+",? ?)+): Announced shutdown date: (\d{4}-\d\d-\d\d)', text):
+        ends |= dict.fromkeys(re.findall(r'"([^"]+)"', names), day)
+    models = {name for name in get_args(chat_model.ChatModel) if re.match(r"gpt-4(?:-|$)", name)}
+    last = max(ends[name] for name in models)
+    claim.fails(f"none of {len(models)} models called gpt-4 is on sale after {last}", source="OpenAI's SDK")
+    assert last == "2026-10-23"
+    settings = settings_of(next(entry for entry in ENTRIES if entry.name == "llm"))
+    model = settings.judge[0].model
+    assert model == "gpt-6.1-sol"
+    assert shutdown(model) is None
+    assert model in get_args(chat_model.ChatModel)
 
 
 def test_judge_overall(claim):

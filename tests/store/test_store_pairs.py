@@ -53,10 +53,10 @@ def test_one_pair_twice_in_a_call_is_one_pair(store, make_pairs):
 @pytest.mark.parametrize("stored_before", [True, False])
 def test_same_id_with_another_text_is_refused_and_nothing_is_added(store, make_pairs, stored_before):
     first, second = make_pairs(2)
-    other = replace(first, text_b="another text", dataset="another")
+    other = replace(first, text_b="another text", dataset="another", for_people=False)
     if stored_before:
         store.add_pairs([first])
-    with pytest.raises(StudyError, match=f"{first.id}.*another dataset and text_b.*new study"):
+    with pytest.raises(StudyError, match=f"{first.id}.*another dataset and text_b and for_people.*new study"):
         store.add_pairs([second, first, other])
     assert store.pairs() == ([first] if stored_before else [])
 

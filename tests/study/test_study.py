@@ -9,6 +9,7 @@ from guard_eval.cli.new import TEMPLATE
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
+TWO_JUDGES = '[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "b"\n'
 GOOD = """
 name = "s"
 seed = 3
@@ -132,6 +133,22 @@ def test_contrastive_decoding_has_an_amateur(study):
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://me:secret@db/x"'), "set PGPASSWORD"),
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://db/x?password=secret"'), "set PGPASSWORD"),
         (("seed = 3", "seed ="), "is not valid TOML"),
+        (
+            ("[pairs]", '[panel]\nrule = "mean"\n[pairs]'),
+            "[panel] is of two judges or more, and study.toml has 0; add a [[judge]], or remove [panel]",
+        ),
+        (
+            ("[pairs]", '[panel]\nrule = "median"\n[pairs]'),
+            "panel.rule: 'median': input should be 'majority' or 'mean'",
+        ),
+        (
+            ("[pairs]", f'{TWO_JUDGES}[panel]\nrule = "mean"\nmembers = ["a", "c"]\n[pairs]'),
+            "panel.members names c, and the judges are: a, b; name some of them",
+        ),
+        (
+            ("[pairs]", f'{TWO_JUDGES}[panel]\nrule = "mean"\nmembers = ["a", "a"]\n[pairs]'),
+            "members names a judge twice: a, a; name each once",
+        ),
         (
             ("[pairs]", '[analysis]\nassisted_by = "gpt"\n[pairs]'),
             "analysis.assisted_by names 'gpt', and the judges are: none; name one of them",

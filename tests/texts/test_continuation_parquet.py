@@ -10,18 +10,16 @@ from made import SETTINGS
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts import continuation_parquet
-from guard_eval.texts.continuation_parquet import write_parquet
+from guard_eval.texts import continuations
 from guard_eval.texts.continuations import (
-    MadeAlready,
     append_continuations,
     continuation_file,
     continuation_files,
-    current_continuations,
     part_file,
     read_continuations,
-    wanted,
+    write_parquet,
 )
+from guard_eval.texts.current import MadeAlready, current_continuations, wanted
 from guard_eval.texts.shards import Shard
 
 pd = pytest.importorskip("pandas")
@@ -82,7 +80,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(continuation_parquet.os, "fsync", full)
+    monkeypatch.setattr(continuations.os, "fsync", full)
     with pytest.raises(StudyError, match="No space left on device; fix that"):
         write_parquet(part_file(tmp_path, "guard"), [text(0)])
     assert list(tmp_path.iterdir()) == []
@@ -96,7 +94,7 @@ def test_an_id_that_is_no_unicode(tmp_path):
 
 
 def test_without_pyarrow(tmp_path, monkeypatch):
-    monkeypatch.setattr(continuation_parquet, "find_spec", lambda _: None)
+    monkeypatch.setattr(continuations, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[metrics\]'"):
         read_continuations(tmp_path / "guard.part-00001.parquet")
 

@@ -10,7 +10,7 @@ from made import continuation
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.diversity import diversity
 from guard_eval.records import Prompt
-from guard_eval.texts import continuation_parquet
+from guard_eval.texts import continuations
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation
@@ -343,7 +343,7 @@ def test_no_file_and_a_folder(tmp_path):
 
 def test_parquet_without_its_package(tmp_path, monkeypatch):
     path = _write(tmp_path, "parquet", [{"text": "t"}])
-    monkeypatch.setattr(continuation_parquet, "find_spec", lambda name: None)
+    monkeypatch.setattr(continuations, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[metrics\]'"):
         read_generations(path)
 

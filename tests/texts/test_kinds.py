@@ -12,17 +12,14 @@ from made import SETTINGS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuation_parquet import write_parquet
 from guard_eval.texts.continuations import (
-    MadeAlready,
     append_continuations,
     continuation_file,
-    current_continuations,
-    current_texts,
     part_file,
     read_continuations,
-    wanted,
+    write_parquet,
 )
+from guard_eval.texts.current import MadeAlready, current_continuations, current_texts, wanted
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.merging import merge_strategy
 from guard_eval.texts.model_files import folder_revision

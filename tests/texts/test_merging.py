@@ -15,7 +15,6 @@ from made import SETTINGS
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Trace
-from guard_eval.texts.continuation_parquet import write_parquet
 from guard_eval.texts.continuations import (
     append_continuations,
     append_traces,
@@ -24,6 +23,7 @@ from guard_eval.texts.continuations import (
     read_continuations,
     read_traces,
     trace_file,
+    write_parquet,
 )
 from guard_eval.texts.merging import merge_files, merge_strategy
 from guard_eval.texts.shards import Shard
@@ -80,12 +80,6 @@ def test_merging_again_changes_nothing(parts):
     stat = (parts / "guard.jsonl").stat()
     assert merge(parts).texts == 7
     assert (parts / "guard.jsonl").stat() == stat
-
-
-def test_checking_writes_nothing(parts):
-    there = names(parts)
-    assert merge(parts, write=False).texts == 7
-    assert names(parts) == there
 
 
 def test_two_texts_of_one_id_are_refused_and_both_named(parts):

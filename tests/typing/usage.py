@@ -22,7 +22,7 @@ from guard_eval.cli.commands import (
 from guard_eval.metrics.scores import Results
 from guard_eval.records import Continuation, Pair
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import current_texts
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.shards import Shard
 

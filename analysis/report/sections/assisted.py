@@ -140,7 +140,10 @@ def section(
     parts: tuple[Table | Drawing, ...] = (
         (
             _table(found, name_methods=name_methods),
-            *(_forest(members, name=f"assisted-{number}") for number, members in comparisons(found)),
+            *(
+                _forest(members, name=f"assisted-{number}")
+                for number, members in comparisons(found, judges_apart=False)
+            ),
         )
         if found
         else ()

@@ -15,6 +15,7 @@ from analysis.results.judge_usage import (
 )
 from analysis.stats.intervals import wilson
 from guard_eval.records import CheckedItem, CheckName, JudgeSpending, ModelSeen
+from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import and_list, limits, percent, plural, spaced, title
@@ -39,6 +40,7 @@ FAILED_COLUMNS: Columns[FailureCount] = {
     "simulated": lambda _: False,
     "judge": lambda row: row.judge,
     "kind": lambda row: row.kind,
+    "reason": lambda row: row.reason,
     "count": lambda row: row.count,
 }
 SEEN_COLUMNS: Columns[ModelSeen] = {
@@ -74,6 +76,10 @@ CHECKED_COLUMNS: Columns[CheckedItem] = {
 }
 
 
+FAILURES_SHOWN = 12
+"""Reasons in the page's table."""
+LONGEST_REASON = 160
+"""Characters of a reason there."""
 FAILURES: dict[str, str] = {
     "refusal": "the model declined",
     "content_filter": "the server withheld the answer, or refused the texts",
@@ -176,18 +182,21 @@ def _spending_table(rows: Sequence[JudgeSpending]) -> Table:
 
 
 def _failure_table(rows: Sequence[FailureCount]) -> Table:
-    """Return what each judge left without a verdict, by kind."""
+    """Return what each judge left without a verdict, by kind and reason, the most frequent first."""
+    more = sum(row.count for row in rows[FAILURES_SHOWN:])
+    rest = f" {plural(more, 'showing')} more, for rarer reasons, in judge_failures.csv." if more else ""
     return table_of(
-        rows,
+        rows[:FAILURES_SHOWN],
         {
             "Judge": lambda row: row.judge,
             "Failure": lambda row: spaced(row.kind),
             "What it means": lambda row: FAILURES.get(row.kind, ""),
+            "Reason given": lambda row: short(row.reason, LONGEST_REASON) or NOTHING,
             "Showings": lambda row: row.count,
         },
         caption="Showings of pairs without a verdict",
-        note=FAILURES_NOTE,
-        text_columns=3,
+        note=FAILURES_NOTE + rest,
+        text_columns=4,
     )
 
 
@@ -261,7 +270,9 @@ def _failures(run: JudgeUsage) -> list[str]:
     total = sum(row.count for row in run.failed)
     if not total:
         return ["Every pair that was shown to a judge has its verdict."]
-    return [f"{plural(total, 'showing')} of a pair ended without a verdict, counted below by kind."]
+    return [
+        f"{plural(total, 'showing')} of a pair ended without a verdict, counted below by kind and reason."
+    ]
 
 
 def _calibration(rows: Sequence[CalibrationRow], checked: Sequence[CheckedItem]) -> list[str]:

@@ -142,16 +142,16 @@ def section(rows: Sequence[JudgeRow], beside: Sequence[BesideRow], *, name_metho
     """Return each judge beside the people; nothing where people or judges are missing."""
     if not rows:
         return None
-    names = list(dict.fromkeys((row.rater_kind, row.judge) for row in rows))
+    names = list(dict.fromkeys(row.who for row in rows))
     shown = set(names[:JUDGES_SHOWN])
-    some = [row for row in rows if (row.rater_kind, row.judge) in shown]
+    some = [row for row in rows if row.who in shown]
     paragraphs = [
         "Every judge is compared with the people on the pairs that both judged; judges are not pooled."
     ]
     if len(names) > len(shown):
         paragraphs.append(f"{len(names) - len(shown)} more judges stand in judges.csv.")
     parts = [
-        *_beside_tables([row for row in beside if (row.rater_kind, row.judge) in shown]),
+        *_beside_tables([row for row in beside if row.who in shown]),
         _agreement_table(some, name_methods=name_methods),
         _lean_table(some, name_methods=name_methods),
     ]
@@ -183,7 +183,7 @@ def _beside_tables(rows: Sequence[BesideRow]) -> list[Table]:
     """Return a table per judge and comparison as the paper has it (`tab:llm_with_human`)."""
     groups: dict[tuple[str, str, str, str], list[BesideRow]] = {}
     for row in rows:
-        groups.setdefault((row.rater_kind, row.judge, row.method_a, row.method_b), []).append(row)
+        groups.setdefault((*row.who, row.method_a, row.method_b), []).append(row)
     return [_beside_table(members) for members in groups.values()]
 
 

@@ -10,13 +10,13 @@ from analysis.results.bias import OrderRow, PositionRow
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, title
+from guard_eval.reporting.words import judged_by, limits, number, p_value, percent, title
 
 NOTE = (
     "Of non-tied verdicts; 50 % is no preference. Wilson's intervals take verdicts as independent. Same "
     "method first: how often the comparison's first method had the first place; away from 50 % place and "
     "method mix. Flipped: of the pairs that one rater judged in both orders, those where the verdict went to "
-    "the other method when the order was turned."
+    "the other method when the order was turned. A judge's samples in one order count once."
 )
 
 ORDER_NOTE = (
@@ -30,6 +30,7 @@ ORDER_NOTE = (
 COLUMNS: Columns[PositionRow] = {
     "simulated": lambda row: row.rater_kind in SIMULATED,
     "rater_kind": lambda row: row.rater_kind,
+    "judge": lambda row: row.judge,
     "criterion": lambda row: row.criterion,
     "for_first": lambda row: row.first,
     "for_second": lambda row: row.second,
@@ -89,7 +90,7 @@ def _position_table(rows: Sequence[PositionRow]) -> Table:
         rows,
         {
             "Criterion": lambda row: title(row.criterion),
-            "Judged by": lambda row: RATERS[row.rater_kind],
+            "Judged by": lambda row: judged_by(row.rater_kind, row.judge),
             "For the first": lambda row: row.first,
             "For the second": lambda row: row.second,
             "Ties": lambda row: row.ties,

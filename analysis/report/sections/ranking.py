@@ -17,7 +17,7 @@ from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
 from guard_eval.reporting.tables import Columns, table_of
-from guard_eval.reporting.words import RATERS, capital, limits, number, number_limits, percent, title
+from guard_eval.reporting.words import capital, judged_by, limits, number, number_limits, percent, title
 
 MOST_FIGURES = 8
 """Figures of rankings in a report; the table has them all."""
@@ -66,6 +66,7 @@ def _ranked(row: RankingRow) -> list[RankedMethod]:
 COLUMNS: Columns[RankedMethod] = {
     "simulated": lambda one: one.row.rater_kind in SIMULATED,
     "rater_kind": lambda one: one.row.rater_kind,
+    "judge": lambda one: one.row.judge,
     "criterion": lambda one: one.row.criterion,
     "method": lambda one: one.name,
     "rank": lambda one: one.rank.estimate,
@@ -102,7 +103,7 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
         methods,
         {
             "Criterion": lambda one: title(one.row.criterion),
-            "Judged by": lambda one: RATERS[one.row.rater_kind],
+            "Judged by": lambda one: judged_by(one.row.rater_kind, one.row.judge),
             "Method": lambda one: one.name,
             "Rank": lambda one: "undefined" if one.rank.estimate is None else one.rank.estimate,
             f"{level} of the rank": lambda one: _ranks(one.rank),
@@ -130,7 +131,7 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
 
 def _remark(row: RankingRow) -> str:
     found = row.ranking.estimate
-    where = f"{capital(title(row.criterion))}, {RATERS[row.rater_kind]}"
+    where = f"{capital(title(row.criterion))}, {judged_by(row.rater_kind, row.judge)}"
     of = f"{found.n:g} comparisons of {row.ranking.n} {row.unit}"
     if found.strengths is None:
         return f"{where}: {of}; strengths are undefined: {found.reason}."
@@ -162,7 +163,7 @@ def _figure(row: RankingRow, *, name: str) -> Drawing:
         draw,
         [one.name for one in methods],
         name=name,
-        heading=f"Strengths on {title(row.criterion)}, judged by {RATERS[row.rater_kind]}",
+        heading=f"Strengths on {title(row.criterion)}, judged by {judged_by(row.rater_kind, row.judge)}",
         description=f"{described}. The dashed line is the average strength.",
         simulated=row.rater_kind in SIMULATED,
     )

@@ -76,11 +76,7 @@ def survival_table(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha:
     """Return, for each comparison and criterion, the default beside the spread of all other analyses."""
 
     def others(default: SensitivityRow) -> list[SensitivityRow]:
-        return [
-            row
-            for row in rows
-            if not row.default and (row.rater_kind, row.cell) == (default.rater_kind, default.cell)
-        ]
+        return [row for row in rows if not row.default and (row.who, row.cell) == (default.who, default.cell)]
 
     def tested(default: SensitivityRow) -> list[tuple[float, str]]:
         return [(row.test.p_value, row.analysis) for row in others(default) if row.test.p_value is not None]

@@ -15,7 +15,7 @@ from guard_eval.reporting.drawing import GUIDE, INK, Drawing, drawn, short
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import RATERS, limits, number, p_value, percent, sentence, title
+from guard_eval.reporting.words import judged_by, limits, number, p_value, percent, sentence, title
 
 GUARANTEE = (
     "The study declares that its verdicts are looked at before all are in. A test for a fixed number of "
@@ -137,7 +137,7 @@ def _figure(rows: Sequence[SequentialRow], *, name: str) -> Drawing:
         draw,
         name=name,
         heading=f"Evidence item by item: {first.method_a} against {first.method_b}, judged by "
-        f"{RATERS[first.rater_kind]}",
+        f"{judged_by(*first.who)}",
         description=f"E-values: {lines}. The dashed line is {1 / alpha:g}, where p is {alpha:g}.",
         height=HEIGHT,
         simulated=first.simulated,

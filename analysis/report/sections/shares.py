@@ -18,6 +18,7 @@ from guard_eval.reporting.words import (
     ALL,
     NO_P,
     RATERS,
+    judged_by,
     limits,
     p_of,
     p_value,
@@ -88,7 +89,7 @@ COLUMNS: Columns[ShareRow] = {
 
 
 def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
-    """Return the tables of one kind of raters after the other, and the figures."""
+    """Return the table of people and that of judges, and the figures."""
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
     estimands = {row.estimand for row in rows}
     notes = [note for name, note in _NOTES.items() if name in estimands]
@@ -111,16 +112,23 @@ def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
 
 
 def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table:
-    """Return wins, shares, intervals and both tests of one kind of rater."""
+    """Return wins, shares, intervals and both tests: of people, or of judges, a row each."""
     first = rows[0]
+    several = len({row.judge for row in rows}) > 1
     declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
+    whose = "of one judge " if several else ""
     family = plural(max(row.family for row in rows), "result")
     note = (
-        f"{first.correction}: {_test_name(first)}, adjusted over {family} on all datasets, {declared} "
-        "beforehand; rows without it are exploratory."
+        f"{first.correction}: {_test_name(first)}, adjusted over {family} {whose}"
+        f"on all datasets, {declared} beforehand; rows without it are exploratory."
     )
     tests = [test for row in rows for test in (row.paper_test, row.test)]
-    left = {**left_columns(name_methods=name_methods), "Dataset": _dataset}
+    judge: Columns[ShareRow] = {"Judge": lambda row: judged_by(*row.who)}
+    left: Columns[ShareRow] = {
+        **(judge if several else {}),
+        **left_columns(name_methods=name_methods),
+        "Dataset": _dataset,
+    }
     return table_of(
         rows,
         {
@@ -134,7 +142,7 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
             _test_name(first): lambda row: p_of(row.test),
             first.correction: _adjusted,
         },
-        caption=f"Win shares, judged by {RATERS[first.rater_kind]}"
+        caption=f"Win shares, judged by {'one judge each' if several else judged_by(*first.who)}"
         + ("" if name_methods else f": {first.method_a} against {first.method_b}"),
         note=note + why_none(tests, [row.out_of_reach for row in rows]),
         text_columns=len(left),
@@ -163,7 +171,7 @@ def _forest(rows: Sequence[ShareRow], *, name: str) -> Drawing:
         ],
         methods=(a, b),
         name=name,
-        heading=f"Win share of {a} against {b}, judged by {RATERS[rows[0].rater_kind]}",
+        heading=f"Win share of {a} against {b}, judged by {judged_by(*rows[0].who)}",
         simulated=rows[0].simulated,
     )
 
@@ -197,7 +205,7 @@ def _bars(rows: Sequence[ShareRow], *, name: str) -> Drawing:
         axes.set_xlim(0, 100)
         axes.set_xlabel("% of ratings")
 
-    heading = f"Verdicts on {first.method_a} and {first.method_b}, by {RATERS[first.rater_kind]}"
+    heading = f"Verdicts on {first.method_a} and {first.method_b}, by {judged_by(*first.who)}"
     lines = "; ".join(f"{_label(row)}: {row.wins} wins, {row.ties} ties, {row.losses} losses" for row in rows)
     return in_rows(
         draw,

@@ -20,7 +20,7 @@ from guard_eval.reporting.escaping import Cell, csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuation_parquet import pyarrow
+from guard_eval.texts.continuations import pyarrow
 
 Row = TidyRow | HistoryRow | CheckRow | Note
 

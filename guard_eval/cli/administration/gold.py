@@ -51,7 +51,7 @@ def read_gold(path: Path, *, criteria: tuple[str, ...]) -> list[Gold]:
         StudyError: It cannot be read, or a line is not as it must be; the message names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # a text may hold other ends of a line
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}; name a JSONL file of gold pairs") from None
     except UnicodeDecodeError as error:

@@ -17,8 +17,7 @@ from guard_eval.engines.ray.writers import Job, write
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuation_parquet import PARTIAL, write_parquet
-from guard_eval.texts.continuations import part_file
+from guard_eval.texts.continuations import PARTIAL, part_file, write_parquet
 from guard_eval.texts.prompts import iter_prompts
 from guard_eval.texts.shards import Shard, reserve
 

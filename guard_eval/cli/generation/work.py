@@ -12,7 +12,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import parse, signature
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import MadeAlready, append_continuations, continuation_file, wanted
+from guard_eval.texts.continuations import append_continuations, continuation_file
+from guard_eval.texts.current import MadeAlready, wanted
 from guard_eval.texts.model_files import known_revision
 from guard_eval.texts.shards import Shard
 

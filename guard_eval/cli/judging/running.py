@@ -27,9 +27,12 @@ from judge.backend import Backend
 from judge.calibration import calibrate, left
 from judge.examples import check_examples
 from judge.lookup import reparse
+from judge.pricing.availability import check_available
+from judge.pricing.lists import study_prices
 from judge.pricing.preview import DryRun, dry_run
-from judge.pricing.prices import KEYS, Price, priced, study_prices
-from judge.providers.endpoint import provider_of
+from judge.pricing.price import Price
+from judge.pricing.prices import KEYS, priced
+from judge.providers.endpoint import provider_of, with_server_url
 from judge.rater import check_words, judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
 
@@ -129,6 +132,7 @@ class JudgeRunner:
         from judge.providers import client  # noqa: F401, PLC0415 (names a missing extra before a question)
 
         provider_of(judge, plain_http=self._plain_http)
+        check_available(with_server_url(judge), own=study_prices(self._study.folder))
         known = preview.estimate.price
         if known is None:
             known = self._asked_price(judge, yes=yes)

@@ -21,8 +21,10 @@ from guard_eval.metrics import measure as metrics
 from guard_eval.metrics.cache import Models, Progress, ScoreCache
 from guard_eval.metrics.scores import Results
 from guard_eval.study.folder import Study, locate_model
-from guard_eval.study.settings import MetricSettings, explain
-from guard_eval.texts.continuations import current_texts, trace_files
+from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.continuations import trace_files
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
 from guard_eval.texts.prompts import read_prompts
@@ -212,14 +214,14 @@ def _settings(path: Path | None) -> MetricSettings:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
     except ValidationError as error:
-        raise StudyError(explain(path, error)) from error
+        raise StudyError(explain(path, problems_of(error, MetricSettings))) from error
 
 
 def _merged(settings: MetricSettings, asked: Mapping[str, Any]) -> MetricSettings:
     try:
         return MetricSettings.model_validate({**settings.model_dump(), **asked})
     except ValidationError as error:
-        raise StudyError(explain(Path("the command line"), error)) from error
+        raise StudyError(explain(Path("the command line"), problems_of(error, MetricSettings))) from error
 
 
 def _run(

@@ -12,7 +12,9 @@ from pathlib import Path
 from guard_eval.cli.replication.paper import COHERENCE_MODEL, MODELS, Entry
 from guard_eval.cli.replication.studies import settings_of
 from guard_eval.strategies import BeamSearch, ContrastiveDecoding, Strategy, parse
-from judge.pricing.prices import Price, price
+from guard_eval.study.judge_settings import Judge
+from judge.pricing.estimate import REASONING_TOKENS
+from judge.pricing.prices import price
 
 STEP_SECONDS = 0.020
 """A step of a 7B model on an H200, bfloat16, run eagerly, for 1 text as for 32 (`benchmarks/RESULTS.md`)."""
@@ -63,20 +65,21 @@ def needs(entry: Entry) -> Needs:
     scored = settings.metrics.coherence_model == COHERENCE_MODEL and "coherence" in settings.metrics.compute
     billions = [MODELS[name].billions for name in entry.models] + [_SCORER_BILLIONS] * scored
     requests = entry.pairs * _ORDERS * entry.judged
-    known = price(settings.judge[0]) if requests else None
     return Needs(
         tokens=texts * each * len(strategies),
         gpu_hours=steps * STEP_SECONDS / 3600,
         memory_gb=math.ceil(2 * max(billions)) + SPARE_GB,
         download_gb=math.ceil(2 * sum(billions)),
         requests=requests,
-        judge_usd=None if known is None else requests * _usd(known) / 1e6,
+        judge_usd=_usd(settings.judge[0], requests) if requests else None,
     )
 
 
-def _usd(known: Price) -> float:
-    """Return what a million requests cost."""
-    return JUDGE_PROMPT_TOKENS * known.input + JUDGE_ANSWER_TOKENS * known.output
+def _usd(judge: Judge, requests: int) -> float | None:
+    """Return what so many requests are expected to cost, in US dollars; None where the price is unknown."""
+    known = price(judge)
+    answer = JUDGE_ANSWER_TOKENS + REASONING_TOKENS * judge.is_reasoning
+    return None if known is None else known.usd(requests * JUDGE_PROMPT_TOKENS, requests * answer)
 
 
 def _cost(strategy: Strategy) -> float:

@@ -20,19 +20,31 @@ from guard_eval.cli.replication.needs import needs
 from guard_eval.cli.replication.ours import WHO, is_counts, of_counts, of_metrics, of_speed, of_verdicts
 from guard_eval.cli.replication.output import PaperText, finish, finish_texts
 from guard_eval.cli.replication.paper import ENTRIES, Entry, cases, find, labels, published, speed_with_ratios
-from guard_eval.cli.replication.studies import ROOT, ReplicationOptions, apart_of, existing, lay_out, planned
+from guard_eval.cli.replication.studies import (
+    ROOT,
+    ReplicationOptions,
+    apart_of,
+    existing,
+    lay_out,
+    planned,
+    settings_of,
+)
 from guard_eval.cli.reporting.verdicts import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import SIMULATED, RaterKind
-from guard_eval.reporting.drawing import write_drawing
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import current_texts, read_traces, trace_files
+from guard_eval.texts.continuations import read_traces, trace_files
+from guard_eval.texts.current import current_texts
 from guard_eval.texts.prompts import read_prompts
+from judge.pricing.availability import shutdown
 
 Studies = Sequence[tuple[str, Study]]
 """Each with its model's name."""
+
+PAPER_JUDGE = "gpt-4"
+"""The paper's judge, of an unnamed snapshot."""
 
 TURN = 10
 """Prompts after which the next strategy has its turn, where speed is compared."""
@@ -115,9 +127,16 @@ def _forecast(entry: Entry, place: Path, asked: ReplicationOptions, studies: Stu
     )
     if entry.people:
         say(f"people: {entry.people} for each of {entry.pairs} pairs")
-    if needed.judge_usd is not None:
-        say(f"judge: {needed.requests} requests, about ${needed.judge_usd:.2f}")
+    if entry.judged:
+        cost = "" if needed.judge_usd is None else f", about ${needed.judge_usd:.2f}"
+        say(f"judge: {needed.requests} requests{cost}; {_judge_model(settings_of(entry).judge[0].model)}")
     say_next(f"guard-eval replicate {entry.name} {place}, with the same options")
+
+
+def _judge_model(model: str) -> str:
+    """Return a sentence about the paper's judge, which cannot be asked any more, and ours."""
+    end = shutdown(PAPER_JUDGE)
+    return f"the paper's judge, {PAPER_JUDGE}, was shut down on {end}: {model} is asked in its place"
 
 
 def _preview_judge(study: Study) -> None:
@@ -189,6 +208,7 @@ def _verdicts(entry: Entry, place: Path, studies: Studies) -> None:
             f"guard-eval annotate {study.folder}",
         ]
     if entry.judged:
+        say(f"{_judge_model(study.settings.judge[0].model)}.")
         commands += [f"guard-eval judge {study.folder} --dry-run", f"guard-eval judge {study.folder}"]
     say_next(*commands, f"guard-eval replicate {entry.name} {place}, for the table of the verdicts so far")
 
@@ -238,10 +258,9 @@ def _trace(entry: Entry, place: Path, studies: Studies) -> None:
     paper, own = cases()[entry.label], _texts(study, "figure", ("guard",)).get("guard", "")
     drawing = behaviour(traces[-1:], name=entry.name, title="GUARD on the figure's prompt")
     assert drawing is not None  # GUARD records all that is drawn
-    figure = write_drawing(drawing, place / f"replication-{entry.name}")
     rows: list[PaperText] = [("Prompt", paper["Prompt"], None), ("GUARD", paper["GUARD"], own)]
     apart = apart_of(entry, studies).sentence("the paper's texts")
-    finish_texts(entry, place, rows, [apart], figure=figure)
+    finish_texts(entry, place, rows, [apart], figure=drawing)
 
 
 def _texts(study: Study, prompt_id: str, strategies: Sequence[str]) -> dict[str, str]:

@@ -22,8 +22,9 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
     seed = study.settings.seed
     names = {each.judge for each in spending}
     judges = [judge for judge in study.settings.judge if rater_name(judge) in names]
-    failed = {(each.rater, each.presentation): each.kind for each in store.failures()}  # the last one counts
-    counts = Counter((name, kind) for (name, _), kind in failed.items())
+    # the last one of each showing counts
+    failed = {(each.rater, each.presentation): (each.kind, each.detail) for each in store.failures()}
+    counts = Counter((name, *why) for (name, _), why in failed.items())
     return JudgeUsage(
         prompts=tuple(
             UsedPrompt(
@@ -36,8 +37,8 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
         ),
         spent=tuple(spending),
         failed=tuple(
-            FailureCount(judge=judge, kind=kind, count=count)
-            for (judge, kind), count in sorted(counts.items())
+            FailureCount(judge=judge, kind=kind, reason=reason, count=count)
+            for (judge, kind, reason), count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
         ),
         seen=tuple(store.models_seen()),
         checked=tuple(item for judge in judges for item in results(store, judge, seed=seed)),

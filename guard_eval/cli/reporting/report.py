@@ -11,6 +11,7 @@ from analysis.report.build import Report, write_report
 from analysis.report.context import Context
 from analysis.report.paper_tables import paper_tables as tables_of
 from analysis.results.shares import Estimand, share_rows
+from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
 from guard_eval.cli.reporting.verdicts import rows_of, table_of, verdicts
@@ -29,6 +30,7 @@ def report(
     rater_kind: RaterKind | None = None,
     raters: Estimand | None = None,
     random_part: bool = False,
+    panel: PanelRule | None = None,
 ) -> Report:
     """Write the significance report.
 
@@ -37,6 +39,7 @@ def report(
         output: The folder to write; the study's own, or TABLE-report in the current folder.
         rater_kind: Who judged, where a table does not say it.
         raters: For whom the answer on a table is to hold, by default for these raters; a study declares it.
+        panel: Take all judges of a table together besides, by this rule; a study declares its panel.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
     Returns:
@@ -51,7 +54,14 @@ def report(
             f"{source.folder} is a study, whose study.toml declares raters = {declared!r} under [analysis]; "
             "leave --raters out"
         )
+    if panel is not None and isinstance(source, Study):
+        raise StudyError(
+            f"{source.folder} is a study, whose study.toml declares a panel in its table [panel], if any; "
+            "leave --panel out"
+        )
     table, context = _with_context(source, rater_kind=rater_kind)
+    if panel is not None:
+        context = replace(context, panel=Panel(rule=panel), command=f"{context.command} --panel {panel}")
     if raters is not None:
         context = replace(context, raters=raters, command=f"{context.command} --raters {raters}")
     if random_part:

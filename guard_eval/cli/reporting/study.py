@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.report.context import Context, MeasuredMetrics
+from analysis.verdicts.panel import Panel
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
@@ -47,6 +48,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         raters=settings.analysis.raters,
         raters_per_item=_raters_per_item(settings),
         assisted_by=settings.analysis.assisted_by,
+        panel=_panel(settings),
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(store.pairs(), key=lambda pair: pair.id)[:EXAMPLES]),
@@ -65,15 +67,24 @@ def _asked(study: Study) -> tuple[Criterion, ...]:
     return criteria(list(dict.fromkeys(chain.from_iterable(named))), settings.rubric)
 
 
+def _panel(settings: Settings) -> Panel | None:
+    if settings.panel is None:
+        return None
+    members = settings.panel.members
+    return Panel(rule=settings.panel.rule, members=None if members is None else tuple(members))
+
+
 def _raters_per_item(settings: Settings) -> dict[str, int]:
+    """Return how many raters make an item complete; a judge is a result of its own."""
     people = settings.annotation.raters_per_pair
-    return {"person": people, "simulated": people, "model": len(settings.judge), "simulated_model": 1}
+    return {"person": people, "simulated": people, "model": 1, "simulated_model": 1}
 
 
 def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:
     """Return what study.toml declares for the kinds of raters that have rated.
 
-    People and judges are asked different criteria, and Holm's correction is made for each kind by itself.
+    People and judges are asked different criteria, and Holm's correction is made for people and for each
+    judge by itself.
     """
     settings = study.settings
     asked: dict[str, None] = {}

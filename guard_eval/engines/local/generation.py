@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from guard_eval.decoding.noise import row_key
-from guard_eval.engines.checks import check_amateur, check_context, check_settings, check_vocabulary
+from guard_eval.engines.checks import check_context, check_settings, check_vocabulary
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch, Generated
 from guard_eval.engines.local.batching import BatchSizes, in_batches
@@ -136,7 +136,8 @@ class _Job:
     compiled: bool
 
     def check(self, encoded: Sequence[EncodedPrompt]) -> None:
-        check_amateur(self.strategy, self.amateur)
+        if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
+            raise StudyError(f"{self.strategy} needs a second, smaller model; name it as model.amateur")
         if not encoded:
             return
         check_context(self.loaded, encoded, self.made_by.max_new_tokens)
@@ -150,7 +151,22 @@ class _Job:
     def run(self, rows: Sequence[EncodedPrompt]) -> tuple[Generated, float]:
         """Return what the model makes of `rows`, and the seconds it took for each."""
         start = time.perf_counter()
-        generated = _decode(self, rows)
+        device = self.loaded.model.device
+        keys = [row_key(self.made_by.seed, row.prompt.id, self.made_by.strategy) for row in rows]
+        batch = Batch(
+            prompts=[row.ids for row in rows],
+            keys=torch.tensor(keys, device=device),
+            ends=torch.tensor(eos_ids(self.loaded), dtype=torch.long, device=device),
+            limit=self.made_by.max_new_tokens,
+        )
+        generated = decode(
+            self.loaded.model,
+            batch,
+            self.strategy,
+            amateur=self.amateur.model if self.amateur else None,
+            trace=self.traced,
+            compiled=self.compiled,
+        )
         return generated, (time.perf_counter() - start) / len(rows)
 
 
@@ -166,7 +182,6 @@ def _batches(
     batches = in_batches(ordered, job.run, sizes, kind=kind, length=lambda row: len(row.ids) + limit)
     try:
         for rows, (generated, seconds) in batches:
-            good = [place for place, step in enumerate(generated.failed_at) if step is None]
             made = {
                 place: make_continuation(
                     job.loaded,
@@ -176,11 +191,12 @@ def _batches(
                     seconds=seconds,
                     batch=len(rows),
                 )
-                for place in good
+                for place, step in enumerate(generated.failed_at)
+                if step is None
             }
             traces = [
-                _trace(made[place], generated.trace[place])
-                for place in good
+                Trace(id=one.id, prompt_id=one.prompt_id, values=generated.trace[place])
+                for place, one in made.items()
                 if generated.trace and generated.trace[place]
             ]
             if on_trace is not None and traces:
@@ -202,27 +218,3 @@ def _batches(
             f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
             f"{name_prompts(failed)}; all other texts are made; try model.dtype = float32, or remove them"
         )
-
-
-def _decode(job: _Job, rows: Sequence[EncodedPrompt]) -> Generated:
-    model, device = job.loaded.model, job.loaded.model.device
-    keys = [row_key(job.made_by.seed, row.prompt.id, job.made_by.strategy) for row in rows]
-    batch = Batch(
-        prompts=[row.ids for row in rows],
-        keys=torch.tensor(keys, device=device),
-        ends=torch.tensor(eos_ids(job.loaded), dtype=torch.long, device=device),
-        limit=job.made_by.max_new_tokens,
-    )
-    contrasts = isinstance(job.strategy, ContrastiveDecoding)
-    return decode(
-        model,
-        batch,
-        job.strategy,
-        amateur=job.amateur.model if job.amateur and contrasts else None,
-        trace=job.traced,
-        compiled=job.compiled,
-    )
-
-
-def _trace(continuation: Continuation, values: dict[str, list[float]]) -> Trace:
-    return Trace(id=continuation.id, prompt_id=continuation.prompt_id, values=values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from guard_eval.engines.lazy import Item, LazyModel, Made, OnDone
+from guard_eval.engines.lazy import Item, LazyModel, Made
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.ray.cluster import Pool, use_threads
 from guard_eval.engines.ray.workers import spread
@@ -27,9 +27,8 @@ class RemoteModel(LazyModel):
 
     def map(
         self,
-        work: Callable[[LoadedModel, Sequence[Item], OnDone], Made],
+        work: Callable[[LoadedModel, Sequence[Item]], Made],
         chunks: Sequence[Sequence[Item]],
-        on_done: OnDone = lambda _: None,
     ) -> Iterator[tuple[int, Made]]:
         """Yield what `work` makes of each chunk on some worker, and the chunk's place, as they are done.
 
@@ -39,7 +38,6 @@ class RemoteModel(LazyModel):
         plain = LazyModel(self.load, self.location, self.name, self.dtype, self.device, self.wanted)
         load = partial(_load, plain, self.pool.cpus)
         for place, [made] in spread(self.ray, self.pool, load, partial(_one, work), chunks, name=_shown):
-            on_done(len(chunks[place]))
             yield place, made
 
 
@@ -49,9 +47,9 @@ def _load(model: LazyModel, cpus: int) -> LoadedModel:
 
 
 def _one(
-    work: Callable[[LoadedModel, Sequence[Item], OnDone], Made], loaded: LoadedModel, items: Sequence[Item]
+    work: Callable[[LoadedModel, Sequence[Item]], Made], loaded: LoadedModel, items: Sequence[Item]
 ) -> list[Made]:
-    return [work(loaded, items, lambda _: None)]
+    return [work(loaded, items)]
 
 
 def _shown(item: object) -> str:

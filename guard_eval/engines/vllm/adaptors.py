@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from guard_eval.engines.vllm.memory import Request, Requests, Row
 from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_request
-from guard_eval.engines.vllm.rows import Request, Requests, Row
 
 
 class BatchUpdate(Protocol):
@@ -43,7 +43,7 @@ class ForRunnerV1:
         if batch_update is None:
             return
         for request, outputs in self._at.values():
-            request.set_length(len(outputs))
+            request.done = len(outputs)
         for place in batch_update.removed:
             self._leave(place)
         for place, parameters, prompt, outputs in batch_update.added:

@@ -1,10 +1,13 @@
-"""What GUARD remembers of the requests of a worker, each at a step of its own.
+"""The requests of a worker, each at a step of its own, and what GUARD remembers of them.
 
-A request has a slot, and within it a place for every step: doing a step again writes the same values again.
-vLLM takes a request out of the batch when it has ended, but also when it runs out of memory and sets the
-request back (preemption); it does not say which, and may bring the request back later, in another place. So
-a slot that is left keeps what it holds until as many others were left as may run at once, and a request that
-comes back with a text finds it by that text.
+Rows that can take a step together do. What is chosen is written as logits of which one is left, so that
+whatever vLLM does next takes that token.
+
+A request by GUARD has a slot, and within it a place for every step: doing a step again writes the same values
+again. vLLM takes a request out of the batch when it has ended, but also when it runs out of memory and sets
+the request back (preemption); it does not say which, and may bring the request back later, in another place.
+So a slot that is left keeps what it holds until as many others were left as may run at once, and a request
+that comes back with a text finds it by that text.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from guard_eval.decoding.choosers import LogitStrategy, chooser
 from guard_eval.decoding.entropy import discount_sums
 from guard_eval.decoding.guard import StepHistory, guard_step
 from guard_eval.decoding.noise import advanced, gumbel
@@ -27,24 +31,36 @@ _ROOM = 256
 
 
 @dataclass(eq=False)
-class Slot:
-    """A request's place in the memory.
+class Request:
+    """A request of ours that is in the batch.
 
     Attributes:
-        number: Which.
-        wanted: What the request asks; its strategy is GUARD.
+        wanted: What it asks.
         prompt: The prompt's length, in tokens.
-        done: How many steps are written, and their tokens count.
+        done: How many steps are written, and their tokens count; vLLM discards those after half a prompt.
+        slot: Its number in the memory, if its strategy is GUARD.
     """
 
-    number: int
     wanted: StrategyRequest
     prompt: int
-    done: int = 0
+    done: int
+    slot: int = -1
 
 
-class GuardMemory:
-    """The entropies and tokens of up to `running` requests at once, and of as many that were left."""
+@dataclass(frozen=True)
+class Row:
+    """Which row of the logits is a request's, and how many tokens it has written."""
+
+    place: int
+    request: Request
+    step: int
+
+
+class Requests:
+    """The requests of a worker, by whichever interface they come.
+
+    It holds the entropies and tokens of up to `running` requests at once, and of as many that were left.
+    """
 
     def __init__(self, device: torch.device, *, running: int) -> None:
         self._device = device
@@ -54,12 +70,12 @@ class GuardMemory:
         self._totals = torch.zeros(0, _ROOM, dtype=torch.float64, device=device)
         self._outputs = torch.full((0, _ROOM), -1, dtype=torch.int32, device=device)
         self._prompts = torch.full((0, _ROOM), -1, dtype=torch.int32, device=device)
-        self._slots: dict[int, Slot] = {}
-        self._left: deque[Slot] = deque()
+        self._slots: dict[int, Request] = {}
+        self._left: deque[Request] = deque()
         self._weights: dict[float, Tensor] = {}
 
-    def begin(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Slot:
-        """Return a slot for a request.
+    def begin(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Request:
+        """Return a request.
 
         Args:
             wanted: What it asks.
@@ -69,59 +85,82 @@ class GuardMemory:
         Raises:
             RuntimeError: It comes back, and its entropies are not here.
         """
+        request = Request(wanted, len(prompt), len(outputs))
+        if not isinstance(wanted.strategy, Guard):
+            return request
         earlier = self._find_earlier(wanted, prompt, outputs) if len(outputs) else None
-        slot = Slot(self._free(), wanted, len(prompt), done=len(outputs))
-        self._reserve(slot.number, steps=len(outputs), prompt=len(prompt))
+        request.slot = slot = self._free()
+        self._reserve(slot, steps=len(outputs), prompt=len(prompt))
         if earlier is not None:
             for kept in (self._entropies, self._totals, self._outputs):
-                kept[slot.number] = kept[earlier.number]
-        self._prompts[slot.number] = -1
-        self._prompts[slot.number, : len(prompt)] = prompt
-        self._slots[slot.number] = slot
-        return slot
+                kept[slot] = kept[earlier]
+        self._prompts[slot] = -1
+        self._prompts[slot, : len(prompt)] = prompt
+        self._slots[slot] = request
+        return request
 
-    def leave(self, slot: Slot) -> None:
-        """Say that the request is out of the batch; it may come back."""
-        self._left.append(slot)
+    def leave(self, request: Request | None) -> None:
+        """Say that a request is out of the batch; it may come back."""
+        if request is not None and request.slot >= 0:
+            self._left.append(request)
 
-    def choose(self, logits: Tensor, slots: Sequence[Slot], steps: Sequence[int], strategy: Guard) -> Tensor:
-        """Return the next token of each request, `[B]`, and remember the step.
+    def choose(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
+        """Leave in each of `rows` of `logits` `[B, V]` what its strategy chooses alone; return `logits`."""
+        groups: dict[tuple[LogitStrategy, int], list[Row]] = {}
+        for row in rows:
+            strategy = row.request.wanted.strategy
+            # GUARD's first steps have windows of different lengths; from then on all steps are alike.
+            kind = min(row.step, strategy.window) if isinstance(strategy, Guard) else 0
+            groups.setdefault((strategy, kind), []).append(row)
+        for (strategy, _), group in groups.items():
+            places = [row.place for row in group]
+            if places == list(range(len(logits))):
+                tokens = self._tokens(logits, group, strategy)
+                logits.fill_(-torch.inf).scatter_(1, tokens[:, None], 0)
+                continue
+            which = sent(places, logits.device)
+            tokens = self._tokens(logits[which], group, strategy)
+            logits[which] = -torch.inf
+            logits[which, tokens] = 0
+        return logits
 
-        Args:
-            logits: `[B, V]`.
-            slots: Whose they are.
-            steps: How many tokens each has written: equally many, or at least the strategy's window.
-            strategy: What all of them ask.
+    def _tokens(self, logits: Tensor, group: Sequence[Row], strategy: LogitStrategy) -> Tensor:
+        """Return the next token of each request, `[B]`, of logits `[B, V]`, and remember the step of GUARD's.
+
+        By GUARD, all have written equally many tokens, or at least as many as its window.
         """
+        requests, steps = [row.request for row in group], [row.step for row in group]
+        numbers = [[one.wanted.key for one in requests], [one.slot for one in requests], steps]
+        keys, where, at = sent(numbers, self._device)
+        if not isinstance(strategy, Guard):
+            return chooser(strategy, advanced(keys, at), 1)(logits, 0, keys[:, None])
         self._reserve(0, steps=max(steps) + 1, prompt=0)
-        where, at = sent([[slot.number for slot in slots], list(steps)], self._device)
         window = torch.arange(min(*steps, strategy.window), device=self._device)
         past = StepHistory(
             self._entropies[where, at - window.flip(0)[:, None]],
             self._totals[where, at],
             self._discounts(strategy.decay)[at],
         )
-        made = guard_step(logits, past, self._counted(slots, where, at, max(steps), strategy), strategy)
+        made = guard_step(logits, past, self._counted(requests, where, at, max(steps), strategy), strategy)
         best = made.best
         if strategy.select == "sample":
-            keys = sent([slot.wanted.key for slot in slots], self._device)
             best = (made.scores + gumbel(advanced(keys, at), 0, made.ids)).argmax(-1)
         tokens = made.ids.gather(1, best[:, None])[:, 0]
         self._entropies[where, at + 1], self._totals[where, at + 1] = made.notes[:2]
         self._outputs[where, at] = tokens.int()
-        for slot, step in zip(slots, steps, strict=True):
-            slot.done = step + 1
+        for request, step in zip(requests, steps, strict=True):
+            request.done = step + 1
         return tokens
 
     def _counted(
-        self, slots: Sequence[Slot], where: Tensor, at: Tensor, longest: int, strategy: Guard
+        self, requests: Sequence[Request], where: Tensor, at: Tensor, longest: int, strategy: Guard
     ) -> Tensor:
         """Return the tokens that counts are taken of, `[B, t]`, with −1 where there is none."""
         places = torch.arange(longest, device=self._device)
         written = self._outputs[where, :longest].masked_fill(places >= at[:, None], -1)
         if strategy.formulation != "released":
             return written
-        return torch.cat([self._prompts[where, : max(slot.prompt for slot in slots)], written], 1)
+        return torch.cat([self._prompts[where, : max(one.prompt for one in requests)], written], 1)
 
     def _discounts(self, decay: float) -> Tensor:
         """Return Σ_i λ^(t−i) of every step there is room for."""
@@ -131,13 +170,13 @@ class GuardMemory:
             self._weights[decay] = sums.to(self._device)
         return self._weights[decay]
 
-    def _find_earlier(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Slot:
+    def _find_earlier(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> int:
         """Return a slot that holds the entropies of this text, whichever request it was."""
         read = outputs >= 0  # scheduled asynchronously, the last tokens may not have been read back yet
-        for slot in self._slots.values():
-            if (slot.wanted, slot.prompt) == (wanted, len(prompt)) and slot.done >= len(outputs):
-                written = self._outputs[slot.number, : len(outputs)]
-                same = torch.equal(self._prompts[slot.number, : len(prompt)], prompt.int())
+        for slot, one in self._slots.items():
+            if (one.wanted, one.prompt) == (wanted, len(prompt)) and one.done >= len(outputs):
+                written = self._outputs[slot, : len(outputs)]
+                same = torch.equal(self._prompts[slot, : len(prompt)], prompt.int())
                 if same and torch.equal(written[read], outputs[read].int()):
                     return slot
         raise RuntimeError(
@@ -150,12 +189,12 @@ class GuardMemory:
         """Return the number of a slot that was never used, or of the one that was left first."""
         if len(self._slots) < self._capacity or not self._left:
             return len(self._slots)
-        return self._left.popleft().number
+        return self._left.popleft().slot
 
-    def _reserve(self, number: int, *, steps: int, prompt: int) -> None:
+    def _reserve(self, slot: int, *, steps: int, prompt: int) -> None:
         """Make room for a slot, for columns up to that of step `steps`, and for a prompt."""
         slots, room = self._totals.shape
-        slots, room = _doubled(slots, number + 1), _doubled(room, steps + 1)
+        slots, room = _doubled(slots, slot + 1), _doubled(room, steps + 1)
         width = _doubled(self._prompts.shape[1], prompt)
         self._entropies, self._totals = (
             _grown(kept, slots, room, 0) for kept in (self._entropies, self._totals)

@@ -95,6 +95,7 @@ answer = Table(
     Column("fingerprint", ExactText, doc="the server's name for its configuration"),
     Column("input_tokens", Integer),
     Column("cached_tokens", Integer),
+    Column("written_tokens", Integer),
     Column("output_tokens", Integer),
     Column("reasoning_tokens", Integer),
     Column("usd", Float(53)),

@@ -96,8 +96,9 @@ class Usage:
     Attributes:
         model: The snapshot that it used.
         fingerprint: Its name for its configuration.
-        input_tokens: Tokens of the request; `cached_tokens` are among them.
+        input_tokens: Tokens of the request; `cached_tokens` and `written_tokens` are among them.
         cached_tokens: Tokens billed as cached.
+        written_tokens: Tokens billed as written to the server's cache.
         output_tokens: Tokens of the answer; `reasoning_tokens` are among them.
         reasoning_tokens: Tokens that nobody sees.
     """
@@ -106,6 +107,7 @@ class Usage:
     fingerprint: str | None = None
     input_tokens: int | None = None
     cached_tokens: int | None = None
+    written_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
 

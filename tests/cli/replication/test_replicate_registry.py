@@ -70,7 +70,9 @@ def test_needs_by_hand():
     assert found.memory_gb == 6 + 4  # OPT-2.7B, which scores, is larger than GPT2-XL
     judged = needs(find("llm"))
     assert judged.requests == 3 * 150 * 2
-    assert judged.judge_usd == pytest.approx(900 * (1750 * 2.5 + 60 * 10) / 1e6)  # dollars a million tokens
+    assert judged.judge_usd == pytest.approx(
+        900 * (1750 * 2 + (60 + 1000) * 10) / 1e6
+    )  # $2 and $10 a million tokens
     assert needs(find("method")).tokens == 0
     widest = needs(find("beam")).gpu_hours / needs(find("top-k")).gpu_hours
     assert widest == pytest.approx((3 + 5 + 10 + 15 + 20 + 50 + 1) / 7)

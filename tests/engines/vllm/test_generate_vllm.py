@@ -17,12 +17,8 @@ from guard_eval.cli.generation import vllm
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import (
-    append_continuations,
-    continuation_file,
-    current_continuations,
-    read_continuations,
-)
+from guard_eval.texts.continuations import append_continuations, continuation_file, read_continuations
+from guard_eval.texts.current import current_continuations
 from guard_eval.texts.model_files import folder_revision
 from guard_eval.texts.shards import Shard
 

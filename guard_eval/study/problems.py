@@ -1,0 +1,71 @@
+"""What is wrong with a TOML file, all of it at once: place, value and remedy of what pydantic found."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+
+def explain(path: Path, problems: Sequence[str]) -> str:
+    """Return the message that names all problems of a file."""
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    return "\n  ".join((f"{path} has {count}:", *problems))
+
+
+def problems_of(
+    error: ValidationError,
+    table: type[BaseModel],
+    *,
+    key: str = "setting",
+    hidden: Sequence[str] = (),
+    plainly: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return what is wrong with a file, a line each.
+
+    Args:
+        error: What pydantic found.
+        table: The model of the whole file.
+        key: What a key of the file is called.
+        hidden: Keys at the top whose values are not repeated.
+        plainly: Other words for pydantic's, by its type of error.
+    """
+    lines = []
+    for found in error.errors(include_url=False):
+        if found["type"] == "missing":
+            remedy = "is missing; add it"
+        elif found["type"] == "extra_forbidden":
+            *tables, name = found["loc"]
+            near = difflib.get_close_matches(str(name), _keys(table, tables), n=1)
+            remedy = f"is not a {key}; " + (f"did you mean {near[0]!r}?" if near else "remove it")
+        else:
+            message = str(found["msg"]).removeprefix("Value error, ")
+            remedy = (plainly or {}).get(found["type"], message[:1].lower() + message[1:])
+            value = found["input"]
+            if not isinstance(value, dict | tuple) and found["loc"][:1] not in [(name,) for name in hidden]:
+                remedy = f"{value!r}: {remedy}"
+        lines.append(f"{_where(found['loc'])}: {remedy}")
+    return lines
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    place = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location)
+    return place.removeprefix(".") or "the file"
+
+
+def _keys(kind: Any, tables: Sequence[int | str]) -> list[str]:  # noqa: ANN401 (a model or a hint)
+    """Return the keys that the table at this place can have."""
+    for name in tables:
+        if _is_table(kind):
+            kind = kind.model_fields[name].annotation
+        else:  # a list or a table of tables: whatever number or name it is
+            kind = next(inner for inner in reversed(get_args(kind)) if inner is not Ellipsis)
+    fields = kind.model_fields if _is_table(kind) else {}
+    return [field.alias or name for name, field in fields.items()]
+
+
+def _is_table(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
