@@ -173,7 +173,7 @@ def test_reasons_are_many_and_long():
         FailureCount(judge="m", kind="rejected", count=20 - place, reason=f"{place} " + "x" * 500)
         for place in range(20)
     )
-    section = judge_run.section(JudgeUsage(prompt="p", spent=(spent("m"),), failed=failed))
+    section = judge_run.section(JudgeUsage(spent=(spent("m"),), failed=failed))
     table = section.parts[1]
     assert len(table.rows) == 12
     assert max(len(row[3]) for row in table.rows) == 160
