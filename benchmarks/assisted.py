@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import optimize
 
-from analysis.results.assisted import assisted_rows
+from analysis.results.judges.assisted import assisted_rows
 from analysis.stats.assisted import assisted_mean, effective_items
 from analysis.stats.intervals import item_mean
 from analysis.verdicts.tidy import read

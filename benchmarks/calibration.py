@@ -37,7 +37,7 @@ from analysis.stats.correction import holms
 from analysis.stats.counts import from_counts
 from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
-from analysis.stats.ranking_bootstrap import bootstrap, tally
+from analysis.stats.ranks.bootstrap import bootstrap, tally
 from analysis.stats.significance import sign_flip
 from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth
 

@@ -29,10 +29,10 @@ from analysis.report.sections import (
     shares,
 )
 from analysis.results.agreement import agreement_rows
-from analysis.results.assisted import assisted_lines, assisted_ranks, with_assisted_shares
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
-from analysis.results.judge_agreement import beside_rows, judge_rows
+from analysis.results.judges.assisted import assisted_lines, assisted_ranks, with_assisted_shares
+from analysis.results.judges.judge_agreement import beside_rows, judge_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows

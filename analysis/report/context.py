@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from analysis.results.judge_usage import JudgeUsage
+from analysis.results.judges.judge_usage import JudgeUsage
 from analysis.results.shares import Correction, Estimand
 from analysis.verdicts.panel import Panel
 from guard_eval.records import Pair

@@ -163,7 +163,7 @@ def append_traces(path: Path, batch: Iterable[Trace]) -> None:
     """Append traces, as `append_continuations` does: one object a line, its values as lists by their names.
 
     Written before their continuations, so that none of these lacks its trace; after a crash in between a
-    trace is there twice, the same both times.
+    trace exists twice, the same both times.
     """
     rows = ({"id": trace.id, "prompt_id": trace.prompt_id, **trace.values} for trace in batch)
     _append(path, b"".join(map(_line, rows)))
@@ -329,7 +329,7 @@ def read_parquet(path: Path) -> Iterator[Continuation]:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise StudyError(
             f"{path} cannot be read as Parquet ({reason}); remove it, and guard-eval generate makes its "
-            "texts anew"
+            "texts again"
         ) from error
 
 

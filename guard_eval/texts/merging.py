@@ -40,7 +40,7 @@ class Merged:
         strategy: Its signature.
         files: What was joined.
         texts: Texts in the file that they become.
-        doubled: Texts that were there more than once, the same each time; each is kept once.
+        doubled: Texts that came more than once, the same each time; each is kept once.
         earlier: Of `texts`, those that other settings made, or of other prompts; they are kept.
         missing: Prompts of the study without a text.
     """
@@ -132,7 +132,7 @@ def merge_files(paths: Sequence[Path], output: Path, *, write: bool = True) -> M
 
     Args:
         paths: JSONL or Parquet, as `guard-eval generate` writes them.
-        output: A `.jsonl` or `.parquet` file that is not there yet.
+        output: A `.jsonl` or `.parquet` file that does not exist yet.
         write: Join; else check alone.
 
     Raises:

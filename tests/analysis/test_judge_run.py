@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from analysis.report.sections import judge_run
-from analysis.results.judge_usage import (
+from analysis.results.judges.judge_usage import (
     FailureCount,
     JudgeUsage,
     UsedPrompt,

@@ -183,10 +183,10 @@ def quantised(folder: Path, settings: dict[str, object]) -> None:
 
 def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch):
     """Its arithmetic is not forced and it is not moved: both are refused by such models."""
-    real, asked = AutoModelForCausalLM.from_pretrained, []
+    real, options_seen = AutoModelForCausalLM.from_pretrained, []
 
     def given(source, **options):
-        asked.append(options)
+        options_seen.append(options)
         with monkeypatch.context() as patch:  # its package is not here, so the weights are plain ones
             patch.delattr(LlamaConfig, "quantization_config")
             return real(source, **options)
@@ -195,8 +195,8 @@ def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch)
     monkeypatch.setattr(LlamaForCausalLM, "to", lambda self, *args, **more: pytest.fail("moved"))
     monkeypatch.setattr(LlamaConfig, "quantization_config", {"quant_method": "gptq"}, raising=False)
     loaded = load(str(folder), device="cpu")
-    assert asked[0]["dtype"] == "auto"
-    assert asked[0]["device_map"] == {"": "cpu"}
+    assert options_seen[0]["dtype"] == "auto"
+    assert options_seen[0]["device_map"] == {"": "cpu"}
     assert loaded.dtype == "float32, gptq"
 
 

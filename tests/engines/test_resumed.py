@@ -61,9 +61,9 @@ def other_weights(model):
     path.write_bytes(data)
 
 
-def half(folder, asked):
+def half(folder, study):
     """Leave what a run that was killed at half would have left."""
-    for strategy in asked.settings.generation.strategies:
+    for strategy in study.settings.generation.strategies:
         path = continuation_file(folder / "continuations", strategy)
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
 

@@ -1,4 +1,4 @@
-"""Parquet files of continuations: the keys of the JSONL lines, whole or not there, read with them as one."""
+"""Parquet files of continuations: the keys of the JSONL lines, whole or missing, read with them as one."""
 
 import json
 from dataclasses import replace
@@ -107,8 +107,8 @@ def test_what_is_made_already_is_what_is_current(tmp_path):
     elsewhere = text(3, seconds=3.0, device="gpu")
     write_parquet(part_file(tmp_path, "guard"), [changed, elsewhere, text(0, seconds=2.0)])
     found = MadeAlready(tmp_path, "guard", wanted("guard", SETTINGS), PROMPTS)
-    there = {prompt.id for prompt in PROMPTS if prompt in found}
-    assert there == set(current_continuations(tmp_path, "guard", PROMPTS, SETTINGS)) == {"p0", "p3"}
+    found_ids = {prompt.id for prompt in PROMPTS if prompt in found}
+    assert found_ids == set(current_continuations(tmp_path, "guard", PROMPTS, SETTINGS)) == {"p0", "p3"}
     assert found.devices == {"cpu", "gpu"}
     assert Prompt(id="p2", dataset="d", text="Never") in found
     assert len(MadeAlready(tmp_path / "nowhere", "guard", {}, PROMPTS)) == 0

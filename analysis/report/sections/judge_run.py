@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from analysis.report.section import Section
-from analysis.results.judge_usage import (
+from analysis.results.judges.judge_usage import (
     CalibrationRow,
     FailureCount,
     JudgeUsage,

@@ -11,7 +11,7 @@ from analysis.report.columns import interval_name
 from analysis.report.section import Section
 from analysis.results.ranking import RankingRow
 from analysis.stats.intervals import Interval
-from analysis.stats.ranking_bootstrap import RankInterval
+from analysis.stats.ranks.bootstrap import RankInterval
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from analysis.results.judge_usage import FailureCount, JudgeUsage, UsedPrompt
+from analysis.results.judges.judge_usage import FailureCount, JudgeUsage, UsedPrompt
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from judge.calibration import results
