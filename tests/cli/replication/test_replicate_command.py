@@ -52,7 +52,7 @@ def test_the_list_as_json():
 
 
 @pytest.mark.parametrize(
-    ("torch", "gpu", "has", "said"),
+    ("torch", "gpu", "has", "words"),
     [
         (False, 0, True, "no: pip install 'guard-eval[generate,metrics]'"),
         (True, 0, True, "no: needs a GPU"),
@@ -61,12 +61,12 @@ def test_the_list_as_json():
         (True, 24, True, "yes"),
     ],
 )
-def test_whether_a_machine_can_run_it(torch, gpu, has, said):
+def test_whether_a_machine_can_run_it(torch, gpu, has, words):
     machine = Machine()
     vars(machine).update(torch=torch, gpu_gb=gpu)  # where cached properties are stored
     machine.has = lambda hub: has
     entry = find("main")
-    assert machine.verdict(entry, needs(entry)) == said
+    assert machine.verdict(entry, needs(entry)) == words
     case = find("case1")
     for ram, cpu in ((64, "yes, slowly: no GPU"), (24, "no: needs a GPU")):
         vars(machine).update(torch=True, gpu_gb=0, ram_gb=ram)  # 7.6 billion parameters of four bytes
