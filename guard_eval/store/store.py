@@ -342,6 +342,18 @@ class Store:
         """Return the settings' hash as the first verdict found it; None before that."""
         return self._read(schema.study_hash)
 
+    def set_criteria(self, words: Mapping[str, str]) -> None:
+        """Store in which words criteria are asked from now on, by name.
+
+        A criterion on which there are verdicts keeps the words that it had.
+        """
+        with self._database.write() as connection:
+            schema.set_criteria(connection, words)
+
+    def criteria(self) -> dict[str, str]:
+        """Return in which words the criteria with verdicts were asked when the first one came, by name."""
+        return self._read(schema.criteria)
+
     def tidy(self, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
         """Return the study's current verdicts, un-blinded, by position, rater, presentation, criterion.
 

@@ -17,7 +17,7 @@ from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
 from guard_eval.reporting.tables import Columns, table_of
-from guard_eval.reporting.words import judged_by, limits, number, number_limits, percent, title
+from guard_eval.reporting.words import capital, judged_by, limits, number, number_limits, percent, title
 
 MOST_FIGURES = 8
 """Figures of rankings in a report; the table has them all."""
@@ -131,7 +131,7 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
 
 def _remark(row: RankingRow) -> str:
     found = row.ranking.estimate
-    where = f"{title(row.criterion).capitalize()}, {judged_by(row.rater_kind, row.judge)}"
+    where = f"{capital(title(row.criterion))}, {judged_by(row.rater_kind, row.judge)}"
     of = f"{found.n:g} comparisons of {row.ranking.n} {row.unit}"
     if found.strengths is None:
         return f"{where}: {of}; strengths are undefined: {found.reason}."
