@@ -176,14 +176,14 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
             failed = {failure.presentation: failure.kind for failure in store.failures()}
             usd = sum(spend.usd + spend.held_usd for spend in store.spending())
         judge()
-        more = server.log().asked - log.asked
+        more = server.log().requests - log.requests
     did = ", ".join(f"{times} {name}" for name, times in sorted(log.did.items()))
     left = wanted - verdicts - len(failed)
     ended = f"{verdicts} verdicts, failures {dict(Counter(failed.values()))}, {left} with neither"
     complete = left == 0 and "Traceback" not in printed
     money = f"${log.usd:.2f} charged, ${usd:.2f} booked"
     return [
-        ("the server answered", f"{log.asked} requests: {did}", "", True),
+        ("the server answered", f"{log.requests} requests: {did}", "", True),
         (f"pairs × orders of {wanted}", f"{ended} (code {code})", "0 with neither", complete),
         ("complete 200 responses beyond the first to a request", str(log.twice), "0", log.twice == 0),
         ("money", money, "booked ≥ charged", usd >= log.usd - 1e-6),
