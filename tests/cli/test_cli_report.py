@@ -3,7 +3,7 @@
 import pytest
 
 import analysis.report.build
-import guard_eval.cli.reporting.report
+import guard_eval.cli.reporting.significance
 from guard_eval.cli import report
 from guard_eval.errors import StudyError
 
@@ -22,7 +22,7 @@ def reported(monkeypatch, tmp_path):
         seen.append((verdicts, context))
         return analysis.report.build.Report(paths=(folder / "index.html",), summary="stated")
 
-    monkeypatch.setattr(guard_eval.cli.reporting.report, "write_report", write_report)
+    monkeypatch.setattr(guard_eval.cli.reporting.significance, "write_report", write_report)
 
     def run(content, **options):
         path = tmp_path / "judged.csv"

@@ -29,7 +29,7 @@ from guard_eval.cli.replication.studies import (
     planned,
     settings_of,
 )
-from guard_eval.cli.reporting.verdicts import table_of, verdicts
+from guard_eval.cli.reporting.verdict_tables import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import SIMULATED, RaterKind

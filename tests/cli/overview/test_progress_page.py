@@ -84,11 +84,8 @@ def test_tables_name_what_is_worth_a_look():
     seen = hostile()
     (line,) = looks(seen)
     assert "one side" in line
-    assert len(raters_table(seen).columns) == len(raters_table(seen).rows[0])
-    assert len(raters_table(seen, narrow=True).columns) == len(raters_table(seen, narrow=True).rows[0])
-    for narrow in (False, True):
-        assert len(criteria_table(seen, narrow=narrow).columns) == len(
-            criteria_table(seen, narrow=narrow).rows[0]
-        )
+    for narrow in (False, True):  # a table refuses a row that lacks a column
+        assert raters_table(seen, narrow=narrow).rows
+        assert criteria_table(seen, narrow=narrow).rows
     assert warnings(seen) == ()
     assert "study.toml" in warnings(replace(seen, changed_settings=True))[0]

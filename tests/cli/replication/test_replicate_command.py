@@ -135,10 +135,15 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def _prompts(tmp_path):
+    (tmp_path / "prompts").mkdir()
+    for name in ("wikitext", "wikinews", "tales"):
+        (tmp_path / "prompts" / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
+
+
+@pytest.mark.usefixtures("_prompts")
 def test_a_table_of_several_models_is_several_studies(tmp_path):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "wikitext.jsonl").write_text('{"prompt": "Once"}\n')
     entry = find("models")
     found = planned(entry, tmp_path / "out", ReplicationOptions())
     assert [one.folder.name for one in found] == ["Gemma-7B", "Llama-3.1", "Mistral-v0.3", "Deepseek-7B"]
@@ -149,10 +154,8 @@ def test_a_table_of_several_models_is_several_studies(tmp_path):
         planned(find("lambda"), tmp_path / "out", ReplicationOptions(models=("a", "b")))
 
 
+@pytest.mark.usefixtures("_prompts")
 def test_contrastive_decoding_needs_an_amateur(tmp_path, capsys):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "wikitext.jsonl").write_text('{"prompt": "Once"}\n')
     (paper,) = planned(find("main"), tmp_path / "a", ReplicationOptions())
     assert '"contrastive_decoding",' in paper.text
     (other,) = planned(find("main"), tmp_path / "b", ReplicationOptions(models=("gpt2-xl",)))
@@ -163,11 +166,8 @@ def test_contrastive_decoding_needs_an_amateur(tmp_path, capsys):
     assert '"contrastive_decoding",' in both.text
 
 
+@pytest.mark.usefixtures("_prompts")
 def test_prompts_of_other_datasets_are_left_out(tmp_path):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    for name in ("wikitext", "wikinews", "tales"):
-        (prompts / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
     (one,) = planned(find("median"), tmp_path / "out", ReplicationOptions())
     assert {prompt.dataset for prompt in one.prompts} == {"Wikinews", "tales"}
     (timed,) = planned(find("speed"), tmp_path / "out", ReplicationOptions())

@@ -14,7 +14,7 @@ from analysis.results.shares import Estimand, share_rows
 from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
-from guard_eval.cli.reporting.verdicts import rows_of, table_of, verdicts
+from guard_eval.cli.reporting.verdict_tables import rows_of, table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.reporting.tables import to_markdown
