@@ -28,8 +28,8 @@ from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
 from analysis.stats.agreement import fleiss, gwet, krippendorff
 from analysis.stats.counts import from_verdicts
-from analysis.stats.ranking import davidson
-from analysis.stats.ranking_bootstrap import tally
+from analysis.stats.ranks.bootstrap import tally
+from analysis.stats.ranks.davidson import davidson
 from analysis.stats.resampling import win_share_bootstrap
 
 Verdicts = NDArray[np.int8]

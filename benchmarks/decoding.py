@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
 import os
 import platform
 import statistics
@@ -218,8 +217,7 @@ _SPEED = ("vocabulary", "batch", "base", "way", "base_ms", "way_ms", "ratio", "l
 
 
 def measure_speed(results: Results, options: argparse.Namespace) -> None:
-    """Fill the tables of `options.sections`; no row is begun after `options.within` seconds."""
-    deadline = time.perf_counter() + options.within
+    """Fill the tables of `options.sections`."""
     shape = SHAPES[options.shape]
     for vocabulary in options.vocabularies or shape.vocabularies:
         plain = build(shape, vocabulary, device=options.device, dtype=DTYPES[options.dtype])
@@ -231,18 +229,16 @@ def measure_speed(results: Results, options: argparse.Namespace) -> None:
             prompts = random_prompts(vocabulary, batch=batch, tokens=options.prompt_tokens)
             bench = Workbench(plain=plain, own=own, prompts=prompts, limit=options.new_tokens)
             watch = Stopwatch(options.device, options.rounds, options.seconds)
-            for comparison in comparisons(bench, compiled=not options.no_compile):
+            for comparison in comparisons(bench, compiled=not options.quick):
                 if comparison.section in options.sections:
                     row: dict[str, Cell] = {"vocabulary": vocabulary, "batch": batch}
-                    row |= _row(watch, comparison, deadline)
+                    row |= _row(watch, comparison)
                     title, columns = SECTIONS[comparison.section], (*_SPEED, "same_texts", "note")
                     results.add(comparison.section, title, columns, row)
 
 
-def _row(watch: Stopwatch, comparison: Comparison, deadline: float) -> dict[str, Cell]:
+def _row(watch: Stopwatch, comparison: Comparison) -> dict[str, Cell]:
     row: dict[str, Cell] = {"base": comparison.base.name, "way": comparison.way.name}
-    if time.perf_counter() > deadline:
-        return row | {"note": "skipped: no time left"}
     try:
         row |= watch.compare(comparison.base, comparison.way)
     except torch.OutOfMemoryError:
@@ -335,17 +331,14 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     option("--sections", nargs="*", choices=SECTIONS, default=list(SECTIONS), help="which tables")
     option("--rounds", type=int, default=5, help="runs of each way in a row of a table")
     option("--seconds", type=float, default=10, help="start no further round of a row after this long")
-    option("--within", type=float, default=math.inf, help="skip rows that would start after so many seconds")
     option("--threads", type=int, help="of PyTorch on the CPU; default: PyTorch's own choice")
-    option("--no-compile", action="store_true", help="leave out what needs torch.compile")
     option("--invariance", action="store_true", help="count what changes from batch 1 to a padded batch")
     option("--model", type=Path, default=_DEMO / "model", help="a model's folder, for --invariance")
-    option("--json", type=Path, help="write the figures here, anew after each row")
-    option("--markdown", type=Path, help="write the tables here too")
+    option("--json", type=Path, help="write the figures here, again after each row")
     options = command.parse_args(arguments)
     if options.quick:
         options.shape, options.batches, options.vocabularies = "tiny", [1, 2], None
-        options.prompt_tokens, options.new_tokens, options.rounds, options.no_compile = 6, 5, 2, True
+        options.prompt_tokens, options.new_tokens, options.rounds = 6, 5, 2
     if min(*options.batches, options.prompt_tokens, options.new_tokens, options.rounds) < 1:
         command.error("batches, tokens and rounds must be at least 1")
     try:
@@ -369,10 +362,7 @@ def main(arguments: list[str] | None = None) -> int:
         measure_invariance(results, options)
     if options.sections:
         measure_speed(results, options)
-    markdown = results.markdown()
-    print("\n" + markdown, flush=True)
-    if options.markdown:
-        options.markdown.write_text(markdown, encoding="utf-8")
+    print("\n" + results.markdown(), flush=True)
     return 0
 
 

@@ -5,7 +5,8 @@
 | rate_limited | up to 12 times, at a lower pace | no | it costs nothing and passes |
 | server_error | up to 6 times | no | it costs nothing and mostly passes |
 | transport | up to 4 times | no | each time may have been paid, unseen |
-| timeout | no | no | each time may be paid, and the same time would not do; the next run asks again |
+| timeout, in a queue | up to 4 times, with fewer at once | no | each time may be paid, and fewer will do |
+| timeout, slow by itself | no | no | the same time would not do; the next run asks again |
 | unparseable, wrong_schema, unreadable | no | up to 3 | it was paid; the same again would come back |
 | refusal, content_filter, truncated, too_long, rejected | no | no | it would come again, and be paid again |
 | quota, auth, unknown model, web page | the run ends at once | | only the user can fix it |
@@ -42,12 +43,8 @@ ASK_AGAIN: frozenset[ErrorKind] = frozenset({"unparseable", "wrong_schema", "unr
 SAMPLES = 3
 """How often one presentation is asked at most, when an answer came that no verdict can be read from."""
 
-ATTEMPTS: dict[ErrorKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4}
+ATTEMPTS: dict[ErrorKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4, "timeout": 4}
 """How often one request is sent at most while it meets this kind of failure; all others are final."""
-
-SLOWS_DOWN: frozenset[ErrorKind] = frozenset({"rate_limited", "timeout"})
-"""Kinds that say there is too much at once."""
-
 
 ITS_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
 """What can be done about a server that cannot be reached."""
@@ -63,6 +60,8 @@ class JudgeError:
         remedy: What the user can do, where no answer came at all.
         billed: Whether the server may charge for a request without response: never after an error that it
             states itself; perhaps, when the connection was lost after sending.
+        late: Whether it was given up, here or by a gateway, because of the time it took.
+        queued: Whether it was late for waiting behind others, so that fewer at once may help.
         wait: Seconds the server asks to wait, where it does.
         headers: The response's headers, in lower case, where one came.
     """
@@ -71,6 +70,8 @@ class JudgeError:
     detail: str
     remedy: str = ""
     billed: Literal["no", "perhaps"] = "no"
+    late: bool = False
+    queued: bool = False
     wait: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -105,8 +106,10 @@ class Retry:
     longest_asked: float = 120.0
     timeout: float | None = None
 
-    def allows(self, kind: ErrorKind, times: int) -> bool:
+    def allows(self, kind: ErrorKind, times: int, *, queued: bool = True) -> bool:
         """Return whether to send once more what has met this kind of failure so many times."""
+        if kind == "timeout" and not queued:
+            return False
         return times < min(self.attempts, ATTEMPTS.get(kind, 1))
 
     def pause(self, name: str, times: int) -> float:

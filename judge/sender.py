@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import Literal
 from weakref import WeakValueDictionary
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Answer, NotReserved, PlannedRequest, Reservation, Settlement, Showing
 from judge.backend import Backend, JudgeRequest, Response, ShapeChanged
-from judge.failures import ITS_ADDRESS, SAMPLES, SLOWS_DOWN, ErrorKind, JudgeError, Retry
+from judge.failures import ITS_ADDRESS, SAMPLES, ErrorKind, JudgeError, Retry
 from judge.journal import Journal, Outcome
 from judge.ledger import Ledger
 from judge.parsing import Choices
 from judge.pricing.prices import Budget
-from judge.rate_limit import RateLimiter
+from judge.rate_limit import Place, RateLimiter
 
 POLL = 0.5
 """Seconds until it is checked again whether another process has got the answer to the same request."""
@@ -125,8 +126,9 @@ class Sender:
                     self._release(reservation, "lost")
                     reservation = None
                 attempts = errors.total()
+                times = errors[result.kind]
                 if attempts >= self._retry.attempts or not self._retry.allows(
-                    result.kind, errors[result.kind]
+                    result.kind, times, queued=result.queued
                 ):
                     return result, True
                 await self._pause(result, request, attempts)
@@ -188,14 +190,14 @@ class Sender:
         The place in front of the server is held until the answer is on disk, so that no more than the study's
         concurrency can be paid and lost.
         """
-        entered = await self._limiter.enter()
+        place = await self._limiter.enter()
         try:
             self._check(turn)
             self._ledger.requests += 1
             result = await self._backend.send(request)
-            self._adapt(result, entered)
+            queued = self._adapt(result, place)
             if isinstance(result, JudgeError):
-                return result
+                return replace(result, queued=True) if queued else result
             return await self._store(request, reservation, presentation, result)
         except StudyError:
             self._limiter.stop()  # before another takes this place
@@ -211,13 +213,17 @@ class Sender:
         if turn != self._turns:
             raise ShapeChanged  # the request was made before its form or its bound was changed
 
-    def _adapt(self, result: Response | JudgeError, entered: float) -> None:
+    def _adapt(self, result: Response | JudgeError, place: Place) -> bool:
+        """Adapt the pace to how it went, and return whether the request was late because it had to wait."""
+        self._reached = self._reached or isinstance(result, Response) or result.kind != "transport"
         self._limiter.read_headers(result.headers)
         if isinstance(result, Response):
-            self._limiter.answered()
-        elif result.kind in SLOWS_DOWN:
-            self._limiter.too_much(entered)
-        self._reached = self._reached or isinstance(result, Response) or result.kind != "transport"
+            self._limiter.answered(place)
+        elif result.late:
+            return self._limiter.too_late(place)
+        elif result.kind == "rate_limited":
+            self._limiter.too_much(place)
+        return False
 
     async def _store(
         self, request: JudgeRequest, reservation: Reservation, presentation: int | None, response: Response

@@ -29,10 +29,10 @@ from analysis.report.sections import (
     shares,
 )
 from analysis.results.agreement import agreement_rows
-from analysis.results.assisted import assisted_lines, assisted_ranks, with_assisted_shares
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
-from analysis.results.judge_agreement import beside_rows, judge_rows
+from analysis.results.judges.assisted import assisted_lines, assisted_ranks, with_assisted_shares
+from analysis.results.judges.judge_agreement import beside_rows, judge_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
@@ -44,6 +44,7 @@ from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import standalone
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table, to_csv
+from guard_eval.reporting.words import titled
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -75,7 +76,7 @@ class ReportPage:
 
 
 def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    """Write index.html, report.md, report.tex, report.json, figures/ and csv/.
+    """Write index.html, report.md, report.tex, report.json, figures/, csv/ and prompts/.
 
     The same input gives the same bytes.
 
@@ -87,6 +88,11 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
     Raises:
         StudyError: The verdicts are not a valid table, or the folder cannot be written.
     """
+    with titled(context.titles):
+        return _write(verdicts, folder, context)
+
+
+def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
     scored = ScoredVerdicts.of(validate(verdicts), context.planned, context.panel)
     frame, page = scored.frame, _page(scored, context)
     tables: dict[str, Table] = {}
@@ -98,6 +104,8 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
             files[f"figures/{drawing.name}.svg"] = standalone(drawing)
             files[f"figures/{drawing.name}.pdf"] = drawing.pdf
             files[f"figures/{drawing.name}.png"] = drawing.png
+    if context.judging is not None:
+        files |= {f"prompts/{one.version}.txt": one.text for one in context.judging.prompts}
     files["report.json"] = numbers(context, page.summary, tables)
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
     files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"].isin(SIMULATED))

@@ -74,6 +74,7 @@ def methods(
     groups = list(dict.fromkeys(row.who for row in totals))
     if len({kind for kind, _ in groups}) > 1:
         notes.append("People, models and simulations are never counted together.")
+    notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
     if sum(bool(judge) for _, judge in groups) > 1:
         notes.append(JUDGES)
     notes += [_panel(panel) for panel in panels]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from analysis.stats.ranking import half_win, to_matrices
-from analysis.stats.ranking_bootstrap import RankingIntervals, bootstrap, tally
+from analysis.stats.ranks.bootstrap import RankingIntervals, bootstrap, tally
+from analysis.stats.ranks.davidson import half_win, to_matrices
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE, and_list
 

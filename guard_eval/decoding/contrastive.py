@@ -1,7 +1,7 @@
 """Contrastive search (Su et al. 2022, arXiv 2202.06417) and its adaptive form ACS (Garces Arias et al. 2024).
 
 Both score a candidate v by (1 − α) p(v | x_<t) − α max_j cos(h_v, h_j), where h are the last hidden states
-and j runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t anew at every step.
+and j runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t at every step.
 
 ACS follows its authors' program where their text is silent: k_t is rounded to the nearest whole number and
 α_t to two decimals (halves to even), medians run over all earlier steps, and the first step's deviation is 0.
@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.aggregation import aggregate
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import arctanh, log_normaliser, shannon_entropy
+from guard_eval.decoding.entropy import aggregate, arctanh, log_normaliser, shannon_entropy
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10

@@ -19,16 +19,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class LazyModel:
-    """A model's name and place.
-
-    Attributes:
-        load: `loading.load` or `loading.load_encoder`.
-        location: A folder or a Hub id.
-        name: What the study calls it.
-        dtype: The arithmetic, such as `float32`.
-        device: As `load` takes it.
-        wanted: A Hub branch, tag or commit.
-    """
+    """What `load` (`loading.load` or `load_encoder`) is given; `wanted` is a Hub branch, tag or commit."""
 
     load: Callable[..., LoadedModel]
     location: str

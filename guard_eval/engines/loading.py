@@ -355,7 +355,7 @@ def _model(  # transformers' classes are untyped
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise StudyError(_cannot_load(source, version, error)) from error
     model, report = loaded
-    # Checkpoints of masked language models bear no pooler; nobody reads what it makes of the first token.
+    # Checkpoints of masked language models have no pooler; nobody reads what it makes of the first token.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.engines.local.batching import BatchSizes
@@ -13,84 +12,66 @@ from guard_eval.strategies import parse
 from guard_eval.study.folder import Study
 
 
-@dataclass(frozen=True, kw_only=True)
 class StudyModels:
-    """The models of one process.
+    """The models of one process, and how many rows they make at once, which they learn."""
 
-    Attributes:
-        study: The study.
-        locate: Where a model is to be loaded from, by its name.
-        device: Where they lie.
-        neighbours: How many processes share the machine's memory.
-        loaded: The study's model.
-        amateur: Contrastive decoding's second model, where a strategy at work needs it.
-        sizes: How many rows to make at once; it learns.
-    """
-
-    study: Study
-    locate: Callable[[str], str]
-    device: str
-    neighbours: int
-    loaded: LoadedModel
-    amateur: LoadedModel | None
-    sizes: BatchSizes
-
-    @classmethod
-    def load(
-        cls,
+    def __init__(
+        self,
         study: Study,
         strategies: Sequence[str],
         *,
         locate: Callable[[str], str] | None = None,
         device: str | None = None,
         neighbours: int = 1,
-    ) -> StudyModels:
-        """Load what the study's `strategies` need; where they lie is the study's to say, if left out.
+    ) -> None:
+        """Load what the study's `strategies` need.
+
+        Args:
+            study: The study.
+            strategies: Those at work, by signature.
+            locate: Gives the place to load a model from by its name; the study's if left out.
+            device: Where they lie, if not where the study says.
+            neighbours: How many processes share the machine's memory.
 
         Raises:
             StudyError: See `loading.load` and `loading.check_amateur`.
         """
-        model, locate = study.settings.model, locate or study.locate_model
-        loaded = load(
-            locate(model.name),
+        model = study.settings.model
+        self._study, self._neighbours = study, neighbours
+        self._locate, self._device = locate or study.locate_model, device or model.device
+        self.amateur: LoadedModel | None = None
+        self.loaded = load(
+            self._locate(model.name),
             name=model.name,
             revision=model.revision,
             dtype=model.dtype,
-            device=device or model.device,
+            device=self._device,
             device_map=None if device else model.device_map,
         )
-        return cls(
-            study=study,
-            locate=locate,
-            device=device or model.device,
-            neighbours=neighbours,
-            loaded=loaded,
-            amateur=None,
-            sizes=BatchSizes(),
-        ).prepared(strategies)
+        self.prepare(strategies)
 
-    def prepared(self, strategies: Sequence[str]) -> StudyModels:
-        """Return the same models, ready for `strategies`: the amateur is loaded if one of them needs it."""
-        settings, amateur = self.study.settings, self.amateur
+    def prepare(self, strategies: Sequence[str]) -> None:
+        """Get ready for `strategies`: the amateur is loaded if one of them needs it."""
+        settings = self._study.settings
         name = next(filter(None, map(settings.amateur_of, strategies)), None)
-        if amateur is None and name is not None:
-            amateur = load(
-                self.locate(name),
+        if self.amateur is None and name is not None:
+            self.amateur = load(
+                self._locate(name),
                 name=name,
                 revision=settings.model.amateur_revision,
                 dtype=settings.model.dtype,
-                device=self.device,
+                device=self._device,
             )
-            check_amateur(self.loaded, amateur)
-        return replace(self, amateur=amateur, sizes=self._sizes(strategies))
+            check_amateur(self.loaded, self.amateur)
+        self._batch_sizes = self._sizes(strategies)
 
     def _sizes(self, strategies: Sequence[str]) -> BatchSizes:
-        generation = self.study.settings.generation
+        generation = self._study.settings.generation
         if generation.batch_size != "auto":
             return BatchSizes.capped(generation.batch_size)
         copies = max((int(getattr(parse(name), "beams", 1)) for name in strategies), default=1)
         tokens = generation.max_prompt_tokens + generation.max_new_tokens
-        return BatchSizes.auto(self.loaded.model, tokens=tokens, copies=copies * self.neighbours)
+        return BatchSizes.auto(self.loaded.model, tokens=tokens, copies=copies * self._neighbours)
 
     def generate(
         self,
@@ -100,7 +81,7 @@ class StudyModels:
         on_trace: Callable[[list[Trace]], None] | None = None,
     ) -> Iterator[list[Continuation]]:
         """Return an iterator over batches of continuations; see `generation.generate`."""
-        settings = self.study.settings
+        settings = self._study.settings
         return generate(
             self.loaded,
             prompts,
@@ -108,7 +89,7 @@ class StudyModels:
             seed=settings.seed,
             max_new_tokens=settings.generation.max_new_tokens,
             max_prompt_tokens=settings.generation.max_prompt_tokens,
-            batch_size=self.sizes,
+            batch_size=self._batch_sizes,
             amateur=self.amateur,
             chat=settings.generation.chat,
             compiled=settings.generation.compile,

@@ -6,7 +6,6 @@ text: nothing in them is taken for markup or a formula. The same results give th
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ class _Column:
         return low, high
 
     def worded(self, strategy: str, *, limits: bool = False) -> str:
-        """Return a value as it is printed, with its limits if they are asked for and there are any."""
+        """Return a value as it is printed, with its limits if `limits` and there are any."""
         if strategy not in self.values:
             return "no value"
         value, *ends = (
@@ -264,8 +263,8 @@ Pixels = NDArray[np.float64]
 def label_places(places: Pixels, sizes: Pixels, bounds: Pixels) -> Pixels:
     """Return for each point how far right of and above it the middle of its label stands, `[points, 2]`.
 
-    Label by label the cheapest of the places around the point is taken, three times over, so that the first
-    make room for the last.
+    Of the places around a point the nearest is taken in which the label hides no other point and no label
+    before it; where there is none, the first.
 
     Args:
         places: The points, in pixels, `[points, 2]`.
@@ -274,27 +273,16 @@ def label_places(places: Pixels, sizes: Pixels, bounds: Pixels) -> Pixels:
     """
     angles = math.pi / 4 + np.arange(16) * math.pi / 8
     around = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    reaches = np.repeat((6, 11, 18, 27, 38, 52, 70), len(around))
-    moves = np.full(places.shape, np.nan)
-    for _, here in itertools.product(range(3), range(len(places))):
-        others = np.arange(len(places)) != here
-        choices = np.tile(around, (7, 1)) * (reaches[:, None] + sizes[here] / 2)
-        boxes = _boxes(places[here] + choices, sizes[here])
-        outside = np.maximum(0, bounds[0] - boxes[:, 0]) + np.maximum(0, boxes[:, 1] - bounds[1])
-        hidden = _covered(boxes, _boxes((places + moves)[others], sizes[others]))
-        costs = _confusion(places[here], choices, boxes, places[others])
-        moves[here] = choices[int(np.argmin(costs + 100 * hidden + 50 * outside.sum(1) + 2 * reaches))]
+    reaches = np.repeat((6, 11, 18, 27, 38, 52, 70), len(around))[:, None]
+    points = _boxes(places, np.full(places.shape, 10.0))
+    moves = np.zeros(places.shape)
+    for here, size in enumerate(sizes):
+        choices = np.tile(around, (7, 1)) * (reaches + size / 2)
+        boxes = _boxes(places[here] + choices, size)
+        others = [np.delete(points, here, axis=0), _boxes((places + moves)[:here], sizes[:here])]
+        inside = (boxes[:, 0] >= bounds[0]).all(1) & (boxes[:, 1] <= bounds[1]).all(1)
+        moves[here] = choices[int(np.argmax(inside & ~_covered(boxes, np.concatenate(others))))]
     return moves
-
-
-def _confusion(place: Pixels, moves: Pixels, boxes: Pixels, others: Pixels) -> Pixels:
-    """Return how much a label in each place hides other points, or is taken for theirs, `[moves]`."""
-    way = place + moves[:, None] * np.linspace(0, 1, 9)[:, None]
-    crossed = (np.linalg.norm(way[:, :, None] - others, axis=-1) < 5).sum((1, 2))
-    gaps = np.linalg.norm(others - place - moves[:, None], axis=-1)
-    nearer = np.maximum(0, np.linalg.norm(moves, axis=-1)[:, None] + 12 - gaps).sum(1)
-    hidden = _covered(boxes, _boxes(others, np.full(others.shape, 10.0)))
-    return np.asarray(10 * hidden + 40 * crossed + 2 * nearer)
 
 
 def _boxes(middles: Pixels, sizes: Pixels) -> Pixels:
@@ -302,7 +290,7 @@ def _boxes(middles: Pixels, sizes: Pixels) -> Pixels:
     return np.stack([middles - sizes / 2, middles + sizes / 2], axis=-2)
 
 
-def _covered(boxes: Pixels, others: Pixels) -> Pixels:
-    """Return the areas `[m]` that boxes `[m, 2, 2]` share with others `[n, 2, 2]`; unplaced ones are NaN."""
+def _covered(boxes: Pixels, others: Pixels) -> NDArray[np.bool_]:
+    """Return which of boxes `[m, 2, 2]` share an area with any of the others `[n, 2, 2]`, `[m]`."""
     sides = np.minimum(boxes[:, None, 1], others[:, 1]) - np.maximum(boxes[:, None, 0], others[:, 0])
-    return np.asarray(np.nan_to_num(np.maximum(0, sides)).prod(axis=-1).sum(axis=-1))
+    return np.asarray((sides > 0).all(axis=-1).any(axis=-1))

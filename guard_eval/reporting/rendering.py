@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from functools import cache
 from pathlib import Path
 
 import jinja2
 
-from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
 from guard_eval.reporting.tables import Table, to_html, to_latex, to_markdown
 
@@ -55,7 +53,6 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
     environment.filters["verbatim"] = _verbatim
     environment.filters["breakable"] = _breakable
-    environment.filters["embedded"] = _embedded
     return environment
 
 
@@ -80,12 +77,3 @@ def _breakable(text: str) -> Escaped:
     """Return a long word for LaTeX that may end a line after every eighth character."""
     parts = (text[start : start + 8] for start in range(0, len(text), 8))
     return Escaped(r"\allowbreak{}".join(escape_latex(part) for part in parts))
-
-
-def _embedded(svg: Path) -> Escaped:
-    """Return an SVG file as the address of an image, in which no script runs."""
-    try:
-        data = base64.b64encode(svg.read_bytes()).decode("ascii")
-    except OSError as error:
-        raise StudyError(f"cannot read the figure {svg}: {error.strerror}; draw it again") from error
-    return Escaped(f"data:image/svg+xml;base64,{data}")

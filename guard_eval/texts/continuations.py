@@ -119,17 +119,14 @@ def continuation_of(row: dict[str, Any], where: str) -> Continuation:
     return made
 
 
-def read_continuations(path: Path) -> list[Continuation]:
-    """Return the continuations of `path` in the order they were made; none if there is no such file.
+def read_continuations(path: Path) -> Iterator[Continuation]:
+    """Yield the continuations of `path` in the order they were made, a few in memory at a time.
+
+    There are none if there is no such file.
 
     Raises:
-        StudyError: A whole line cannot be read; it is named by its number.
+        StudyError: A whole line or record cannot be read; it is named by its number.
     """
-    return list(iter_continuations(path))
-
-
-def iter_continuations(path: Path) -> Iterator[Continuation]:
-    """Yield the continuations of `path`, as `read_continuations`, with a few in memory at a time."""
     if path.suffix == ".parquet":
         yield from read_parquet(path)
         return
@@ -163,7 +160,7 @@ def append_traces(path: Path, batch: Iterable[Trace]) -> None:
     """Append traces, as `append_continuations` does: one object a line, its values as lists by their names.
 
     Written before their continuations, so that none of these lacks its trace; after a crash in between a
-    trace is there twice, the same both times.
+    trace exists twice, the same both times.
     """
     rows = ({"id": trace.id, "prompt_id": trace.prompt_id, **trace.values} for trace in batch)
     _append(path, b"".join(map(_line, rows)))
@@ -329,7 +326,7 @@ def read_parquet(path: Path) -> Iterator[Continuation]:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise StudyError(
             f"{path} cannot be read as Parquet ({reason}); remove it, and guard-eval generate makes its "
-            "texts anew"
+            "texts again"
         ) from error
 
 

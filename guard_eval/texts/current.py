@@ -16,7 +16,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.settings import Settings
-from guard_eval.texts.continuations import continuation_files, iter_continuations
+from guard_eval.texts.continuations import continuation_files, read_continuations
 from guard_eval.texts.model_files import known_revision
 
 _ID = re.compile("[0-9a-f]{16}")
@@ -33,7 +33,7 @@ def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, 
         settings: The study's.
         known: Of `revision`, `dtype` and `amateur_revision` what is known beyond the settings.
     """
-    asked: dict[str, object] = {
+    required: dict[str, object] = {
         "model": settings.model.name,
         "strategy": strategy,
         "seed": settings.seed,
@@ -43,20 +43,20 @@ def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, 
         "chat": settings.generation.chat,
     }
     if settings.model.dtype != "auto":
-        asked["dtype"] = settings.model.dtype
-    if asked["amateur"] is None:
+        required["dtype"] = settings.model.dtype
+    if required["amateur"] is None:
         known.pop("amateur_revision", None)
-    asked |= {name: value for name, value in known.items() if value is not None}
+    required |= {name: value for name, value in known.items() if value is not None}
     for name, revision in (("model", "revision"), ("amateur", "amateur_revision")):
-        if str(asked.get(revision)).startswith("sha256:"):
-            del asked[name]  # the content decides, wherever it lies
-    return asked
+        if str(required.get(revision)).startswith("sha256:"):
+            del required[name]  # the content decides, wherever it lies
+    return required
 
 
-def departures(recipe: Recipe, asked: Wanted) -> dict[str, str]:
-    """Return by field where a recipe is another one than `asked`, in words; nothing where it is not."""
+def departures(recipe: Recipe, required: Wanted) -> dict[str, str]:
+    """Return by field where a recipe is another one than `required`, in words; nothing where it is not."""
     found = {}
-    for name, value in asked.items():
+    for name, value in required.items():
         have = getattr(recipe, name)
         # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
         plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
@@ -81,7 +81,7 @@ def current_continuations(
     Args:
         folder: The study's continuations.
         strategy: A signature.
-        prompts: Those asked for.
+        prompts: Those that are needed.
         settings: The study's.
 
     Raises:
@@ -90,17 +90,17 @@ def current_continuations(
     """
     by_id = {prompt.id: prompt for prompt in prompts}
     study = folder.parent
-    asked = wanted(strategy, settings, **_revisions(settings, study, read=False))
+    required = wanted(strategy, settings, **_revisions(settings, study, read=False))
     fits: dict[Recipe, bool] = {}
     fitting: dict[Recipe, dict[str, Continuation]] = {}
     others: dict[Recipe, set[str]] = {}
     for path in continuation_files(folder, strategy):
-        for one in iter_continuations(path):
+        for one in read_continuations(path):
             recipe, prompt = one.recipe, by_id.get(one.prompt_id)
             if not prompt or recipe.continuation_id(prompt) != one.id:
                 continue
             if recipe not in fits:
-                wrong = departures(recipe, asked).keys() - _moved(recipe, asked)
+                wrong = departures(recipe, required).keys() - _moved(recipe, required)
                 if not wrong <= _KIND:
                     continue
                 fits[recipe] = not wrong
@@ -110,9 +110,9 @@ def current_continuations(
                 fitting[recipe] = texts  # at the end: the last made
             else:
                 others.setdefault(recipe, set()).add(prompt.id)
-    if len({recipe.revision for recipe in fitting}) > 1 or any(departures(one, asked) for one in fitting):
+    if len({recipe.revision for recipe in fitting}) > 1 or any(departures(one, required) for one in fitting):
         exact = wanted(strategy, settings, **_revisions(settings, study, read=True))
-        named = [one for one in fitting if not departures(one, asked)]
+        named = [one for one in fitting if not departures(one, required)]
         now = [one for one in fitting if not departures(one, exact)] or named
         others |= {one: set(fitting[one]) for one in named if one not in now}
         kept: dict[Recipe, dict[str, Continuation]] = {}
@@ -123,7 +123,7 @@ def current_continuations(
     chosen = max(reversed(fitting), key=lambda recipe: len(fitting[recipe]), default=None)
     if chosen is None and others:
         have = "; ".join(
-            f"{len(texts)} {kind(one)} ({', '.join(departures(one, asked).values())})"
+            f"{len(texts)} {kind(one)} ({', '.join(departures(one, required).values())})"
             for one, texts in others.items()
         )
         raise StudyError(
@@ -161,14 +161,14 @@ def refuse_mixture(
         )
 
 
-def _moved(recipe: Recipe, asked: Wanted) -> set[str]:
+def _moved(recipe: Recipe, required: Wanted) -> set[str]:
     """Return the names of models that do not count, for folders are known by their content."""
     pairs = (("model", recipe.revision), ("amateur", recipe.amateur_revision))
-    return {name for name, revision in pairs if asked.get(name) and str(revision).startswith("sha256:")}
+    return {name for name, revision in pairs if required.get(name) and str(revision).startswith("sha256:")}
 
 
 def _revisions(settings: Settings, study: Path, *, read: bool) -> dict[str, str | None]:
-    """Return the revisions of the models as far as this machine can tell."""
+    """Return the revisions of the models as far as this machine knows them."""
     model = settings.model
     names = {"revision": (model.name, model.revision)}
     if model.amateur is not None:
@@ -180,7 +180,7 @@ def _revisions(settings: Settings, study: Path, *, read: bool) -> dict[str, str 
 
 
 def kind(recipe: Recipe) -> str:
-    """Return what tells texts of one strategy and one study apart."""
+    """Return what distinguishes texts of one strategy and one study."""
     amateur = f", amateur {recipe.amateur_revision}" if recipe.amateur else ""
     engine = f", by {recipe.engine}" if recipe.engine else ""
     return f"({recipe.dtype}, {recipe.model} {recipe.revision}{amateur}{engine})"
@@ -229,7 +229,7 @@ class MadeAlready:
         self,
         folder: Path,
         strategy: str,
-        asked: Wanted,
+        required: Wanted,
         prompts: Iterable[Prompt],
         *,
         engine: str | None = None,
@@ -239,21 +239,21 @@ class MadeAlready:
         Args:
             folder: The study's continuations.
             strategy: A signature.
-            asked: `wanted`, with all that is known of the model.
-            prompts: Those asked for. What another engine made, or a recipe that `asked` leaves open, counts
-                where it has continued all of them: texts of several kinds are not mixed.
+            required: `wanted`, with all that is known of the model.
+            prompts: Those that are needed. What another engine made, or a recipe that `required` leaves open,
+                counts where it has continued all of them: texts of several kinds are not mixed.
             engine: The `Recipe.engine` that would make what is missing.
         """
         self._ids = _Ids()
         spent: dict[Recipe, tuple[int, float, set[str]]] = {}
         for path in continuation_files(folder, strategy):
-            for one in iter_continuations(path):
+            for one in read_continuations(path):
                 if _ID.fullmatch(one.id):
                     self._ids.add(one.id)
                     count, seconds, devices = spent.get(one.recipe, (0, 0.0, set()))
                     spent[one.recipe] = (count + 1, seconds + one.seconds, devices | {one.device})
-        self._asked = asked
-        fitting = [recipe for recipe in reversed(spent) if not departures(recipe, asked)]
+        self._required = required
+        fitting = [recipe for recipe in reversed(spent) if not departures(recipe, required)]
         own = [recipe for recipe in fitting if recipe.engine == engine]
         if len(fitting) > len(own) or len(own) > 1:
             whole = self._whole(fitting, prompts)
@@ -292,7 +292,10 @@ class MadeAlready:
         )
         return [
             f"{number} were made otherwise ("
-            + ("; ".join(departures(recipe, self._asked).values()) or f"by {recipe.engine or 'transformers'}")
+            + (
+                "; ".join(departures(recipe, self._required).values())
+                or f"by {recipe.engine or 'transformers'}"
+            )
             + ")"
             for recipe, number in counts.items()
         ]

@@ -20,8 +20,8 @@ from guard_eval.texts.continuations import (
     continuation_file,
     continuation_files,
     differing_field,
-    iter_continuations,
     line_of,
+    read_continuations,
     trace_file,
     trace_files,
     whole_file,
@@ -40,7 +40,7 @@ class Merged:
         strategy: Its signature.
         files: What was joined.
         texts: Texts in the file that they become.
-        doubled: Texts that were there more than once, the same each time; each is kept once.
+        doubled: Texts that came more than once, the same each time; each is kept once.
         earlier: Of `texts`, those that other settings made, or of other prompts; they are kept.
         missing: Prompts of the study without a text.
     """
@@ -132,7 +132,7 @@ def merge_files(paths: Sequence[Path], output: Path, *, write: bool = True) -> M
 
     Args:
         paths: JSONL or Parquet, as `guard-eval generate` writes them.
-        output: A `.jsonl` or `.parquet` file that is not there yet.
+        output: A `.jsonl` or `.parquet` file that does not exist yet.
         write: Join; else check alone.
 
     Raises:
@@ -179,7 +179,7 @@ class _Seen:
 
     def new(self, path: Path) -> Iterator[tuple[Continuation, str]]:
         """Yield the texts of a file that have not come before, and where they stand."""
-        for number, one in enumerate(iter_continuations(path), start=1):
+        for number, one in enumerate(read_continuations(path), start=1):
             text = hash((one.text, one.new_tokens, one.finish))
             before = self._texts.setdefault(one.id, (text, path, number))
             if before == (text, path, number):

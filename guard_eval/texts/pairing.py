@@ -31,8 +31,8 @@ def check_complete(
 ) -> None:
     """Raise a `StudyError` if a compared strategy lacks the continuation of a drawn prompt."""
     for method in dict.fromkeys(method for couple in compare for method in couple):
-        there = {c.prompt_id for c in continuations.get(method, ())}
-        missing = [prompt.id for prompt in prompts if prompt.id not in there]
+        found = {c.prompt_id for c in continuations.get(method, ())}
+        missing = [prompt.id for prompt in prompts if prompt.id not in found]
         if missing:
             raise StudyError(
                 f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "

@@ -71,7 +71,7 @@ def read_dataset(
         limit: The first so many prompts.
 
     Raises:
-        StudyError: The dataset, the split or the column is not there, or no text is long enough.
+        StudyError: The dataset, the split or the column is missing, or no text is long enough.
     """
     if find_spec("datasets") is None:
         raise MissingExtraError("datasets", "datasets")

@@ -169,7 +169,8 @@ class Client:
         """Take off what the environment adds, unless the request goes where the user's own key does."""
         if self.provider.variable == MAKERS[self.provider.name].variable:
             return
-        for name in [each for each in request.headers if each.lower() not in _HEADERS]:
+        own = {name.lower() for name in self.provider.headers}
+        for name in [each for each in request.headers if each.lower() not in _HEADERS | own]:
             if not name.lower().startswith("x-stainless-"):
                 del request.headers[name]
         if self.provider.name == "gemini":
@@ -197,7 +198,10 @@ class Client:
         started = time.monotonic()
         try:
             answer = await next(self._turns).post(
-                path, cast_to=httpx2.Response, content=body, options={"headers": _JSON}
+                path,
+                cast_to=httpx2.Response,
+                content=body,
+                options={"headers": {**self.provider.headers, **_JSON}},
             )
         except Exception as error:  # noqa: BLE001 (each SDK has classes of its own; `explain` knows them)
             failed = error

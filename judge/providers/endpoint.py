@@ -212,6 +212,7 @@ def provider_of(
         key=KEYLESS,
         timeout=judge.timeout,
         name=judge.provider,
+        headers=judge.headers,
     )
     variable = key_variable(judge, environ)
     key = "" if variable is None else environ.get(variable, "").strip()

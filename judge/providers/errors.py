@@ -58,6 +58,7 @@ class Rule:
         kind: What the refusal counts as; None where it depends on a change, and else on the next line.
         change: What may help, where the form may be to blame.
         billed: Whether the server may charge for the request.
+        late: Whether the request took too long.
     """
 
     statuses: Collection[int] = ()
@@ -67,6 +68,7 @@ class Rule:
     kind: ErrorKind | Fatal | None = None
     change: Change | None = None
     billed: Literal["no", "perhaps"] = "no"
+    late: bool = False
 
     def matches(self, status: int, codes: Collection[str], words: str, *, page: bool) -> bool:
         """Return whether a refusal is of this line."""
@@ -140,7 +142,8 @@ RULES = (
     Rule(statuses=_FORM, change="next"),
     Rule(statuses=_CLIENT, kind="rejected"),
     # what is behind a gateway may have done the work
-    Rule(statuses={502, 504, 520, 521, 522, 523, 524}, kind="server_error", billed="perhaps"),
+    Rule(statuses={504, 524}, kind="server_error", billed="perhaps", late=True),
+    Rule(statuses={502, 520, 521, 522, 523}, kind="server_error", billed="perhaps"),
     Rule(kind="server_error"),
 )
 """The table."""
@@ -278,6 +281,7 @@ class ErrorReader:
                 kind=rule.kind,  # type: ignore[arg-type]
                 detail=detail,
                 billed=rule.billed,
+                late=rule.late,
                 wait=wait,
                 headers=headers,
             )
@@ -330,7 +334,7 @@ class ErrorReader:
     def timed_out(self, seconds: float) -> JudgeError:
         """Explain a request whose response did not come in time; the server may charge for it."""
         detail = f"no response from {self.provider.url} within {seconds:g} seconds"
-        return JudgeError(kind="timeout", detail=detail, billed="perhaps")
+        return JudgeError(kind="timeout", detail=detail, billed="perhaps", late=True)
 
 
 _LOST: tuple[tuple[type[BaseException], str, str], ...] = (

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import httpx2
+from pydantic import ValidationError
 
-from guard_eval.errors import MissingExtraError
+from guard_eval.errors import MissingExtraError, StudyError
 from judge.providers.endpoint import Provider
 
 try:
@@ -46,17 +47,27 @@ class GeminiSdk:
         *,
         cast_to: type[httpx2.Response],
         content: bytes,
-        options: Any,  # noqa: ANN401, ARG002
+        options: Any,  # noqa: ANN401
     ) -> httpx2.Response:
         """Send the JSON of a generateContent request; raise the SDK's error for any other status than 200."""
         body = json.loads(content)
-        config = types.GenerateContentConfig.model_validate(
-            {
-                **body.get("generationConfig", {}),
-                "systemInstruction": body.get("systemInstruction"),
-                "shouldReturnHttpResponse": True,
-            }
-        )
+        beside = {name: value for name, value in body.items() if name not in ("contents", "generationConfig")}
+        headers = {name: value for name, value in options["headers"].items() if name != "Content-Type"}
+        try:
+            config = types.GenerateContentConfig.model_validate(
+                {
+                    **body.get("generationConfig", {}),
+                    **beside,
+                    "shouldReturnHttpResponse": True,
+                    **({"httpOptions": {"headers": headers}} if headers else {}),
+                }
+            )
+        except ValidationError as error:
+            field = ".".join(map(str, error.errors()[0]["loc"]))
+            raise StudyError(
+                f"Gemini's interface does not have {field}, or not so; correct extra_body of the judge "
+                f"{self._model!r} in study.toml"
+            ) from None
         answer = await self.api.models.generate_content(
             model=self._model, contents=body["contents"], config=config
         )

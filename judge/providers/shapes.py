@@ -206,7 +206,10 @@ def with_texts(body: dict[str, Any], texts: Sequence[Text], shape: RequestShape)
         instruction = {"parts": [{"text": each["content"]} for each in system]}
         return {
             **({"systemInstruction": instruction} if system else {}),
-            "generationConfig": body,
+            **{name: value for name, value in body.items() if name in _BESIDE},
+            "generationConfig": {
+                _IN_GEMINI.get(name, name): value for name, value in body.items() if name not in _BESIDE
+            },
             "contents": contents,
         }
     blocks = [{"type": "text", "text": each["content"]} for each in system]
@@ -221,6 +224,11 @@ def with_texts(body: dict[str, Any], texts: Sequence[Text], shape: RequestShape)
 
 
 _CACHED = {"type": "ephemeral"}
+
+_BESIDE = {"safetySettings", "serviceTier", "labels"}
+"""Fields of study.toml's extra_body that in Gemini's interface stand beside the settings, and not in them."""
+
+_IN_GEMINI = {"top_p": "topP"}
 
 
 def texts_of(body: Mapping[str, Any]) -> list[Text]:

@@ -10,8 +10,13 @@ import pytest
 from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.report.sections import assisted
-from analysis.results.assisted import assisted_lines, assisted_ranks, assisted_rows, with_assisted_shares
-from analysis.results.judge_agreement import judge_rows
+from analysis.results.judges.assisted import (
+    assisted_lines,
+    assisted_ranks,
+    assisted_rows,
+    with_assisted_shares,
+)
+from analysis.results.judges.judge_agreement import judge_rows
 from analysis.results.shares import share_rows
 from analysis.stats.assisted import assisted_mean
 from analysis.verdicts.tidy import validate

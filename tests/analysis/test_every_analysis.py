@@ -9,7 +9,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 from analysis.planning.pilot import pilot_rows
 from analysis.results.agreement import agreement_rows
 from analysis.results.bias import length_rows, order_rows, position_rows
-from analysis.results.judge_agreement import beside_rows, judge_rows
+from analysis.results.judges.judge_agreement import beside_rows, judge_rows
 from analysis.results.population import population_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows

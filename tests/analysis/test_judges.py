@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 from verdicts_by_hand import listed, papers_people
 
 from analysis.report.sections import judges
-from analysis.results.judge_agreement import EPSILONS, beside_rows, judge_rows
+from analysis.results.judges.judge_agreement import EPSILONS, beside_rows, judge_rows
 from analysis.verdicts.tidy import orient, read, validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -10,9 +10,9 @@ from analysis.report.answer import answer
 from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.results.agreement import agreement_rows
-from analysis.results.assisted import assisted_lines
 from analysis.results.bias import length_rows, order_rows, position_rows
-from analysis.results.judge_agreement import judge_rows
+from analysis.results.judges.assisted import assisted_lines
+from analysis.results.judges.judge_agreement import judge_rows
 from analysis.results.population import population_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.raters import rater_rows
@@ -154,7 +154,7 @@ def test_a_panel_beside_people_and_assisting_them():
     assert {row.judge for row in assisted_lines(scored)} == {"a", "b", "c", "panel of 3 judges, mean"}
     # the mean of all judges was to be had before
     (mean,) = [row for row in assisted_lines(scored) if row.judge.startswith("panel")]
-    from analysis.results.assisted import assisted_rows
+    from analysis.results.judges.assisted import assisted_rows
 
     (together,) = assisted_rows(validate(frame), together=True)
     assert mean.share.estimate == pytest.approx(together.share.estimate, abs=1e-12)

@@ -9,8 +9,8 @@ from scipy import stats
 
 from analysis.report.build import write_report
 from analysis.report.context import Context
-from analysis.results.assisted import assisted_ranks
-from analysis.stats.rank_sets import rank_sets
+from analysis.results.judges.assisted import assisted_ranks
+from analysis.stats.ranks.rank_sets import rank_sets
 from analysis.verdicts.tidy import validate
 
 METHODS = ("a", "b", "c", "d")

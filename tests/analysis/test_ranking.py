@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from analysis.stats.ranking import davidson, half_win, why_undefined
-from analysis.stats.ranking_bootstrap import bootstrap, tally
+from analysis.stats.ranks.bootstrap import bootstrap, tally
+from analysis.stats.ranks.davidson import davidson, half_win, why_undefined
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from analysis.report.build import write_report
 from analysis.report.context import Context
 from analysis.results.agreement import agreement_rows
 from analysis.results.bias import length_rows, order_rows
-from analysis.results.judge_agreement import judge_rows
+from analysis.results.judges.judge_agreement import judge_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows

@@ -142,14 +142,6 @@ def test_tokens_from_the_first_other_one_on_are_counted(load):
     assert found["other_tokens"] == pytest.approx((2 + 0 + 1) / 9)
 
 
-def test_rows_without_time_are_named_and_not_measured(load, tmp_path):
-    path = tmp_path / "figures.json"
-    assert load("decoding").main(["--quick", "--within", "0", "--json", str(path)]) == 0
-    rows = [row for table in json.loads(path.read_text())["tables"].values() for row in table["rows"]]
-    assert {row["note"] for row in rows} == {"skipped: no time left"}
-    assert all("ratio" not in row for row in rows)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

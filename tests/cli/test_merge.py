@@ -59,25 +59,26 @@ def merge(*arguments):
 
 
 def test_shards_are_joined_and_what_is_missing_is_told(folder):
-    said = merge(folder)
+    printed = merge(folder)
     second = [p.id for p in read_prompts(folder / "prompts.txt") if Shard(2, 2).holds(p.id)]
-    assert "greedy: 10 of 10 continuations in 2 files" in said
+    assert "greedy: 10 of 10 continuations in 2 files" in printed
     assert (
-        f"guard: 8 of 10 continuations in 2 files missing: {second[0]}, {second[1]} of shard 2/2: 2" in said
+        f"guard: 8 of 10 continuations in 2 files missing: {second[0]}, {second[1]} of shard 2/2: 2"
+        in printed
     )
-    assert said.endswith(f"Next: guard-eval generate {folder} --shard 2/2")
+    assert printed.endswith(f"Next: guard-eval generate {folder} --shard 2/2")
     assert sorted(path.name for path in (folder / "continuations").iterdir()) == [
         "greedy.jsonl",
         "guard.jsonl",
     ]
-    assert len(read_continuations(folder / "continuations" / "guard.jsonl")) == 8
+    assert len(list(read_continuations(folder / "continuations" / "guard.jsonl"))) == 8
 
 
 def test_a_dry_run_joins_nothing(folder):
     before = sorted((folder / "continuations").iterdir())
-    said = merge(folder, "--dry-run")
-    assert "guard: 8 of 10 continuations in 2 files" in said
-    assert said.endswith(f"Next: guard-eval merge {folder}")
+    printed = merge(folder, "--dry-run")
+    assert "guard: 8 of 10 continuations in 2 files" in printed
+    assert printed.endswith(f"Next: guard-eval merge {folder}")
     assert sorted((folder / "continuations").iterdir()) == before
 
 
@@ -89,10 +90,10 @@ def test_another_machines_copy_fills_what_is_missing(folder, tmp_path):
         [made.continuation("…", prompt, recipe_of("guard")) for prompt in prompts],
     )
     (other / "top_k(k=5).jsonl").write_text("")
-    said = merge(folder, "--from", tmp_path / "copy")
-    assert "top_k(k=5).jsonl: of none of the study's strategies; left alone" in said
-    assert "guard: 10 of 10 continuations in 3 files; 8 there twice, the same both times" in said
-    assert said.endswith(f"or: guard-eval pair {folder}")
+    printed = merge(folder, "--from", tmp_path / "copy")
+    assert "top_k(k=5).jsonl: of none of the study's strategies; left alone" in printed
+    assert "guard: 10 of 10 continuations in 3 files; 8 there twice, the same both times" in printed
+    assert printed.endswith(f"or: guard-eval pair {folder}")
     assert len(list(other.iterdir())) == 2
 
 
@@ -117,7 +118,7 @@ def test_files(folder, tmp_path):
     parts = sorted((folder / "continuations").glob("guard*"))
     output = tmp_path / "guard.parquet"
     assert f"guard: 8 texts of 2 files continuations: {output}" in merge(*parts, "-o", output)
-    assert len(read_continuations(output)) == 8
+    assert len(list(read_continuations(output))) == 8
     assert len(parts) == len(sorted((folder / "continuations").glob("guard*")))
 
 

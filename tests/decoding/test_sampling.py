@@ -148,14 +148,6 @@ def test_equals_transformers(name: str, tau: float):
     assert (mine == -torch.inf).any() or name == "temperature"
 
 
-def test_temperature_sharpens():
-    weights, ids = sampling.temperature(P.log(), 0.5)  # squares: .01 .16 .0025 .04 .0625, of .275
-    assert ids.tolist() == [[0, 1, 2, 3, 4]]
-    assert weights.softmax(-1)[0].tolist() == pytest.approx(
-        [0.01 / 0.275, 0.16 / 0.275, 0.0025 / 0.275, 0.04 / 0.275, 0.0625 / 0.275]
-    )
-
-
 def test_a_temperature_near_zero_is_greedy():
     keys = torch.arange(100)
     tokens = chooser(Temperature(tau=1e-40), keys, 1)(P.log().expand(100, -1), 0, torch.zeros(100, 1).long())

@@ -1,4 +1,4 @@
-"""Models for the engines' tests: two real ones where they are at hand, and two random ones built here."""
+"""Models for the engines' tests: two real ones where they are available, and two random ones built here."""
 
 from pathlib import Path
 
@@ -52,5 +52,5 @@ def loaded(request, llama_folder, gpt2_folder) -> LoadedModel:
     if request.param in {"llama", "gpt2"}:
         return load(str(llama_folder if request.param == "llama" else gpt2_folder), name=request.param)
     if not (SHARED / request.param).is_dir():
-        pytest.skip(f"{SHARED / request.param} is not at hand")
+        pytest.skip(f"{SHARED / request.param} is not available")
     return load(str(SHARED / request.param), name=request.param)

@@ -5,7 +5,7 @@ import functools
 import pytest
 import torch
 from tiny_models import COMMON, CONFIGS, tiny
-from transformers import AutoModelForCausalLM, DynamicCache, Lfm2Config, OpenAIGPTConfig
+from transformers import AutoModelForCausalLM, Lfm2Config, OpenAIGPTConfig
 
 from guard_eval.engines.local import rows
 from guard_eval.engines.local.batch import Batch
@@ -52,16 +52,12 @@ def generated(model, prompt: list[int], **settings) -> list[int]:
 
 
 @every_kind
-def test_the_model_runs_row_by_row(kind):
-    assert rows.supports(tiny(kind))
-
-
-@every_kind
 @pytest.mark.parametrize("packed", [False, True])
 @torch.inference_mode()
 def test_logits_are_the_models_own(kind, packed):
     """Follow texts token by token, and compare with one plain pass over each whole text."""
     model, plain = tiny(kind), tiny(kind)
+    assert rows.supports(plain)
     if packed:
         pack(model)
         assert any(isinstance(layer, PackedLinear) for layer in model.modules())
@@ -82,7 +78,7 @@ def test_a_row_has_the_same_bits_in_any_company(kind, threads):
     torch.set_num_threads(threads)
     model = tiny(kind)
     pack(model)
-    more = torch.randint(1, 320, (STEPS, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
+    more = torch.randint(1, 320, (6, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
     ids = torch.randint(1, 320, (len(PROMPTS), 7), generator=torch.Generator().manual_seed(2))
     counts = torch.tensor([[7], [1], [4], [5]])
     allowed = torch.arange(7) < counts
@@ -99,7 +95,7 @@ def test_a_row_has_the_same_bits_in_any_company(kind, threads):
         return seen
 
     together = follow([0, 1, 2, 3])
-    for which in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
+    for which in ([0], [1], [2], [3, 1], [2, 0, 3]):
         for alone, among in zip(follow(which), together, strict=True):
             assert torch.equal(alone, among[which])
 
@@ -179,11 +175,6 @@ def test_a_cache_repeated_and_a_cache_kept_give_one_text():
     session = PaddedSession(model, PROMPTS, STEPS, candidates=4)
     assert not session._tree
     assert decode(model, batch(), ContrastiveSearch(k=4)).tokens == expected
-
-
-def test_dynamic_cache_has_what_the_padded_session_calls():
-    for name in ("batch_repeat_interleave", "batch_select_indices"):
-        assert callable(getattr(DynamicCache, name))
 
 
 def test_a_model_without_a_cache_is_refused_by_name():

@@ -6,13 +6,10 @@ from tiny_models import tiny
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from guard_eval.decoding import GuardLogitsProcessor
-from guard_eval.engines.loading import load
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import decode
-from guard_eval.engines.local.generation import generate
 from guard_eval.engines.local.rows import supports
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt
 from guard_eval.strategies import Guard, parse
 
 PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]
@@ -127,23 +124,6 @@ def test_a_candidate_without_a_hidden_state_is_named(strategy, packed, monkeypat
     with torch.no_grad():
         model.get_input_embeddings().weight[likely[-1]] = torch.nan
     assert run(model, PROMPTS[:1], strategy).failed_at == [0]
-
-
-def test_all_prompts_without_numbers_are_named_when_the_others_are_made(llama_folder):
-    """Token 9 of the vocabulary has no embedding: two prompts of different batches hold it."""
-    loaded = load(str(llama_folder), name="broken")
-    assert supports(loaded.model)
-    words = loaded.tokenizer("the cat sat on", add_special_tokens=False)["input_ids"]
-    with torch.no_grad():
-        loaded.model.get_input_embeddings().weight[words[-1]] = torch.nan
-    texts = ["the cat sat on", "the cat", "sat on the", "the"]
-    prompts = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(texts)]
-    made = []
-    limits = {"seed": 1, "max_new_tokens": 1, "max_prompt_tokens": 9, "batch_size": 1}
-    batches = generate(loaded, prompts, parse("greedy"), **limits)
-    with pytest.raises(StudyError, match=r"for the prompts 'p0' at step 1, 'p2' at step 1; all"):
-        made.extend(one for batch in batches for one in batch)
-    assert [one.prompt_id for one in made] == ["p1", "p3"]
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])

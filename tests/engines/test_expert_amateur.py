@@ -100,7 +100,7 @@ def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together(sees):
 
 
 def test_what_the_amateur_sees_is_in_the_name():
-    """Texts made before there was the choice, with the whole prompt, bear another name."""
+    """Texts made before there was the choice, with the whole prompt, have another name."""
     assert str(parse("contrastive_decoding")).endswith("beams=5, amateur_prompt=last)")
     assert parse("contrastive_decoding(amateur_prompt=whole)").amateur_prompt == "whole"
     with pytest.raises(StudyError, match="amateur_prompt = 'none' is unknown: choose from: last, whole"):

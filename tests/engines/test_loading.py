@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,12 +16,23 @@ from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     BertConfig,
+    BertForMaskedLM,
+    BertModel,
     LlamaConfig,
     LlamaForCausalLM,
+    PreTrainedTokenizerFast,
     T5Config,
 )
 
-from guard_eval.engines.loading import check_amateur, folder_revision, load
+from guard_eval.engines.loading import (
+    SMALL,
+    check_amateur,
+    folder_revision,
+    load,
+    load_encoder,
+    settle_threads,
+)
+from guard_eval.engines.packed import PackedLinear
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -69,50 +81,63 @@ def test_the_revision_follows_what_can_change_a_text(folder, tmp_path):
         first = changed
 
 
-def refused(location: object, match: str, **options: str) -> None:
+def refused(location: object, match: str, load=load, **options: str) -> None:
     with pytest.raises(StudyError, match=match) as caught:
         load(str(location), **options)
     assert "\n" not in str(caught.value)
 
 
-def test_no_such_folder(tmp_path):
-    refused(tmp_path / "nowhere", "there is no such folder")
-    refused("./nowhere", "there is no such folder")
+def remove(pattern):
+    return lambda folder: [path.unlink() for path in folder.glob(pattern)]
 
 
-def test_a_folder_without_a_model(tmp_path):
-    refused(tmp_path, "cannot load the model in")
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_file_is_missing(folder, name):
-    (folder / name).unlink()
-    refused(folder, "cannot load the model in .* put a whole model into it")
-
-
-def test_broken_weights(folder):
+def break_weights(folder):
     (folder / "model.safetensors").write_bytes(b"not a model")
-    refused(folder, "cannot load the model in")
 
 
-def test_weights_are_missing(folder):
+def halve_vocabulary(folder):
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"vocab_size": 320', '"vocab_size": 100'))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (shutil.rmtree, "there is no such folder"),
+        (remove("*"), "cannot load the model in"),
+        (remove("config.json"), "cannot load the model in .* put a whole model into it"),
+        (remove("model.safetensors"), "cannot load the model in .* put a whole model into it"),
+        (break_weights, "cannot load the model in"),
+        (remove("tokenizer*"), "has no tokenizer"),
+        (halve_vocabulary, "has 100 tokens and its tokenizer 288"),
+    ],
+)
+def test_a_folder_without_a_whole_model(folder, spoil, says):
+    spoil(folder)
+    refused(folder, says)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("device", "nonsense", "'nonsense' is no device"),
+        ("device", "mps", "'mps' is not supported"),
+        ("device", "cuda:99", "'cuda:99', but PyTorch finds [0-9]+ GPUs"),
+        ("device_map", "sideways", "cannot load the model in"),
+        ("dtype", "float8", "'float8' is unknown; choose from: auto, float32"),
+    ],
+)
+def test_options_that_name_nothing(folder, option, value, says):
+    refused(folder, says, **{option: value})
+
+
+@pytest.mark.parametrize("load", [load, load_encoder])
+def test_weights_are_missing(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
     del weights["model.norm.weight"]
     save_file(weights, path, metadata={"format": "pt"})
-    refused(folder, "lacks 1 of its weights, model.norm.weight")
-
-
-def test_no_tokenizer(folder):
-    for path in folder.glob("tokenizer*"):
-        path.unlink()
-    refused(folder, "has no tokenizer")
-
-
-def test_a_tokenizer_of_another_model(folder):
-    config = (folder / "config.json").read_text().replace('"vocab_size": 320', '"vocab_size": 100')
-    (folder / "config.json").write_text(config)
-    refused(folder, "has 100 tokens and its tokenizer 288")
+    refused(folder, r"lacks 1 of its weights, (model\.)?norm\.weight", load)
 
 
 @pytest.mark.parametrize(
@@ -125,27 +150,16 @@ def test_a_model_that_does_not_continue_texts(tmp_path, config):
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
 
 
-def test_devices_and_dtypes(folder):
-    refused(folder, "'nonsense' is no device", device="nonsense")
-    refused(folder, "'mps' is not supported", device="mps")
-    refused(folder, "'float8' is unknown; choose from: auto, float32", dtype="float8")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there(folder):
-    refused(folder, "'cuda', but PyTorch finds 0 GPUs", device="cuda")
-    refused(folder, "'cuda:3', but PyTorch finds 0 GPUs", device="cuda:3")
-
-
-def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
+@pytest.mark.parametrize("load", [load, load_encoder])
+def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path, load):
     config = json.loads((folder / "config.json").read_text())
     config |= {
         "model_type": "mine",
-        "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Mine"},
+        "auto_map": dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine"),
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with code of its own, which is never run")
+    refused(folder, "comes with code of its own, which is never run", load)
     assert not (tmp_path / "ran").exists()
 
 
@@ -158,10 +172,6 @@ def test_a_device_map_on_a_machine_without_gpus(folder, spread):
     assert torch.equal(plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits)
 
 
-def test_a_device_map_that_maps_nothing(folder):
-    refused(folder, "cannot load the model in", device_map="sideways")
-
-
 def quantised(folder: Path, settings: dict[str, object]) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
@@ -169,10 +179,10 @@ def quantised(folder: Path, settings: dict[str, object]) -> None:
 
 def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch):
     """Its arithmetic is not forced and it is not moved: both are refused by such models."""
-    real, asked = AutoModelForCausalLM.from_pretrained, []
+    real, options_seen = AutoModelForCausalLM.from_pretrained, []
 
     def given(source, **options):
-        asked.append(options)
+        options_seen.append(options)
         with monkeypatch.context() as patch:  # its package is not here, so the weights are plain ones
             patch.delattr(LlamaConfig, "quantization_config")
             return real(source, **options)
@@ -181,8 +191,8 @@ def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch)
     monkeypatch.setattr(LlamaForCausalLM, "to", lambda self, *args, **more: pytest.fail("moved"))
     monkeypatch.setattr(LlamaConfig, "quantization_config", {"quant_method": "gptq"}, raising=False)
     loaded = load(str(folder), device="cpu")
-    assert asked[0]["dtype"] == "auto"
-    assert asked[0]["device_map"] == {"": "cpu"}
+    assert options_seen[0]["dtype"] == "auto"
+    assert options_seen[0]["device_map"] == {"": "cpu"}
     assert loaded.dtype == "float32, gptq"
 
 
@@ -305,3 +315,67 @@ def test_the_room_itself_imports_nothing_heavy():
         "import sys, guard_eval.engines; print('torch' in sys.modules, 'transformers' in sys.modules)"
     )
     assert result.stdout.split() == ["False", "False"], result.stderr
+
+
+@pytest.fixture
+def bert(llama_folder, tmp_path) -> Path:
+    """Write a masked language model, as published encoders are, which has no pooler."""
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=320,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=32,
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path)
+    PreTrainedTokenizerFast.from_pretrained(llama_folder).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_an_encoder_is_loaded_and_not_packed(bert, capfd):
+    capfd.readouterr()
+    loaded = load_encoder(str(bert), name="mine")
+    assert capfd.readouterr() == ("", "")
+    assert type(loaded.model) is BertModel
+    assert not loaded.model.training
+    assert not any(isinstance(module, PackedLinear) for module in loaded.model.modules())
+    assert (loaded.name, loaded.dtype, loaded.device) == ("mine", "float32", "cpu")
+    assert loaded.revision == folder_revision(bert)
+    assert load_encoder(str(bert), dtype="bfloat16").dtype == "bfloat16"
+
+
+def test_it_gives_what_its_whole_model_gives(bert):
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        whole = BertForMaskedLM.from_pretrained(bert).eval()(ids, output_hidden_states=True).hidden_states[-1]
+        assert torch.equal(load_encoder(str(bert)).model(ids)[0], whole)
+
+
+def test_an_encoder_does_not_continue_texts(bert):
+    with pytest.raises(StudyError, match="is a BertForMaskedLM, which does not continue texts"):
+        load(str(bert))
+
+
+def test_a_model_that_writes_can_be_read_with(gpt2_folder):
+    assert type(load_encoder(str(gpt2_folder)).model).__name__ == "GPT2Model"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "set_to", "threads"), [(SMALL - 1, None, 1), (SMALL, None, 2), (1, "2", 2)]
+)
+def test_a_small_model_has_one_thread_unless_the_user_says_otherwise(
+    monkeypatch, parameters, set_to, threads
+):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if set_to:
+        monkeypatch.setenv("OMP_NUM_THREADS", set_to)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        weights = [SimpleNamespace(numel=lambda: parameters)]
+        settle_threads(SimpleNamespace(device=torch.device("cpu"), parameters=lambda: weights))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)

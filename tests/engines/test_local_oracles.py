@@ -1,4 +1,4 @@
-"""Whole texts against slow definitions, transformers' own generation and a published text."""
+"""Whole texts against slow definitions, and token for token against those that llama2.c published."""
 
 import json
 import math
@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from guard_eval.decoding.sampling import top_p
 from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local.batch import Batch
+from guard_eval.engines.local.decode import decode
 from guard_eval.engines.local.generation import generate
+from guard_eval.engines.local.rows import RowSession
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Greedy, Guard, Strategy
 
@@ -160,8 +164,9 @@ def test_contrastive_search_equals_the_definition(loaded, strategy):
     check(loaded, strategy, slow, lambda: choose)
 
 
-@every_model
-@pytest.mark.parametrize("q", [1.0, 3.0])
+@pytest.mark.parametrize(
+    ("loaded", "q"), [("stories260k", 1.0), ("llama", 3.0), ("gpt2", 1.0)], indirect=["loaded"]
+)
 def test_acs_equals_the_definition(loaded, q):
     slow = Slow(loaded)
 
@@ -186,30 +191,50 @@ def test_acs_equals_the_definition(loaded, q):
     check(loaded, AdaptiveContrastiveSearch(q=q), slow, chooser)
 
 
-@pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
-def test_greedy_equals_generate(loaded):
-    tokenizer, model = loaded.tokenizer, loaded.model
-    texts = made(loaded, Greedy(), len(PROMPTS))
-    for prompt in PROMPTS:
-        continuation = texts[prompt.id]
-        ids = torch.tensor([tokenizer(prompt.text)["input_ids"]])
-        output = model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=STEPS,
-            pad_token_id=tokenizer.eos_token_id,
-        )[0]
-        assert continuation.new_tokens == len(output) - ids.shape[1]
-        assert prompt.text + continuation.text == tokenizer.decode(output, skip_special_tokens=True)
+PUBLISHED = Path(__file__).parents[2].parent / "shared" / "models" / "stories260k" / "expected.json"
+BOS = 1
+
+a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 
 
-@pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
-def test_greedy_writes_the_published_story(loaded):
-    path = Path(__file__).parents[2].parent / "shared" / "models" / "stories260k" / "expected.json"
-    published = json.loads(path.read_text(encoding="utf-8"))["greedy_from_bos_200_steps"]
-    start = Prompt(id="empty", dataset="d", text="")
-    continuation = made(loaded, Greedy(), 1, [start], 200)["empty"]
-    assert continuation.text.startswith(published)
-    assert len(continuation.text) - len(published) < 10  # 200 steps count the first token in, or not
-    assert (continuation.prompt_tokens, continuation.new_tokens, continuation.finish) == (1, 200, "length")
+def published() -> dict:
+    return json.loads(PUBLISHED.read_text(encoding="utf-8"))
+
+
+@a_story
+@pytest.mark.parametrize("name", ["greedy_from_bos_200_steps", "greedy_doc"])
+def test_greedy_writes_the_published_stories(loaded, name):
+    text = published()[name]
+    batch = Batch(prompts=[[BOS]], keys=torch.zeros(1).long(), ends=torch.tensor([BOS]), limit=260)
+    tokens = decode(loaded.model, batch, Greedy()).tokens[0]
+    assert loaded.tokenizer.decode(tokens).startswith(text)
+
+
+def coins(seed: int):
+    """Yield llama2.c's random numbers in [0, 1), from its xorshift64* generator."""
+    state, whole = seed, (1 << 64) - 1
+    while True:
+        state ^= state >> 12
+        state ^= (state << 25) & whole
+        state ^= state >> 27
+        yield ((((state * 0x2545F4914F6CDD1D) & whole) >> 32) >> 8) / 2**24
+
+
+@a_story
+@torch.inference_mode()
+def test_top_p_writes_the_published_story(loaded):
+    """Our truncation and the other program's coins: the token where the cumulative weight passes the coin."""
+    story = published()["top_p_doc"]
+    session = RowSession(loaded.model, [[BOS]], 256)
+    logits, tokens = session.prefill(), []
+    for coin in coins(story["seed"]):
+        log_weights, ids = top_p(logits, story["top_p"])
+        kept = log_weights[0] > -torch.inf
+        cumulative = log_weights[0][kept].exp().cumsum(0)
+        place = int(torch.searchsorted(cumulative, coin * cumulative[-1], right=True))
+        token = int(ids[0][kept][place])
+        if token == BOS or len(tokens) == 256:
+            break
+        tokens.append(token)
+        logits = session.step(torch.tensor([token]))
+    assert loaded.tokenizer.decode(tokens).strip() == story["text"]

@@ -209,7 +209,7 @@ def test_a_calibration_goes_into_the_report_and_not_into_the_verdicts(folder, sa
     with opened(folder) as store:
         assert len(store.tidy()) == 8
         run = judge_run(study, store)
-    assert run.prompt == PROMPT_VERSION
+    assert [(each.version, each.words) for each in run.prompts] == [(PROMPT_VERSION, "the paper's prompt")]
     assert [(each.judge, each.requests, each.input_tokens) for each in run.spent] == [
         ("gpt-4o-2024-11-20", 18, 1800)
     ]

@@ -33,13 +33,16 @@ def test_it_grows_by_one_with_each_answer_up_to_the_bound(clock):
     async def scenario():
         limiter = RateLimiter(64, clock=clock)
         assert limiter.limit == 16
+        place = await limiter.enter()
         for _ in range(20):
-            limiter.answered()
+            limiter.answered(place)
         assert limiter.limit == 36
         for _ in range(99):
-            limiter.answered()
+            limiter.answered(place)
         assert limiter.limit == 64
         assert RateLimiter(3, clock=clock).limit == 3
+        assert RateLimiter(64, timeout=30.0, clock=clock).limit == 3  # of 5 seconds each, half of it
+        assert RateLimiter(64, timeout=1.0, clock=clock).limit == 1
 
     run(scenario)
 
@@ -53,8 +56,8 @@ def test_too_much_cuts_once_a_round_and_growth_is_slow_then(clock):
         assert limiter.limit == pytest.approx(16 * (1 - 1 / 32))  # one of the last 16 was too much
         limiter.too_much(entered[1])
         assert limiter.limit == pytest.approx(15.5)
-        for _ in range(15):  # a round of answers
-            limiter.answered()
+        for place in entered[1:]:  # a round of answers
+            limiter.answered(place)
         assert 16.4 < limiter.limit < 16.6
 
     run(scenario)
@@ -68,13 +71,15 @@ def test_it_falls_with_the_share_that_is_too_much(clock, refused, low, high):
         chance = random.Random(3)
         limiter = RateLimiter(64, clock=clock)
         for _ in range(400):
-            entered = clock.now = clock.now + 1
-            for _ in range(int(limiter.limit)):
+            clock.now += 1
+            places = [await limiter.enter() for _ in range(int(limiter.limit))]
+            for place in places:
                 clock.now += 0.001
                 if chance.random() < refused:
-                    limiter.too_much(entered)
+                    limiter.too_much(place)
                 else:
-                    limiter.answered()
+                    limiter.answered(place)
+                limiter.leave()
             if refused == 1.0 and limiter.limit == 1.0:
                 break
         assert low <= limiter.limit <= high

@@ -2,6 +2,7 @@ import hashlib
 import json
 import random
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -170,6 +171,25 @@ def test_a_failure_is_counted_and_is_no_verdict(*, run, store, pairs, server, fa
     assert again.requests == (0 if paid_once else 2 * times)
     assert set(server.paid.values()) <= {0, 1}
     assert len(store.failures()) == 2  # the same failure once more says nothing new
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_a_server_that_queues_answers_everything(*, run, store, pairs, server, fake, slots):
+    """Sixteen at once would wait longer than the time-out at one slot."""
+    pairs(20)
+    free = threading.Semaphore(slots)
+
+    def act(ask):
+        with free:
+            time.sleep(0.05)
+        return fake.verdict(ask)
+
+    server.act = act
+    ledger = run(concurrency=64, retry=Retry(base=0.01, longest=0.02, timeout=0.6))
+    assert (ledger.verdicts, ledger.failures) == (40, {})
+    assert ledger.requests <= 48
+    (spend,) = store.spending()
+    assert spend.lost == ledger.requests - 40  # what was given up may have been paid, and is set aside
 
 
 def test_a_failure_that_passes_becomes_a_verdict(run, store, pairs, server, fake):

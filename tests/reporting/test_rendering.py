@@ -10,7 +10,6 @@ from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import Escaped
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table, table_of, to_csv, to_html, to_latex, to_markdown
@@ -45,12 +44,6 @@ def test_a_page_escapes_each_value_once(tmp_path):
     assert "<b>markup</b>" in page
     assert "<title>&lt;t&gt;</title>" in page
     assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
-
-
-def test_a_figure_that_is_missing_is_named(tmp_path):
-    (tmp_path / "own.html.j2").write_text("{{ file | embedded }}")
-    with pytest.raises(StudyError, match=r"cannot read the figure .*f\.svg: .*; draw it again"):
-        render(tmp_path / "own.html.j2", file=tmp_path / "f.svg")
 
 
 def test_a_table_from_columns():

@@ -52,8 +52,8 @@ def lines(folder, *batches, shard=Shard()):  # noqa: B008
         append_continuations(continuation_file(folder, "guard", shard), batch)
 
 
-def current(folder, asked=SETTINGS):
-    return current_continuations(folder, "guard", PROMPTS, asked)
+def current(folder, required=SETTINGS):
+    return current_continuations(folder, "guard", PROMPTS, required)
 
 
 @OTHER
@@ -84,7 +84,7 @@ def test_what_was_made_again_is_used_alone(folder, other):
     lines(folder, texts([0, 1]), texts(range(6), other))
     assert {one.recipe for one in current(folder).values()} == {other}
     assert len(current(folder)) == 6
-    assert len(read_continuations(continuation_file(folder, "guard"))) == 8
+    assert len(list(read_continuations(continuation_file(folder, "guard")))) == 8
 
 
 def test_a_part_of_one_kind_is_no_mixture(folder):
@@ -123,17 +123,17 @@ def test_the_weights_in_the_folder_decide_and_its_place_does_not(folder, tmp_pat
         (model / "model.safetensors").write_bytes(content)
         recipes.append(replace(RECIPE, model="model", revision=folder_revision(model)))
         lines(folder, texts(range(6), recipes[-1]))
-    asked = settings(name="model")
-    assert {text.recipe for text in current(folder, asked).values()} == {recipes[1]}
+    required = settings(name="model")
+    assert {text.recipe for text in current(folder, required).values()} == {recipes[1]}
     (model / "model.safetensors").write_bytes(b"one")
-    assert {text.recipe for text in current(folder, asked).values()} == {recipes[0]}
+    assert {text.recipe for text in current(folder, required).values()} == {recipes[0]}
     moved = tmp_path / "elsewhere"
     shutil.move(model, moved)
-    asked = settings(name=str(moved))
-    found = current(folder, asked)
+    required = settings(name=str(moved))
+    found = current(folder, required)
     assert {text.recipe.revision for text in found.values()} == {recipes[0].revision}
     lines(folder, texts([0], replace(recipes[0], model=str(moved))))
-    assert len(current(folder, asked)) == 6
+    assert len(current(folder, required)) == 6
 
 
 def test_strategies_of_two_kinds_are_not_compared(folder):
@@ -153,8 +153,8 @@ def test_strategies_of_two_kinds_are_not_compared(folder):
 @OTHER
 def test_what_was_made_otherwise_is_missing_and_named(folder, other):
     lines(folder, texts([0, 1], other), texts([2]))
-    asked = wanted("guard", SETTINGS, revision="sha256:00", dtype="float32")
-    found = MadeAlready(folder, "guard", asked, PROMPTS)
+    required = wanted("guard", SETTINGS, revision="sha256:00", dtype="float32")
+    found = MadeAlready(folder, "guard", required, PROMPTS)
     assert [prompt.id for prompt in PROMPTS if prompt in found] == ["p2"]
     assert (len(found), found.seconds) == (1, 0.5)
     (line,) = found.otherwise(prompt for prompt in PROMPTS if prompt not in found)
@@ -163,23 +163,23 @@ def test_what_was_made_otherwise_is_missing_and_named(folder, other):
 
 
 def test_another_engine_counts_where_it_made_all(folder):
-    asked = wanted("guard", SETTINGS, revision="sha256:00", dtype="float32")
+    required = wanted("guard", SETTINGS, revision="sha256:00", dtype="float32")
     lines(folder, texts(range(5), OTHERS["engine"]))
-    assert PROMPTS[0] not in MadeAlready(folder, "guard", asked, PROMPTS)
-    assert PROMPTS[0] in MadeAlready(folder, "guard", asked, PROMPTS, engine="vllm")
+    assert PROMPTS[0] not in MadeAlready(folder, "guard", required, PROMPTS)
+    assert PROMPTS[0] in MadeAlready(folder, "guard", required, PROMPTS, engine="vllm")
     lines(folder, texts([5], OTHERS["engine"]))
-    assert all(prompt in MadeAlready(folder, "guard", asked, PROMPTS) for prompt in PROMPTS)
+    assert all(prompt in MadeAlready(folder, "guard", required, PROMPTS) for prompt in PROMPTS)
 
 
 def test_another_machine_with_another_model_is_not_merged(folder, tmp_path):
     lines(folder, texts([0, 1]))
-    there = tmp_path / "there"
+    other_folder = tmp_path / "there"
     for other in OTHERS.values():
-        lines(there, texts([2], other))
+        lines(other_folder, texts([2], other))
         with pytest.raises(StudyError, match="line 1: not of this study: it is of another kind"):
-            merge_strategy(folder, [there], "guard", PROMPTS, SETTINGS)
-        shutil.rmtree(there)
-    assert len(read_continuations(continuation_file(folder, "guard"))) == 2
+            merge_strategy(folder, [other_folder], "guard", PROMPTS, SETTINGS)
+        shutil.rmtree(other_folder)
+    assert len(list(read_continuations(continuation_file(folder, "guard")))) == 2
 
 
 @pytest.mark.parametrize(

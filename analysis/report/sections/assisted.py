@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
 from analysis.report.forest import ForestLine, forest
 from analysis.report.section import Section
-from analysis.results.assisted import AssistedRank, AssistedRow
+from analysis.results.judges.assisted import AssistedRank, AssistedRow
 from analysis.stats.intervals import Interval
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import Drawing

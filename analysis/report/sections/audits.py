@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from analysis.report.section import Section
 from analysis.results.audits import Finding
 from guard_eval.reporting.tables import table_of
-from guard_eval.reporting.words import title
 
 NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
 
@@ -24,7 +23,7 @@ def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
     table = table_of(
         findings,
         {
-            "Found": lambda one: title(one.kind),
+            "Found": lambda one: one.kind,
             "Where": lambda one: one.where,
             "What": lambda one: one.what,
         },

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.report.columns import interval_name, left_columns, with_limits
 from analysis.report.section import Section
-from analysis.results.judge_agreement import EPSILONS, BesideRow, JudgeRow
+from analysis.results.judges.judge_agreement import EPSILONS, BesideRow, JudgeRow
 from analysis.stats.judge_tests import AlternativeTest, Annotator
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Columns, Table, table_of

@@ -11,13 +11,13 @@ from analysis.report.columns import interval_name
 from analysis.report.section import Section
 from analysis.results.ranking import RankingRow
 from analysis.stats.intervals import Interval
-from analysis.stats.ranking_bootstrap import RankInterval
+from analysis.stats.ranks.bootstrap import RankInterval
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
 from guard_eval.reporting.tables import Columns, table_of
-from guard_eval.reporting.words import judged_by, limits, number, number_limits, percent, title
+from guard_eval.reporting.words import capital, judged_by, limits, number, number_limits, percent, title
 
 MOST_FIGURES = 8
 """Figures of rankings in a report; the table has them all."""
@@ -131,7 +131,7 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
 
 def _remark(row: RankingRow) -> str:
     found = row.ranking.estimate
-    where = f"{title(row.criterion).capitalize()}, {judged_by(row.rater_kind, row.judge)}"
+    where = f"{capital(title(row.criterion))}, {judged_by(row.rater_kind, row.judge)}"
     of = f"{found.n:g} comparisons of {row.ranking.n} {row.unit}"
     if found.strengths is None:
         return f"{where}: {of}; strengths are undefined: {found.reason}."

@@ -36,7 +36,7 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
         with console().status("loading the model"):
-            models = StudyModels.load(study, list(missing.counts()))
+            models = StudyModels(study, list(missing.counts()))
             warm_up(models.loaded)
         loaded, amateur = models.loaded, models.amateur
         for name, model in (("", loaded), ("amateur: ", amateur)):
@@ -50,7 +50,7 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         if is_here != made_by:
             missing = missing_with(is_here)
             missing.show()
-            models = models.prepared(list(missing.counts()))
+            models.prepare(list(missing.counts()))
 
         def batches(strategy: str, prompts: list[Prompt]) -> Iterator[list[Continuation]]:
             traces = trace_file(study.continuations, strategy, shard)

@@ -24,7 +24,7 @@ from guard_eval.texts.shards import Shard, reserve
 PART_TEXTS = 10_000
 """Texts of a Parquet file at most."""
 PART_SECONDS = 30.0
-"""How long a text waits for its file at most: so much is made anew where this process is killed."""
+"""How long a text waits for its file at most: so much is made again where this process is killed."""
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
     """Make what is missing by workers of Ray; a file is whole, or missing.
 
     Raises:
-        StudyError: Ray or the cluster is not there, or the workers could not do it; what they made is kept.
+        StudyError: Ray or the cluster is missing, or the workers could not do it; what they made is kept.
     """
     if study.settings.model.device_map is not None:
         raise StudyError(
@@ -94,7 +94,7 @@ def _make(
             # what is not known here is as it was
             made_by |= {name: made_by[name] or getattr(one, name) for name in ("revision", "dtype")}
         counts = missing.counts()
-        job = Job.of(study, list(counts), pool, made_by)
+        job = Job(study, list(counts), pool, made_by)
         say(f"{missing.total} texts by {study.settings.model.name}: {pool}")
         # The models load first; the time left follows from all batches, not from the last half minute.
         with progress("texts", window=86400) as bar, _Parts(study.continuations, shard) as parts:

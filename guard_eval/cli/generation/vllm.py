@@ -12,10 +12,10 @@ import torch
 
 from guard_eval.cli.console import console, say
 from guard_eval.cli.generation.work import Missing, chosen, made_with, write_texts
-from guard_eval.engines.checks import check_context, check_vocabulary
 from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local.decode import check_vocabulary
 from guard_eval.engines.local.generation import recipe
-from guard_eval.engines.local.texts import EncodedPrompt, encode
+from guard_eval.engines.local.texts import EncodedPrompt, check_context, encode
 from guard_eval.engines.vllm.generation import ENGINE, Served, describe, generate, start
 from guard_eval.engines.vllm.request import unsupported
 from guard_eval.errors import MissingExtraError, StudyError

@@ -25,6 +25,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
 from judge.calibration import calibrate, left
+from judge.examples import check_examples
 from judge.lookup import reparse
 from judge.pricing.availability import check_available
 from judge.pricing.lists import study_prices
@@ -32,7 +33,7 @@ from judge.pricing.preview import DryRun, dry_run
 from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, priced
 from judge.providers.endpoint import provider_of, with_server_url
-from judge.rater import judge_plan, rater_name
+from judge.rater import check_words, judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
 
 
@@ -104,6 +105,8 @@ class JudgeRunner:
 
     def _preview(self, judge: Judge) -> DryRun:
         name = rater_name(judge)
+        check_examples(self._store, judge)
+        check_words(self._store, judge)
         if self._calibrate:
             showings = left(self._store, judge, seed=self._seed)
         else:

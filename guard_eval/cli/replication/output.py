@@ -15,6 +15,7 @@ from guard_eval.cli.console import say, say_next
 from guard_eval.cli.replication.compare import Block, Cell, Departures, legend
 from guard_eval.cli.replication.needs import Machine, Needs, needs
 from guard_eval.cli.replication.paper import COLUMNS, ENTRIES, MODELS, Entry
+from guard_eval.reporting.drawing import Drawing, write_drawing
 from guard_eval.reporting.escaping import NOTHING, csv_text, escape_markdown, one_line
 from guard_eval.reporting.escaping import Cell as Value
 from guard_eval.reporting.rendering import render
@@ -141,7 +142,7 @@ def finish_texts(
     rows: Sequence[PaperText],
     notes: Sequence[str],
     *,
-    figure: Path | None = None,
+    figure: Drawing | None = None,
 ) -> None:
     """Print the paper's texts above ours, and write them in the formats of a table."""
     _say_heading(entry, notes)
@@ -152,8 +153,9 @@ def finish_texts(
             _say_text(f"{name}, paper", paper)
             _say_text(f"{name}, ours", own)
     if figure is not None:
+        path = write_drawing(figure, folder / f"replication-{entry.name}")
         say(
-            f"\nfigure: {figure}, also as .png; the data of the paper's are not published, so they can only "
+            f"\nfigure: {path}, also as .png; the data of the paper's are not published, so they can only "
             "be looked at side by side"
         )
     cells = [(name, paper, own or "") for name, paper, own in rows]
@@ -218,7 +220,7 @@ def _write(
     *,
     notes: Sequence[str],
     tables: Sequence[Table],
-    figure: Path | None = None,
+    figure: Drawing | None = None,
 ) -> Path:
     """Write all formats."""
     path, title = folder / f"replication-{entry.name}.html", f"{entry.label}: {entry.title}"

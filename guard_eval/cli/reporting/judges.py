@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from analysis.results.judge_usage import FailureCount, JudgeUsage
+from analysis.results.judges.judge_usage import FailureCount, JudgeUsage, UsedPrompt
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from judge.calibration import results
+from judge.examples import described
 from judge.lookup import requests_changed
-from judge.prompt import PROMPT_VERSION
+from judge.prompt import prompt_of
 from judge.rater import rater_name
 
 
@@ -25,7 +26,15 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
     failed = {(each.rater, each.presentation): (each.kind, each.detail) for each in store.failures()}
     counts = Counter((name, *why) for (name, _), why in failed.items())
     return JudgeUsage(
-        prompt=PROMPT_VERSION,
+        prompts=tuple(
+            UsedPrompt(
+                judge=rater_name(judge),
+                version=prompt_of(judge).version,
+                words=described(judge) or "the paper's prompt",
+                text=prompt_of(judge).text,
+            )
+            for judge in judges
+        ),
         spent=tuple(spending),
         failed=tuple(
             FailureCount(judge=judge, kind=kind, reason=reason, count=count)

@@ -8,16 +8,19 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.choosers import Chooser, LogitStrategy, chooser
-from guard_eval.decoding.contrastive import Proposer, choose
+from guard_eval.decoding.contrastive import K_MIN, K_RANGE, Proposer, choose
+from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch, Generated, Rows
 from guard_eval.engines.local.beam import decode_beams
 from guard_eval.engines.local.padded import check_cache
 from guard_eval.engines.local.session import open_session
+from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
     ContrastiveDecoding,
     ContrastiveSearch,
+    Guard,
     Strategy,
 )
 
@@ -30,6 +33,28 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
     """
     for each in (model, amateur) if isinstance(strategy, ContrastiveDecoding) and amateur else (model,):
         check_cache(each, strategy, branches=not isinstance(strategy, LogitStrategy))
+
+
+def check_vocabulary(loaded: LoadedModel, strategy: Strategy) -> None:
+    """Make sure that the model has as many tokens as the strategy chooses among.
+
+    Raises:
+        StudyError: It does not.
+    """
+    size = loaded.model.config.get_text_config().vocab_size
+    wanted = _candidates(strategy)
+    if wanted > size:
+        raise StudyError(
+            f"{strategy} chooses among {wanted} tokens, and the model {loaded.name!r} has {size}; "
+            "choose fewer, or leave the strategy out"
+        )
+
+
+def _candidates(strategy: Strategy) -> int:
+    if isinstance(strategy, Guard | AdaptiveContrastiveSearch):
+        return K_MIN + K_RANGE
+    found: int = getattr(strategy, "k", None) or getattr(strategy, "beams", None) or 1
+    return found
 
 
 def decode(

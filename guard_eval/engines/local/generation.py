@@ -10,12 +10,18 @@ from dataclasses import dataclass, replace
 import torch
 
 from guard_eval.decoding.noise import row_key
-from guard_eval.engines.checks import check_context, check_settings, check_vocabulary
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch, Generated
 from guard_eval.engines.local.batching import BatchSizes, in_batches
-from guard_eval.engines.local.decode import check, decode
-from guard_eval.engines.local.texts import EncodedPrompt, encode, eos_ids, make_continuation, name_prompts
+from guard_eval.engines.local.decode import check, check_vocabulary, decode
+from guard_eval.engines.local.texts import (
+    EncodedPrompt,
+    check_context,
+    encode,
+    eos_ids,
+    make_continuation,
+    name_prompts,
+)
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
 from guard_eval.strategies import (
@@ -95,9 +101,10 @@ def generate(
             prompts (after the last batch; all of them are named), or memory runs out with a single row
             (during the iteration: what was handed out stays good).
     """
-    sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
-    least = 1 if isinstance(batch_size, BatchSizes) else batch_size
-    check_settings(max_new_tokens=max_new_tokens, max_prompt_tokens=max_prompt_tokens, batch_size=least)
+    numbers = {"max_new_tokens": max_new_tokens, "max_prompt_tokens": max_prompt_tokens}
+    for setting, value in {**numbers, "batch_size": batch_size}.items():
+        if isinstance(value, int) and value < 1:
+            raise StudyError(f"{setting} = {value} is out of range; it must be at least 1")
     made_by = recipe(
         loaded,
         strategy,
@@ -110,6 +117,7 @@ def generate(
     job = _Job(loaded, amateur, strategy, made_by, traced=on_trace is not None, compiled=compiled)
     encoded = encode(loaded, prompts, max_prompt_tokens, chat=chat)
     job.check(encoded)
+    sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
     ordered = sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id))
     return _batches(job, ordered, sizes, on_trace)
 

@@ -57,6 +57,26 @@ def encode(
     return rows
 
 
+def check_context(loaded: LoadedModel, encoded: Sequence[EncodedPrompt], max_new_tokens: int) -> None:
+    """Make sure that the prompts and as many new tokens are no longer than the model's context.
+
+    Raises:
+        StudyError: The longest prompt is; the message says by which limit it would fit.
+    """
+    context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
+    if context is None or not encoded:
+        return
+    longest = max(encoded, key=lambda row: len(row.ids))
+    if len(longest.ids) + max_new_tokens > context:
+        room = context - max_new_tokens
+        shorter = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
+        raise StudyError(
+            f"the prompt {longest.prompt.id!r} has {len(longest.ids)} tokens, and with max_new_tokens = "
+            f"{max_new_tokens} more it exceeds the {context} that the model {loaded.name!r} can hold; "
+            + (shorter if room > 0 else f"set max_new_tokens below {context}")
+        )
+
+
 class _RefusedPromptError(Exception):
     """Why the model cannot be given a prompt, and what to do."""
 

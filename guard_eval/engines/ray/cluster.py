@@ -28,7 +28,7 @@ _QUIET = {
 }
 """No report of its use to Ray's makers; no warnings of what a later version will do about GPUs, of what would
 happen to workers if this process ended, or, a page each, of every worker that is started again; and a
-thread that is late does not connect anew to a cluster that has been left. Ray's log files have all of it."""
+thread that is late does not connect again to a cluster that has been left. Ray's log files have all of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -20,39 +20,29 @@ _WINDOW = 64
 """Chunks among which prompts are sorted by length, so that those of a chunk are about equally long."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Job:
-    """What every worker is given.
+    """What every worker is given. A model's folder must lie at the same place on every machine."""
 
-    Attributes:
-        study: For its settings; a worker need not see its folder.
-        strategies: Those at work, by signature.
-        locations: Where each model is to be loaded from, by its name.
-        pool: The workers.
-        made_by: What they must make texts with: of `revision`, `dtype` and `amateur_revision` the known ones.
-    """
-
-    study: Study
-    strategies: Sequence[str]
-    locations: dict[str, str]
-    pool: Pool
-    made_by: Mapping[str, str | None] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         study: Study,
         strategies: Sequence[str],
         pool: Pool,
         made_by: Mapping[str, str | None] | None = None,
-    ) -> Job:
-        """Return the job; a folder's place must be the same on every machine."""
+    ) -> None:
+        """Say what is to be made.
+
+        Args:
+            study: For its settings; a worker need not see its folder.
+            strategies: Those at work, by signature.
+            pool: The workers.
+            made_by: What texts must be made with: of `revision`, `dtype` and `amateur_revision` the known.
+        """
+        self.study, self.strategies, self.pool = study, tuple(strategies), pool
+        self.made_by = dict(made_by or {})
         names = {study.settings.model.name, *filter(None, map(study.settings.amateur_of, strategies))}
         # The bundled model lies where each machine has the package.
-        places = {name: BUNDLED if name == BUNDLED else study.locate_model(name) for name in names}
-        return cls(
-            study=study, strategies=tuple(strategies), locations=places, pool=pool, made_by=made_by or {}
-        )
+        self._places = {name: BUNDLED if name == BUNDLED else study.locate_model(name) for name in names}
 
     @property
     def rows(self) -> int:
@@ -77,7 +67,7 @@ class Job:
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
         use_threads(self.pool.cpus)
-        return StudyModels.load(
+        return StudyModels(
             self.study,
             self.strategies,
             locate=self._location,
@@ -87,7 +77,7 @@ class Job:
         )
 
     def _location(self, name: str) -> str:
-        place = self.locations[name]
+        place = self._places[name]
         return self.study.locate_model(BUNDLED) if place == BUNDLED else place
 
     def texts(self, models: Any, chunk: Sequence[Pending]) -> Iterator[list[Continuation]]:  # noqa: ANN401

@@ -31,7 +31,7 @@ PROMPTS = [Prompt(id=f"p{n}", dataset="d", text="word " * n) for n in range(1, 1
 
 
 def cluster_of(*nodes):
-    """Return a stand-in for Ray that tells of such nodes."""
+    """Return a stand-in for Ray with such nodes."""
     return SimpleNamespace(
         nodes=lambda: (
             [
@@ -153,7 +153,7 @@ def test_a_block_that_kills_every_worker_is_given_up(monkeypatch):
 def test_what_a_worker_refuses_comes_back_after_what_it_has_made(study, monkeypatch):
     """The worker itself, without Ray: prompts that it can be given, then one that it cannot."""
     monkeypatch.setattr(workers, "count_attempt", lambda *_: None)
-    job = Job.of(study, ["guard"], POOL)
+    job = Job(study, ["guard"], POOL)
     lost = Prompt(id="lost", dataset="d", text="\ud800")
     for prompts, texts, says in ((PROMPTS[:2], 2, None), ([lost], 0, "the prompt 'lost': not valid Unicode")):
         block = pa.table({"place": [3], "data": [pickle.dumps([(one, ["guard"]) for one in prompts])]})
@@ -225,7 +225,7 @@ def test_those_that_are_left_go_on_and_a_cluster_that_shrinks_to_nothing_is_name
 
 def test_prompts_of_a_chunk_are_about_equally_long(study):
     """A hundred prompts in chunks of 32; what a worker need not know is left out."""
-    job = Job.of(study, ["guard"], POOL)
+    job = Job(study, ["guard"], POOL)
     assert job.rows == 32
     chunks = list(job.chunks((replace(one, reference="r"), ["guard"]) for one in PROMPTS))
     assert list(map(len, chunks)) == [32, 32, 32, 4]
@@ -302,7 +302,7 @@ def test_several_models_under_one_name_are_refused(study, monkeypatch, known, sa
         made.continuation(prompt=Prompt(id=f"p{n}", dataset="d", text="x"), made_by=by)
         for n, by in enumerate((recipe, replace(recipe, revision="b")))
     )
-    job = Job.of(study, ["guard"], POOL, known)
+    job = Job(study, ["guard"], POOL, known)
     ray = Store(monkeypatch, lambda _: [answer(0, [[mine, other]])])
     batches = write(ray, job, [(PROMPTS[0], ["guard"])])
     assert next(batches) == ([mine] if known.get("dtype") is None else [])

@@ -20,7 +20,7 @@ from analysis.results.shares import ShareRow
 from analysis.stats.assisted import PPI_T, PPI_TEST, AssistedMean, assisted_mean
 from analysis.stats.correction import holm
 from analysis.stats.intervals import Interval
-from analysis.stats.rank_sets import rank_sets
+from analysis.stats.ranks.rank_sets import rank_sets
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.errors import StudyError

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.stats import ranking as newton
 from analysis.stats.intervals import Interval, check_level
-from analysis.stats.ranking import Ranking, davidson, why_undefined
+from analysis.stats.ranks import davidson as newton
+from analysis.stats.ranks.davidson import Ranking, davidson, why_undefined
 
 _UNDEFINED = 0.05
 """Share of replicates without strengths from which on no interval is given."""

@@ -14,10 +14,11 @@ from analysis.results.shares import Estimand, share_rows
 from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
-from guard_eval.cli.reporting.verdicts import rows_of, table_of, verdicts
+from guard_eval.cli.reporting.verdict_tables import rows_of, table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.reporting.tables import to_markdown
+from guard_eval.reporting.words import titled
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
@@ -79,7 +80,8 @@ def paper_tables(source: Study | Path, *, rater_kind: RaterKind | None = None) -
     table, context = _with_context(source, rater_kind=rater_kind)
     frame = orient(validate(table), context.planned)
     rows = share_rows(frame, planned=context.planned, alpha=context.alpha)
-    return [to_markdown(found) for found in tables_of(rows)]
+    with titled(context.titles):
+        return [to_markdown(found) for found in tables_of(rows)]
 
 
 def _with_context(

@@ -1,0 +1,1 @@
+"""Judges: beside people, assisting people, and how they were asked."""
