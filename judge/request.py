@@ -15,6 +15,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.request_extras import counting
 from judge.backend import JudgeRequest, ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
@@ -57,6 +58,9 @@ def request(
         body["seed"] = _request_seed(seed, sample, purpose)
     if (temperature := _temperature(judge)) is not None:
         body["temperature"] = temperature
+    if judge.top_p is not None:
+        body["top_p"] = judge.top_p
+    body |= judge.extra_body
     for name in shape.without:
         body.pop(name, None)
     body["messages" if shape.dialect == "chat" else "input"] = texts  # last, as a dry run shows them
@@ -65,6 +69,8 @@ def request(
 
 def _temperature(judge: Judge) -> float | None:
     """Return study.toml's, else 0 unless the model takes none or several samples are to differ."""
+    if judge.temperature == "default":
+        return None
     if judge.temperature is not None:
         return judge.temperature
     return None if judge.is_reasoning or judge.samples > 1 else 0
@@ -95,7 +101,7 @@ def request_key(
     parameters left out. The token limit is hashed apart, into the last digits; see `asks_the_same`.
     """
     temperature = _temperature(judge)
-    settings = [
+    settings: list[object] = [
         judge.model,
         judge.criteria,
         None if temperature is None else float(temperature),
@@ -103,6 +109,8 @@ def request_key(
         judge.output,
         None if judge.base_url is None else judge.base_url.rstrip("/"),
     ]
+    more = {"top_p": judge.top_p, "body": judge.extra_body, "headers": counting(judge.headers)}
+    settings += [more] if any(more.values()) else []
     texts = [blind.prompt, blind.text_a, blind.text_b]
     whole = _digest([purpose, prompt_of(judge).version, settings, seed, texts, sample])
     return whole[:-_LIMIT_DIGITS] + _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
@@ -114,7 +122,7 @@ def asks_the_same(one: str, other: str) -> bool:
 
 
 def _digest(part: object) -> str:
-    return hashlib.sha256(json.dumps(part, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(part, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 
 def parse_answer(judge: Judge, blind: BlindPair, body: bytes, *, seed: int) -> Choices | JudgeError:

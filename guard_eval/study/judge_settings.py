@@ -21,6 +21,7 @@ from guard_eval.study.judge_files import (
     check_covered,
     read_examples,
 )
+from guard_eval.study.request_extras import ExtraBody, ExtraHeaders, Temperature
 
 ANSWER_TOKENS = 512
 """Enough for a verdict in any form."""
@@ -101,7 +102,11 @@ class Judge(SettingsTable):
         reasons: Whether the model reasons before it answers; known of many models by their names.
         reasoning_effort: For models that reason; the server's own default unless given.
         max_output_tokens: The longest answer, reasoning included; more for models that reason.
-        temperature: 0 unless given, and left out for reasoning models and for several samples.
+        temperature: 0 unless given, and left out for reasoning models and for several samples; `default`
+            sends none.
+        top_p: The share of probability that tokens are drawn from; the server's own default unless given.
+        extra_body: Fields added to the body of each request; none that this program sets itself.
+        headers: Headers added to each request; no secrets.
         concurrency: How many requests are under way at most; fewer where the server cannot bear it.
         timeout: Seconds until a request without response is given up; more for models that reason.
         usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
@@ -125,7 +130,10 @@ class Judge(SettingsTable):
     reasons: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
-    temperature: float | None = Field(default=None, ge=0, le=2)
+    temperature: Temperature | None = None
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    extra_body: ExtraBody = Field(default_factory=dict)
+    headers: ExtraHeaders = Field(default_factory=dict)
     concurrency: int = Field(default=64, ge=1, le=512)
     timeout: float = Field(default_factory=_timeout, gt=0, le=86_400, allow_inf_nan=False)
     usd_per_million_input_tokens: float | None = Field(default=None, ge=0, allow_inf_nan=False)

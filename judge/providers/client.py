@@ -103,7 +103,8 @@ class Client:
         """Take off what the environment adds, unless the request goes where the user's own key does."""
         if self.provider.variable == OWN_KEY:
             return
-        for name in [each for each in request.headers if each.lower() not in _HEADERS]:
+        own = {name.lower() for name in self.provider.headers}
+        for name in [each for each in request.headers if each.lower() not in _HEADERS | own]:
             if not name.lower().startswith("x-stainless-"):
                 del request.headers[name]
         request.headers["Authorization"] = f"Bearer {self.provider.key}"
@@ -128,7 +129,10 @@ class Client:
         started = time.monotonic()
         try:
             answer = await next(self._turns).post(
-                path, cast_to=httpx2.Response, content=body, options={"headers": _JSON}
+                path,
+                cast_to=httpx2.Response,
+                content=body,
+                options={"headers": {**self.provider.headers, **_JSON}},
             )
         except APIError as error:
             failed = error

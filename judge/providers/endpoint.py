@@ -157,6 +157,7 @@ def provider_of(
         variable=None,
         key=KEYLESS,
         timeout=judge.timeout,
+        headers=judge.headers,
     )
     variable = key_variable(judge, environ)
     key = "" if variable is None else environ.get(variable, "").strip()

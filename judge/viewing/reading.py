@@ -80,7 +80,7 @@ class Comparison:
         methods: The methods that wrote them, in the same order: for whom asks to be told.
         judge: The judge's name.
         sample: 0, 1, …
-        orders: What it was shown, at most two.
+        orders: What it was shown, Text 1 as A before Text 2 as A.
         people: How many people preferred each text, by criterion.
     """
 
@@ -130,7 +130,7 @@ def read_comparisons(
                 methods=methods[::-1] if swapped else methods,
                 judge=judge,
                 sample=sample,
-                orders=tuple(orders),
+                orders=tuple(sorted(orders, key=lambda each: each.first)),
                 people={
                     criterion: {_number(side, swapped=swapped): count for side, count in counts.items()}
                     for criterion, counts in people.get(pair.id, {}).items()

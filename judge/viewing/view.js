@@ -25,11 +25,10 @@
   const letter = (order, mark) => (mark === "t" ? "tie" : mark === order.a ? "A" : "B");
   const mark = (order, criterion) => order.v[criterion] ?? "-";
   const given = (order, criterion) => mark(order, criterion) !== "-";
-  const changes = (row, criterion) => {
-    const [one, two] = row.o;
-    return two !== undefined && given(one, criterion) && given(two, criterion) && mark(one, criterion) !== mark(two, criterion);
-  };
-  const both = (row, criterion) => row.o.length === 2 && row.o.every((order) => given(order, criterion));
+  const judged = (row, criterion, first) => row.o.filter((order) => order.a === first && given(order, criterion));
+  const both = (row, criterion) => judged(row, criterion, "1").length > 0 && judged(row, criterion, "2").length > 0;
+  const changes = (row, criterion) => judged(row, criterion, "1").some((one) =>
+    judged(row, criterion, "2").some((two) => mark(one, criterion) !== mark(two, criterion)));
   const people = (row, criterion) => pairs[row.p].h[criterion];
   const differs = (row, criterion) =>
     people(row, criterion) !== undefined && row.o.some((order) => given(order, criterion) && mark(order, criterion) !== people(row, criterion));
@@ -50,7 +49,7 @@
       })),
     flip: (row, value, criteria) =>
       value === "flip" ? criteria.some((each) => changes(row, each))
-      : value === "one" ? row.o.length < 2
+      : value === "one" ? new Set(row.o.map((order) => order.a)).size < 2
       : criteria.some((each) => both(row, each)) && !criteria.some((each) => changes(row, each)),
     people: (row, value, criteria) =>
       value === "differ" ? criteria.some((each) => differs(row, each))
