@@ -30,9 +30,9 @@ def command(
     settings: Annotated[
         Path | None,
         typer.Option(
-            help="A file that declares what holds for a table of verdicts, with these options as keys; default: "
-            "the report.toml beside it, if any. An option given here goes before it. A study declares all "
-            "of it in study.toml."
+            help="A file that declares what holds for a table of verdicts, with these options as keys; "
+            "default: the report.toml beside it, if any. An option given here goes before it. A study "
+            "declares all of it in study.toml."
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="The report's title; default: the table's name.")] = None,

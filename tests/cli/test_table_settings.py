@@ -50,7 +50,7 @@ def test_a_table_says_as_much_as_a_study(table, tmp_path):
     found = write(table, folder, alpha=0.02)
     page, text = (folder / "index.html").read_text(), (folder / "report.md").read_text()
     assert "pairs of translations" in found.summary
-    assert "<h1 dir=\"auto\">MT of news</h1>" in page
+    assert '<h1 dir="auto">MT of news</h1>' in page
     assert "Which system translates better?" in page
     assert "* Declared on the command line: alpha = 0.02." in text
     assert "* Declared in report.toml: title = MT of news, question" in text
@@ -85,7 +85,7 @@ def test_nothing_is_spoken_of_that_the_table_has_not(table, tmp_path):
     [
         (["smt against nmt: fluency"], [("fluency", "smt", "nmt")]),
         (["nmt against smt"], [("adequacy", "nmt", "smt"), ("fluency", "nmt", "smt")]),
-        (["fluency", "smt against nmt"], [("fluency", "nmt", "smt"), ("adequacy", "smt", "nmt")]),
+        (["fluency", "smt against nmt"], [("fluency", "nmt", "smt"), ("adequacy", "nmt", "smt")]),
     ],
 )
 def test_what_a_family_names(table, tmp_path, family, planned):
@@ -104,7 +104,7 @@ def test_what_a_family_names(table, tmp_path, family, planned):
         ('unit = "pages"\n', "unit"),
         ('title = "a\\nb"\n', "line breaks; write one line"),
         ("alpha = \n", r"report\.toml is not valid TOML.*fix that line"),
-        ('family = ["style"]\n', r"the family names 'style'.*a criterion \(adequacy and fluency\).*nmt and smt"),
+        ('family = ["style"]\n', "the family names 'style'.*adequacy and fluency.*nmt and smt"),
         ('family = ["nmt against gpt: fluency"]\n', "which the table does not compare"),
         ('unit = "prompt"\n', "add a column prompt_id .*or declare unit = pair"),
     ],
@@ -128,7 +128,7 @@ def test_a_named_file_goes_before_the_one_beside_the_table(table, tmp_path):
 
 
 def test_the_unit_can_be_the_pair_though_prompts_are_named(table, tmp_path):
-    rows = [f"{line},{place // 2}" for place, line in enumerate(table.read_text().splitlines()[1:])]
+    rows = [f"{line},{int(line.split(',')[0]) // 2}" for line in table.read_text().splitlines()[1:]]
     table.write_text("\n".join((f"{HEADER},prompt_id", *rows)) + "\n")
     write(table, tmp_path / "out")
     assert shares(tmp_path / "out")["adequacy"]["unit"] == "prompt"
@@ -143,7 +143,12 @@ def test_the_unit_can_be_the_pair_though_prompts_are_named(table, tmp_path):
 def test_the_command_line_takes_it_all_and_says_which_file_it_read(table, tmp_path, capsys):
     declare(table, 'question = "Which?"\n')
     report.command(
-        table, output=tmp_path / "out", title="A 'B' $(C)", family=["adequacy", "fluency"], seed=3, unit="pair"
+        table,
+        output=tmp_path / "out",
+        title="A 'B' $(C)",
+        family=["adequacy", "fluency"],
+        seed=3,
+        unit="pair",
     )
     text = (tmp_path / "out" / "report.json").read_text()
     assert json.loads(text)["name"] == "A 'B' $(C)"

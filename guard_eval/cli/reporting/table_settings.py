@@ -25,6 +25,10 @@ from guard_eval.study.problems import explain, problems_of
 
 NAME = "report.toml"
 """The file beside a table that is read without being named."""
+_PAIR_DESPITE_PROMPTS = (
+    f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
+    "too often and intervals are too narrow"
+)
 _NAMED = 12
 """Results that a refusal lists."""
 
@@ -151,7 +155,9 @@ def declared(table: Path, given: TableOptions, settings: Path | None = None) -> 
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from None
     merged = filed.model_dump(exclude_none=True) | on_line.model_dump(exclude_none=True)
-    return Declaration(settings=TableSettings(**merged), given=on_line, file=path, text=text, named=settings is not None)
+    return Declaration(
+        settings=TableSettings(**merged), given=on_line, file=path, text=text, named=settings is not None
+    )
 
 
 def stem(table: Path) -> str:
@@ -216,21 +222,23 @@ def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
     if found.clusters is not None:
         without.attrs[REMARKS] = [
             *remarks(verdicts),
-            f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find "
-            "differences too often and intervals are too narrow",
+            _PAIR_DESPITE_PROMPTS,
         ]
     return without
 
 
 def _family(verdicts: pd.DataFrame, entries: Sequence[str]) -> Planned:
     """Return the results that the entries name, each once, in their order."""
-    compared = verdicts[["method_a", "method_b", "criterion"]].drop_duplicates().sort_values(
-        ["criterion", "method_a", "method_b"]
+    compared = (
+        verdicts[["method_a", "method_b", "criterion"]]
+        .drop_duplicates()
+        .sort_values(["criterion", "method_a", "method_b"])
     )
     cells = [(str(a), str(b), str(c)) for a, b, c in compared.itertuples(index=False, name=None)]
     criteria = list(dict.fromkeys(c for _, _, c in cells))
     methods = sorted({name for a, b, _ in cells for name in (a, b)})
     found: dict[tuple[str, str, str], None] = {}
+    way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison stands as it is first named
     for entry in entries:
         if entry in criteria:
             named = [cell for cell in cells if cell[2] == entry]
@@ -249,8 +257,8 @@ def _family(verdicts: pd.DataFrame, entries: Sequence[str]) -> Planned:
                 f"methods {_some(methods)}"
             )
         for a, b, c in named:
-            if (b, a, c) not in found:
-                found[a, b, c] = None
+            first, second = way_round.setdefault(frozenset((a, b)), (a, b))
+            found[first, second, c] = None
     return tuple(found)
 
 
