@@ -44,7 +44,7 @@ class Context:
         reworded: What was changed in the words of criteria after their first verdicts.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
-        correction: For the number of tests in the family: `holm` or `bh`.
+        correction: For the number of tests in the family: `holm`, `bh` or `max-t`.
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.

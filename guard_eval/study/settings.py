@@ -197,7 +197,8 @@ class Analysis(SettingsTable):
 
     Attributes:
         alpha: The error rate.
-        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
+        correction: For the number of tests in the family: `holm` holds the chance of any error, `max-t`
+            (Westfall–Young) the same with more power where criteria repeat each other, `bh`
             (Benjamini–Hochberg) the expected share of errors among the findings.
         sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
         raters: For whom the answer is to hold: `these`, the raters who take part, or the `population` of
@@ -207,7 +208,7 @@ class Analysis(SettingsTable):
     """
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
-    correction: Literal["holm", "bh"] = "holm"
+    correction: Literal["holm", "bh", "max-t"] = "holm"
     sequential: bool = False
     raters: Literal["these", "population"] = "these"
     assisted_by: str | None = None
@@ -221,6 +222,11 @@ class Analysis(SettingsTable):
         if self.sequential and self.raters == "population":
             raise ValueError(
                 "sequential = true holds for raters = 'these' only, not 'population'; remove one"
+            )
+        if self.correction == "max-t" and self.raters == "population":
+            raise ValueError(
+                "correction = 'max-t' flips the signs of items, which holds for raters = 'these' only, not "
+                "'population'; take correction = 'holm'"
             )
         other = self.sequential or self.raters != "these" or self.correction != "holm"
         if self.assisted_by is not None and other:
