@@ -118,6 +118,11 @@ class ShareRow(CellRow):
         return VerdictCounts(wins=self.wins, ties=self.ties, losses=self.losses)
 
     @property
+    def deciding(self) -> float | None:
+        """Return the p-value that a conclusion rests on: corrected in the family, as it is outside."""
+        return self.adjusted if self.family else self.test.p_value
+
+    @property
     def n(self) -> int:
         """Return how many scores were counted."""
         return self.wins + self.ties + self.losses

@@ -34,7 +34,11 @@ _ROUNDING = 1e-9
 
 
 def max_t(
-    comparisons: Sequence[ArrayLike], *, alone: Sequence[float | None] | None = None, seed: int = 0
+    comparisons: Sequence[ArrayLike],
+    *,
+    alone: Sequence[float | None] | None = None,
+    seed: int = 0,
+    draws: int | None = None,
 ) -> Corrected:
     """Return the step-down max-T adjustment of the sign-flip tests of a family.
 
@@ -58,6 +62,7 @@ def max_t(
         alone: The uncorrected p-value of each test, which an adjusted one is never below: drawn patterns
             could otherwise put it there.
         seed: Of the drawn patterns.
+        draws: How many patterns are drawn where they are too many to take all; by default 9 999 to 99 999.
 
     Returns:
         The p-values, the tests of the first comparison first; `None` where every unit is balanced. Such a
@@ -85,7 +90,7 @@ def max_t(
     informative = [table[(table != 0).any(axis=1)] for table in tables]
     patterns = 2 ** sum(max(0, len(table) - 1) for table in informative)
     exact = patterns <= PATTERNS
-    count = patterns if exact else _draws(sum(map(len, informative)))
+    count = patterns if exact else draws or _draws(sum(map(len, informative)))
     reached = np.zeros(len(order), dtype=np.int64)
     for totals in _flipped(informative, count, exact=exact, seed=seed):
         largest = np.maximum.accumulate((totals[:, order] / spread[order])[:, ::-1], axis=1)[:, ::-1]
