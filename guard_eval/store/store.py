@@ -543,6 +543,14 @@ class Store:
         with self._database.write(lock=raters.pool_of(run.rater)) as connection:
             return batch_rows.adopt(connection, run, self._clock())
 
+    def batch_keys(self, number: int) -> frozenset[str]:
+        """Return the keys of all that was put into a batch."""
+        return self._read(batch_rows.keys_of, number)
+
+    def batch_names(self) -> set[str]:
+        """Return what providers call this study's batches, ended ones included."""
+        return self._read(batch_rows.names)
+
     def batch_requests(self, number: int) -> list[BatchRequest]:
         """Return what is in a batch and not settled; a request's key is its custom id."""
         return self._read(batch_rows.requests_of, number)
