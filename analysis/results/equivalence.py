@@ -9,7 +9,7 @@ from typing import Literal
 from analysis.results.cells import CellRow, families
 from analysis.results.shares import CORRECTIONS, Correction, ShareRow
 from analysis.stats.correction import holm
-from analysis.stats.equivalence import check_margin, tost
+from analysis.stats.equivalence import HALF, check_margin, tost
 from analysis.stats.intervals import Interval, t_interval
 from guard_eval.errors import StudyError
 
@@ -82,6 +82,8 @@ def equivalence_rows(
         check_margin(margin)
     except ValueError as error:
         raise StudyError(f"{error}; give one such as 0.05") from error
+    if not 0 < alpha < HALF:
+        raise StudyError(f"equivalence needs an error rate below 0.5; {alpha:g} is not")
     totals = [row for row in rows if row.dataset is None]
     if any(row.anytime or row.assisted_by for row in totals):
         raise StudyError(

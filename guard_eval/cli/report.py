@@ -39,6 +39,21 @@ def command(
             "raters like them; a study declares it in study.toml. Default: these.",
         ),
     ] = None,
+    correction: Annotated[
+        Literal["holm", "bh", "max-t"] | None,
+        typer.Option(
+            help="For the number of results of a table of verdicts; max-t (step-down, by sign flips) finds "
+            "more than holm where criteria repeat each other; a study declares it in study.toml. Default: "
+            "holm.",
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Also say which win shares of a table of verdicts are within this distance of one half, "
+            "such as 0.05: equivalence; a study declares equivalence_margin in study.toml.",
+        ),
+    ] = None,
     random_part: Annotated[
         bool,
         typer.Option(
@@ -79,7 +94,14 @@ def command(
             typer.echo(f"{table}\n")
         return
     report = commands.report(
-        opened, output, rater_kind=kind, raters=raters, random_part=random_part, panel=panel
+        opened,
+        output,
+        rater_kind=kind,
+        raters=raters,
+        correction=correction,
+        margin=margin,
+        random_part=random_part,
+        panel=panel,
     )
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

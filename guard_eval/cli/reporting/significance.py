@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.report.build import Report, write_report
 from analysis.report.context import Context
 from analysis.report.paper_tables import paper_tables as tables_of
-from analysis.results.shares import Estimand, share_rows
+from analysis.results.shares import Correction, Estimand, share_rows
 from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.reporting.study import study_context, versions
@@ -29,6 +29,8 @@ def report(
     *,
     rater_kind: RaterKind | None = None,
     raters: Estimand | None = None,
+    correction: Correction | None = None,
+    margin: float | None = None,
     random_part: bool = False,
     panel: PanelRule | None = None,
 ) -> Report:
@@ -39,6 +41,9 @@ def report(
         output: The folder to write; the study's own, or TABLE-report in the current folder.
         rater_kind: Who judged, where a table does not say it.
         raters: For whom the answer on a table is to hold, by default for these raters; a study declares it.
+        correction: For the number of results of a table, by default Holm's; a study declares it.
+        margin: The largest distance of a table's win shares from one half that does not matter, for claims of
+            equivalence; a study declares it.
         panel: Take all judges of a table together besides, by this rule; a study declares its panel.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
@@ -54,6 +59,8 @@ def report(
             f"{source.folder} is a study, whose study.toml declares raters = {declared!r} under [analysis]; "
             "leave --raters out"
         )
+    if isinstance(source, Study):
+        _refuse_declared(source, correction, margin)
     if panel is not None and isinstance(source, Study):
         raise StudyError(
             f"{source.folder} is a study, whose study.toml declares a panel in its table [panel], if any; "
@@ -64,6 +71,12 @@ def report(
         context = replace(context, panel=Panel(rule=panel), command=f"{context.command} --panel {panel}")
     if raters is not None:
         context = replace(context, raters=raters, command=f"{context.command} --raters {raters}")
+    if correction is not None:
+        context = replace(
+            context, correction=correction, command=f"{context.command} --correction {correction}"
+        )
+    if margin is not None:
+        context = replace(context, margin=margin, command=f"{context.command} --margin {margin:g}")
     if random_part:
         context = replace(context, random_part=True, command=f"{context.command} --random-part")
     if output is None:
@@ -82,6 +95,20 @@ def paper_tables(source: Study | Path, *, rater_kind: RaterKind | None = None) -
     rows = share_rows(frame, planned=context.planned, alpha=context.alpha)
     with titled(context.titles):
         return [to_markdown(found) for found in tables_of(rows)]
+
+
+def _refuse_declared(study: Study, correction: Correction | None, margin: float | None) -> None:
+    """Refuse to replace what a study has declared before there were verdicts."""
+    declared = study.settings.analysis
+    for option, value, name, own in (
+        ("--correction", correction, "correction", declared.correction),
+        ("--margin", margin, "equivalence_margin", declared.equivalence_margin),
+    ):
+        if value is not None:
+            what = f"declares {name} = {own!r}" if own is not None else f"declares no {name}"
+            raise StudyError(
+                f"{study.folder} is a study, whose study.toml {what} under [analysis]; leave {option} out"
+            )
 
 
 def _with_context(
