@@ -174,6 +174,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         answering,
         alpha=alpha,
         assisted_by=context.assisted_by,
+        texts=context.texts,
         exploratory=bool(context.why_exploratory),
         redundant=redundant,
         panels=[panel.name for panel in scored.panels],

@@ -42,6 +42,8 @@ class Context:
             exploratory.
         criteria: The study's own criteria, and those of the paper that it words anew.
         reworded: What was changed in the words of criteria after their first verdicts.
+        texts: What was compared, in the plural.
+        declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
         correction: For the number of tests in the family: `holm`, `bh` or `max-t`.
@@ -68,6 +70,8 @@ class Context:
     stored_hash: str | None = None
     criteria: tuple[Criterion, ...] = ()
     reworded: tuple[str, ...] = ()
+    texts: str = "continuations"
+    declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
     correction: Correction = "holm"

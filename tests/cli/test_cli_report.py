@@ -50,7 +50,7 @@ def test_what_is_said_of_raters_must_hold(reported, study):
     stated = ROWS.replace("\n", ",person\n")
     with pytest.raises(StudyError, match="itself says rater_kind 'person' on lines 2, 3, 4, 5, 6 and 1 more"):
         reported(f"{HEADER},rater_kind\n{stated}", rater_kind="model")
-    with pytest.raises(StudyError, match="is a study, and knows who judged; leave --rater-kind out"):
+    with pytest.raises(StudyError, match=r"is a study, whose study.toml declares .*; leave --rater-kind out"):
         report.command(study, rater_kind="model")
 
 
@@ -61,7 +61,7 @@ def test_for_whom_a_tables_answer_is_to_hold(reported, study):
         "population",
         "guard-eval report judged.csv --raters population",
     )
-    with pytest.raises(StudyError, match=r"study\.toml declares raters = 'these' under"):
+    with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --raters out"):
         report.command(study, raters="population")
 
 
@@ -69,10 +69,12 @@ def test_correction_and_margin_of_a_table(reported, study):
     context = reported(f"{HEADER}\n{ROWS}", correction="max-t", margin=0.05)[1]
     assert (context.correction, context.margin) == ("max-t", 0.05)
     assert context.command == "guard-eval report judged.csv --correction max-t --margin 0.05"
-    with pytest.raises(StudyError, match=r"study\.toml declares correction = 'holm' under"):
+    with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --correction out"):
         report.command(study, correction="max-t")
-    with pytest.raises(StudyError, match=r"study\.toml declares no equivalence_margin under"):
+    with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --margin out"):
         report.command(study, margin=0.05)
+    with pytest.raises(StudyError, match=r"margin: 0\.5: input should be less than 0\.5"):
+        reported(f"{HEADER}\n{ROWS}", margin=0.5)
 
 
 def test_both_corrections_and_the_margin_in_the_report(tmp_path, capsys):

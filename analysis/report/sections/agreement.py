@@ -29,7 +29,7 @@ NOTE = (
     "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
     "where one verdict dominates it is low even if raters mostly agree, so read both. α counts a tie as "
     "half-way between the methods; AC1 suffers less where one verdict dominates. Intervals are linearised, "
-    "over prompts where they are known, else pairs."
+    "over the unit named under Methods."
 )
 
 PARADOX = "raters mostly agree, and κ is low because one verdict dominates."

@@ -69,12 +69,29 @@ request = Table(
 
 Index("ix_request_booked", request.c.booked)
 
+sent_form = Table(
+    "sent_form",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("shape", ExactText),
+    Column("body", LargeBinary, nullable=False, doc="how a judge's requests in one shape begin"),
+)
+
+refuse_changes(sent_form)
+
 sent = Table(
     "sent",
     metadata,
     Column("key", ExactText, primary_key=True),
     Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("body", LargeBinary, nullable=False, doc="the request as it is sent, compressed by zlib"),
+    Column("form_id", Integer, ForeignKey("sent_form.id"), nullable=False),
+    Column(
+        "body",
+        LargeBinary,
+        nullable=False,
+        doc="as it is sent, by zlib with the form as dictionary",
+    ),
     ForeignKeyConstraint(["key", "attempt"], ["request.key", "request.attempt"]),
 )
 
