@@ -51,7 +51,7 @@ def unit_scores(items: Sequence[pd.DataFrame]) -> NDArray[np.float64]:
     Args:
         items: `item_scores` of each criterion.
     """
-    codes = [pd.unique(table["unit"]) for table in items]
+    codes = [np.asarray(table["unit"].unique(), dtype=np.int64) for table in items]
     every = np.unique(np.concatenate(codes))
     scores = np.full((len(every), len(items)), np.nan)
     for place, (table, own) in enumerate(zip(items, codes, strict=True)):

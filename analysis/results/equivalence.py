@@ -101,23 +101,23 @@ def equivalence_rows(
 
 def _row(row: ShareRow, margin: float, alpha: float) -> EquivalenceRow:
     whole = replace(row.share, low=None, high=None, level=1 - 2 * alpha)
-    cell = {
-        "method_a": row.method_a,
-        "method_b": row.method_b,
-        "criterion": row.criterion,
-        "rater_kind": row.rater_kind,
-        "judge": row.judge,
-    }
     p = row.deciding
-    differs = p is not None and p <= alpha
+    found = EquivalenceRow(
+        method_a=row.method_a,
+        method_b=row.method_b,
+        criterion=row.criterion,
+        rater_kind=row.rater_kind,
+        judge=row.judge,
+        margin=margin,
+        share=whole,
+        alpha=alpha,
+        differs=p is not None and p <= alpha,
+    )
     if whole.estimate is None or whole.error is None or whole.freedom is None:
         why = "; ".join(row.share.warnings) or "the share has no standard error"
-        return EquivalenceRow(**cell, margin=margin, share=whole, alpha=alpha, differs=differs, reason=why)
-    return EquivalenceRow(
-        **cell,
-        margin=margin,
+        return replace(found, reason=why)
+    return replace(
+        found,
         share=t_interval(whole, whole.error, whole.freedom, lowest=0.0, highest=1.0),
         p_value=float(tost(whole.estimate, whole.error, whole.freedom, margin=margin)),
-        alpha=alpha,
-        differs=differs,
     )

@@ -34,11 +34,12 @@ def tost(
     0.0241
     """
     check_margin(margin)
-    spread = np.asarray(errors, dtype=float)
+    spread: NDArray[np.float64] = np.asarray(errors, dtype=float)
     room = margin - np.abs(np.asarray(estimates, dtype=float) - HALF)
     with np.errstate(invalid="ignore", divide="ignore"):
-        t = np.where(spread > 0, room / spread, np.nan)
-    return np.asarray(special.stdtr(freedoms, -t))
+        t: NDArray[np.float64] = np.where(spread > 0, room / spread, np.nan)
+    p_values: NDArray[np.float64] = special.stdtr(np.asarray(freedoms, dtype=float), -t)
+    return p_values
 
 
 def check_margin(margin: float) -> None:

@@ -108,7 +108,8 @@ def _scores(table: ArrayLike) -> Reals:
     scores = np.asarray(table, dtype=float)
     if scores.ndim != 2 or np.isinf(scores).any():
         raise ValueError(f"scores are finite numbers or NaN, [units, tests]; got shape {scores.shape}")
-    return np.nan_to_num(scores)
+    known: Reals = np.nan_to_num(scores)
+    return known
 
 
 def _draws(units: int) -> int:
@@ -126,19 +127,29 @@ def _flipped(tables: Sequence[Reals], count: int, *, exact: bool, seed: int) -> 
         numbers = np.arange(start, min(count, start + step))
         parts, used = [], 0
         for table, weight, rng in zip(tables, weights, streams, strict=True):
-            if exact:
-                # The first unit keeps its sign: all signs changed give the same statistic.
-                bits = (numbers[:, None] >> np.arange(used, used + max(0, len(table) - 1))) & 1
-                bits = np.hstack([np.zeros((len(numbers), min(1, len(table)))), bits])
-                used += max(0, len(table) - 1)
-            elif weight is table:
-                packed = np.frombuffer(rng.bytes(len(numbers) * -(-len(table) // 8)), dtype=np.uint8)
-                bits = np.unpackbits(packed.reshape(len(numbers), -1), axis=1, count=len(table))
-            else:
+            if not exact and weight is not table:
                 parts.append(np.abs(rng.standard_normal((len(numbers), len(weight))) @ weight))
                 continue
-            parts.append(np.abs(table.sum(axis=0) - 2.0 * (bits.astype(float) @ table)))
+            bits = _every(numbers, used, len(table)) if exact else _drawn(rng, len(numbers), len(table))
+            used += max(0, len(table) - 1)
+            parts.append(np.abs(table.sum(axis=0) - 2.0 * (bits @ table)))
         yield np.concatenate(parts, axis=1)
+
+
+def _every(numbers: NDArray[np.int64], used: int, units: int) -> Reals:
+    """Return which units change sign in the patterns of these numbers, whose first `used` bits are others'.
+
+    The first unit keeps its sign: all signs changed give the same statistic.
+    """
+    bits = np.zeros((len(numbers), units))
+    bits[:, 1:] = (numbers[:, None] >> np.arange(used, used + max(0, units - 1))) & 1
+    return bits
+
+
+def _drawn(rng: np.random.Generator, patterns: int, units: int) -> Reals:
+    """Return which units change sign in random patterns."""
+    packed = np.frombuffer(rng.bytes(patterns * -(-units // 8)), dtype=np.uint8)
+    return np.unpackbits(packed.reshape(patterns, -1), axis=1, count=units).astype(float)
 
 
 def _normal_scores(table: Reals) -> Reals:
