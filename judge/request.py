@@ -132,7 +132,12 @@ def _server(judge: Judge) -> str | None:
 
 def asks_the_same(one: str, other: str) -> bool:
     """Return whether the requests of two keys differ in nothing but the token limit."""
-    return one[:-_LIMIT_DIGITS] == other[:-_LIMIT_DIGITS]
+    return question_of(one) == question_of(other)
+
+
+def question_of(key: str) -> str:
+    """Return what of a request's key does not depend on the token limit."""
+    return key[:-_LIMIT_DIGITS]
 
 
 def _digest(part: object) -> str:

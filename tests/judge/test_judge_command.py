@@ -235,6 +235,43 @@ def unfinished(capsys):
     return run
 
 
+def test_a_changed_setting_is_named_with_its_old_and_new_value(folder, said, server):
+    said(folder, yes=True)
+    for change in ("max_output_tokens = 2048\n", "timeout = 9\n", "concurrency = 8\n"):
+        write_settings(folder, STUDY.replace("concurrency = 4\n", "") + change)
+        out = said(folder, yes=True)
+        assert "nothing is left to ask" in out
+        assert "warning" not in out
+        with opened(folder) as store:
+            assert judge_run(Study.open(folder), store).asked_otherwise == ()
+    for change, words in (
+        ("temperature = 0.5\ntop_p = 0.9\n", "temperature: 0 → 0.5; top_p: none → 0.9"),
+        ("rationale = true\n", "the form of the answer; the prompt's words"),
+        ("extra_body = { top_k = 1 }\n", "top_k: none → 1"),
+        (f'base_url = "{server.url}"\n', "the server's address, or headers"),
+    ):
+        write_settings(folder, STUDY + change)
+        out = said(folder, yes=True)
+        assert f"has verdicts on other requests than study.toml asks for now ({words})" in out
+        assert 'a new name there (name = "…")' in out
+        assert "nothing is left to ask" in out
+        with opened(folder) as store:
+            run = judge_run(Study.open(folder), store)
+        assert run.asked_otherwise == (f"gpt-4o-2024-11-20 ({words})",)
+    assert len(server.asks) == 4
+
+
+def test_changed_criteria_on_a_finished_study_are_an_error_that_says_what_to_do(folder, said, server):
+    said(folder, yes=True)
+    other = STUDY.replace('["fluency", "coherence"]', '["fluency", "factuality"]')
+    write_settings(folder, other)
+    with pytest.raises(StudyError, match=r"new: factuality; left out: coherence.*a new name there"):
+        said(folder, yes=True)
+    assert len(server.asks) == 4
+    write_settings(folder, other + 'name = "again"\n')
+    assert "again: 4 judged" in said(folder, yes=True)
+
+
 def test_failures_are_listed_with_what_helps(folder, unfinished, said, server, fake):
     server.act = lambda _: fake.completion("{", finish="length")
     out = unfinished(folder, yes=True)

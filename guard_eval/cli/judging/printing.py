@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
@@ -43,12 +43,27 @@ REASONS = 5
 """So many reasons of one kind of failure are printed."""
 
 
-def say_previews(previews: Sequence[DryRun], *, notes: bool, example: bool) -> None:
-    """Print what would be asked of each judge, what it would cost, and one request in full."""
+def say_previews(
+    previews: Sequence[DryRun], *, notes: bool, example: bool, changes: Mapping[str, Sequence[str]]
+) -> None:
+    """Print what would be asked of each judge, what it would cost, and one request in full.
+
+    Args:
+        previews: The judges' runs.
+        notes: Whether notes are printed too.
+        example: Whether the first request is.
+        changes: What of each judge's requests is another than it was for its verdicts.
+    """
     for preview in previews:
         for line in preview.summary:
             if notes or not line.startswith("note: "):
                 say(line)
+        if changed := changes.get(preview.name):
+            say(
+                f"warning: {preview.name} has verdicts on other requests than study.toml asks for now "
+                f"({'; '.join(changed)}), which stay as they are. Take back the change, or give the judge a "
+                'new name there (name = "…"), under which all pairs are asked anew'
+            )
         if not preview.example:
             say("nothing is left to ask")
         say()

@@ -27,7 +27,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
 from judge.calibration import calibrate, left
 from judge.examples import check_examples
-from judge.lookup import reparse
+from judge.lookup import reparse, request_changes
 from judge.pricing.availability import check_available
 from judge.pricing.lists import study_prices
 from judge.pricing.preview import DryRun, dry_run
@@ -35,7 +35,7 @@ from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, priced
 from judge.providers.endpoint import provider_of, with_server_url
 from judge.providers.envelopes import visible
-from judge.rater import check_words, judge_plan, rater_name
+from judge.rater import check_criteria, check_words, judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
 
 T = TypeVar("T")
@@ -83,7 +83,8 @@ class JudgeRunner:
         self._several = len(judges) > 1
         planned = [(judge, preview) for judge in judges if (preview := self._try(judge, self._preview))]
         judges, previews = [each for each, _ in planned], [each for _, each in planned]
-        say_previews(previews, notes=dry_run or not yes, example=dry_run)
+        changed = {visible(rater_name(each)): self._changes(each) for each in judges}
+        say_previews(previews, notes=dry_run or not yes, example=dry_run, changes=changed)
         if dry_run or not previews:
             self.raise_errors()
             return False
@@ -114,6 +115,8 @@ class JudgeRunner:
             name = visible(rater_name(judge))
             known = self._try(judge, partial(self._ready, preview=preview, yes=yes))
             if known is None:
+                if not self._several:
+                    continue
                 say(f"{name} is not asked: {self._errors[name]}")
                 continue
             ready.append(known)
@@ -156,10 +159,16 @@ class JudgeRunner:
         """Print what the judges have taken, over all runs."""
         say_ledger(self._store.spending(), self._store.failures())
 
+    def _changes(self, judge: Judge) -> tuple[str, ...]:
+        """Return what of the judge's requests is another than it was, setting by setting."""
+        return request_changes(self._store, judge, seed=self._seed)
+
     def _preview(self, judge: Judge) -> DryRun:
         name = rater_name(judge)
         check_examples(self._store, judge)
         check_words(self._store, judge)
+        if not self._calibrate and any(each.judge == name for each in self._store.spending()):
+            check_criteria(self._store, judge, self._store.rater(name, "model"))
         if self._calibrate:
             showings = left(self._store, judge, seed=self._seed)
         else:

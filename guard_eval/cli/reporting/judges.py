@@ -8,7 +8,7 @@ from guard_eval.study.folder import Study
 from judge.calibration import results
 from judge.examples import described
 from judge.ledger import failure_reasons
-from judge.lookup import requests_changed
+from judge.lookup import request_changes
 from judge.prompt import prompt_of
 from judge.rater import rater_name
 
@@ -39,6 +39,8 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
         seen=tuple(store.models_seen()),
         checked=tuple(item for judge in judges for item in results(store, judge, seed=seed)),
         asked_otherwise=tuple(
-            rater_name(judge) for judge in judges if requests_changed(store, judge, seed=seed)
+            f"{rater_name(judge)} ({'; '.join(changes)})"
+            for judge in judges
+            if (changes := request_changes(store, judge, seed=seed))
         ),
     )
