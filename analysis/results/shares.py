@@ -171,8 +171,7 @@ def share_rows(
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
             rows.append(row(cell, name, part, own, counted))
     found = sorted(rows, key=cell_order(planned))
-    flips = None if raters == "population" else partial(_flips, items=items, seed=seed)
-    return _adjust(found, planned, correction, alpha, flips)
+    return _adjust(found, planned, correction, alpha, partial(_flips, items=items, seed=seed))
 
 
 def unit_note(rows: Sequence[ShareRow]) -> str:
@@ -259,7 +258,7 @@ def _adjust(
     planned: Planned | None,
     correction: Correction,
     alpha: float,
-    flips: Callable[[Sequence[ShareRow]], Corrected] | None,
+    flips: Callable[[Sequence[ShareRow]], Corrected],
 ) -> tuple[ShareRow, ...]:
     """Put corrected p-values into the rows of each family, and take out those that say nothing."""
     out = list(rows)
@@ -275,7 +274,7 @@ def _adjust(
             )
             for name, correct in CORRECTIONS.items()
         }
-        if flips is not None:
+        if all(row.estimand == "these" for row in own):
             # Tests that move together can all be as extreme as one: only its own smallest p binds a test.
             reasons = tuple(out_of_reach(row.test.smallest, alpha) if row.test.n else "" for row in own)
             found["max-t"] = flips(own), reasons
