@@ -26,7 +26,7 @@ from judge.pricing.estimate import estimate
 from judge.prompt import JSON_FORMAT, PROMPT_VERSION, TEXTS_ARE_DATA, JudgePrompt, code, nonce, prompt_of
 from judge.request import RequestBuilder
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 STUDY = """
 name = "s"
