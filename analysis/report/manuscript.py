@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -131,11 +131,13 @@ def _judges(rows: Sequence[ShareRow]) -> str:
     """Return who judged, and how many people they were."""
     wholes = {row.who: row.whole for row in rows}
     return and_list(
-        [
-            judged_by(*who) if who[1] else f"{whole.raters}\u00a0{judged_by(*who)}"
-            for who, whole in wholes.items()
-        ]
+        [judged_by(*who) if who[1] else _people(whole.raters, who[0]) for who, whole in wholes.items()]
     )
+
+
+def _people(count: int, kind: str) -> str:
+    one, many = ("person", "people") if kind == "person" else ("SIMULATED rater", "SIMULATED raters")
+    return f"{count}\u00a0{one if count == 1 else many}"
 
 
 def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
@@ -169,7 +171,7 @@ def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
     )
 
 
-def _part(name: str):  # noqa: ANN202 (a cell of a column)
+def _part(name: str) -> Callable[[ShareRow], str]:
     return lambda row: number(100 * getattr(row, name) / row.n, 1)
 
 
@@ -229,8 +231,9 @@ def _result(row: ShareRow, judged: bool) -> str:  # noqa: FBT001 (whether to say
     figures = f"({share}, {test}, n = {plural(row.items, 'pair')}, {plural(row.n, 'rating')})"
     who = f", judged by {judged_by(*row.who)}," if judged else ""
     if not _differs(row):
-        what = "no test was possible" if p is None else "there was no evidence of a difference"
-        return f"on {title(row.criterion)}{who} {what} between {a} and {b} {figures}"
+        few = f"there were too few {row.unit}s to find a difference"
+        none = few if p is None else "there was no evidence of a difference"
+        return f"on {title(row.criterion)}{who} {none} between {a} and {b} {figures}"
     verb = "preferred" if (row.share.estimate or 0) > 0.5 else "preferred less often than"
     return (
         f"on {title(row.criterion)}{who} {a} was {verb} {'to ' if verb == 'preferred' else ''}{b} {figures}"
@@ -263,8 +266,8 @@ def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
         names[:MOST_ROWS],
         columns,
         caption=f"{mark}Methods ranked by {judged_by(first.rater_kind, first.judge)}",
-        note=f"Rank: with its {100 * first.ranking.level:g}\u00a0% set. Share: expected win share against the "
-        f"average other method, in percent.{cut}",
+        note=f"Rank: with its {100 * first.ranking.level:g}\u00a0% set. Share: expected win share against "
+        f"the average other method, in percent.{cut}",
     )
 
 
@@ -355,12 +358,9 @@ def _methods(
         if any(row.estimand == "population" for row in totals)
         else "the raters who took part"
     )
+    estimand = "We report win shares, wins plus half the ties: means over pairs of means over raters"
     notes: list[Noted] = [
-        (
-            "We report tie-split win shares, wins plus half the ties, as means over pairs of the means over "
-            f"raters, for {whom}",
-            (),
-        ),
+        (f"{estimand}, for {whom}", ()),
         (f"Intervals ({100 * first.level:g} %): {intervals}", _works_of_interval(totals)),
         (
             f"Tests are two-sided at {context.alpha:g}: {tests}; the unit is the {first.unit}",
@@ -380,7 +380,7 @@ def _methods(
     if ranked:
         notes.append(
             (
-                f"Methods are ranked by {ranked[0].ranking.estimate.method}, with ties as verdicts of their own",
+                f"Methods are ranked by {ranked[0].ranking.estimate.method}, ties being verdicts too",
                 ("davidson1970",),
             )
         )

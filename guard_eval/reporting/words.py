@@ -156,7 +156,7 @@ def p_rounded(value: float | None, *, sentence: bool = False) -> str:
     elif value > 0.99:
         text = "> .99"
     else:
-        digits = 2 if value >= 0.0995 else 4 if abs(value - 0.05) < 0.0005 else 3
+        digits = 2 if value >= 0.0995 else 4 if f"{value:.3f}" == "0.050" else 3
         text = f"{value:.{digits}f}".removeprefix("0")
     return text if not sentence else f"p {text}" if text[0] in "<>" else f"p = {text}"
 
