@@ -109,13 +109,8 @@ def _references() -> Mapping[str, str]:
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
 
 
-def _p(row: ShareRow) -> float | None:
-    """Return the p-value that a conclusion rests on."""
-    return row.adjusted if row.family else row.test.p_value
-
-
 def _differs(row: ShareRow) -> bool:
-    p = _p(row)
+    p = row.deciding
     return p is not None and p <= 1 - row.level + 1e-12
 
 
@@ -161,7 +156,7 @@ def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
             **{name: _part(name.lower()) for name in names},
             "Share": lambda row: number(row.share.estimate, 1, scale=100),
             _interval(first.level): lambda row: limits(row.share),
-            "p": lambda row: p_rounded(_p(row)),
+            "p": lambda row: p_rounded(row.deciding),
         },
         caption=f"{_mark(first)}Verdicts of {_judges(totals)} on {context.texts}{words}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {and_list(tests)}"
@@ -223,7 +218,7 @@ def _share_sentence(totals: Sequence[ShareRow], context: Context) -> str:
 
 
 def _result(row: ShareRow, judged: bool) -> str:  # noqa: FBT001 (whether to say who)
-    a, b, p = row.method_a, row.method_b, _p(row)
+    a, b, p = row.method_a, row.method_b, row.deciding
     share = f"win share {percent(row.share.estimate)}"
     if row.share.low is not None:
         share += f", {_interval(row.level)} [{limits(row.share).replace(' to ', ', ')}]"
@@ -231,8 +226,12 @@ def _result(row: ShareRow, judged: bool) -> str:  # noqa: FBT001 (whether to say
     figures = f"({share}, {test}, n = {plural(row.items, 'pair')}, {plural(row.n, 'rating')})"
     who = f", judged by {judged_by(*row.who)}," if judged else ""
     if not _differs(row):
-        few = f"there were too few {row.unit}s to find a difference"
-        none = few if p is None else "there was no evidence of a difference"
+        none = "there was no evidence of a difference"
+        if p is None:
+            few = row.out_of_reach or row.test.withheld
+            none = (
+                f"there were too few {row.unit}s to find a difference" if few else "nothing was to be tested"
+            )
         return f"on {title(row.criterion)}{who} {none} between {a} and {b} {figures}"
     verb = "preferred" if (row.share.estimate or 0) > 0.5 else "preferred less often than"
     return (
