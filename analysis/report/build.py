@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from analysis.report.answer import answer
 from analysis.report.context import Context
 from analysis.report.examples import JudgedExample, judged_example
 from analysis.report.files import frame_csv, numbers, write_files
+from analysis.report.manuscript import manuscript
 from analysis.report.methods import limitations, methods
 from analysis.report.section import Section
 from analysis.report.sections import (
@@ -75,10 +77,11 @@ class ReportPage:
     examples: tuple[JudgedExample, ...]
     methods: tuple[str, ...]
     limits: tuple[str, ...]
+    manuscript: Mapping[str, str | bytes]
 
 
 def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    """Write index.html, report.md, report.tex, report.json, figures/, csv/ and prompts/.
+    """Write index.html, report.md, report.tex, report.json, figures/, csv/, prompts/ and paper/.
 
     The same input gives the same bytes.
 
@@ -108,6 +111,7 @@ def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
             files[f"figures/{drawing.name}.png"] = drawing.png
     if context.judging is not None:
         files |= {f"prompts/{one.version}.txt": one.text for one in context.judging.prompts}
+    files |= page.manuscript
     files["report.json"] = numbers(context, page.summary, tables)
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
     files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"].isin(SIMULATED))
@@ -140,6 +144,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         answering = with_assisted_shares(rows, lines, context.assisted_by)
     agreeing = agreement_rows(scored, alpha=alpha)
     places = position_rows(scored, alpha=alpha)
+    rankings = ranking_rows(scored, alpha=alpha, seed=context.seed or 0)
     several = len({(row.method_a, row.method_b) for row in rows}) > 1
     simulated = any(row.simulated for row in rows)
     found = audit(frame)
@@ -148,7 +153,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         shares.section(rows, name_methods=several),
         equivalence.section(near, name_methods=several),
         sequential.section(looks, name_methods=several),
-        ranking.section(ranking_rows(scored, alpha=alpha, seed=context.seed or 0)),
+        ranking.section(rankings),
         sensitivity.section(
             sensitivity_rows(scored, alpha=alpha, seed=context.seed or 0, raters=context.raters),
             name_methods=several,
@@ -186,6 +191,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
         methods=methods(rows, context, scored.panels),
+        manuscript=manuscript(answering, rankings, agreeing, context),
         limits=(
             *limitations(rows, agreeing, places, context),
             *(f"{text}." for text in remarks(frame)),
