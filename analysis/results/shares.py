@@ -14,6 +14,7 @@ from analysis.results.corrections import flip_correction
 from analysis.results.population import population_share, share_interval, share_test
 from analysis.stats.correction import Corrected, benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
+from analysis.stats.max_t import NAME
 from analysis.stats.significance import TestResult, binomial, out_of_reach, reachable
 from analysis.verdicts.scores import CELL, Cell, Planned, ScoredVerdicts, Verdicts, by_cell, units
 from guard_eval.errors import StudyError
@@ -277,12 +278,18 @@ def _adjust(
         if all(row.estimand == "these" for row in own):
             # Tests that move together can all be as extreme as one: only its own smallest p binds a test.
             reasons = tuple(out_of_reach(row.test.smallest, alpha) if row.test.n else "" for row in own)
-            found["max-t"] = flips(own), reasons
+            made = (
+                flips(own)
+                if not all(reasons)
+                else Corrected(p_values=(None,) * len(own), n=len(own), method=NAME)
+            )
+            kept = tuple(None if why else p for p, why in zip(made.p_values, reasons, strict=True))
+            found["max-t"] = replace(made, p_values=kept), reasons
         corrected, reasons = found[correction]
         for number, place in enumerate(places):
             out[place] = replace(
                 rows[place],
-                adjusted=None if reasons[number] else corrected.p_values[number],
+                adjusted=corrected.p_values[number],
                 out_of_reach=reasons[number],
                 correction=corrected.method,
                 corrected_by=corrected.how,

@@ -170,3 +170,10 @@ def test_pairs_of_a_prompt_flip_together():
 def test_not_for_raters_like_these():
     with pytest.raises(StudyError, match="take correction = 'holm'"):
         share_rows(verdicts([("1", "coherence", "x")]), correction="max-t", raters="population")
+
+
+def test_no_p_that_could_not_be_small():
+    # Four pairs: p is 1/8 at least.
+    for row in share_rows(verdicts([(str(p), "coherence", "x") for p in range(4)]), correction="max-t"):
+        assert (row.adjusted, row.max_t, row.holm, row.test.p_value) == (None,) * 4
+        assert "cannot be below 0.125" in row.out_of_reach
