@@ -32,6 +32,10 @@ NO_FLIPS = (
 )
 
 
+MOST_BESIDE = 20_000
+"""Units of a family's results above which max-T is made only where it decides: a second or so."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counted:
     """What people, or one judge, have judged, counted once whatever the number of criteria and results.
@@ -74,7 +78,8 @@ class ShareRow(CellRow):
         correction: The correction's name.
         corrected_by: How its p-values were found, where there are several ways.
         holm: The p-value after Holm's correction, whichever was declared.
-        max_t: The same after Westfall and Young's; `None` for raters like these, where it does not hold.
+        max_t: The same after Westfall and Young's; `None` for raters like these, where it does not hold, and
+            beside another correction over more than `MOST_BESIDE` units.
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
@@ -275,7 +280,8 @@ def _adjust(
             )
             for name, correct in CORRECTIONS.items()
         }
-        if all(row.estimand == "these" for row in own):
+        cheap = correction == "max-t" or sum(row.units for row in own) <= MOST_BESIDE
+        if cheap and all(row.estimand == "these" for row in own):
             # Tests that move together can all be as extreme as one: only its own smallest p binds a test.
             reasons = tuple(out_of_reach(row.test.smallest, alpha) if row.test.n else "" for row in own)
             made = (

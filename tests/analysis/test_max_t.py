@@ -116,10 +116,10 @@ def test_p_of_drawn_patterns_counts_the_data():
 
 
 def test_many_units_are_drawn_as_normal(monkeypatch):
-    scores = np.sign(np.random.default_rng(1).normal(size=(20_000, 1)) + 0.02)
-    scores = np.hstack([scores, scores, np.sign(np.random.default_rng(2).normal(size=(20_000, 1)))])
+    scores = np.sign(np.random.default_rng(1).normal(size=(1_500, 1)) + 0.04)
+    scores = np.hstack([scores, scores, np.sign(np.random.default_rng(2).normal(size=(1_500, 1)))])
     normal = max_t([scores], draws=20_000).p_values
-    monkeypatch.setattr(module, "MANY_ITEMS", 10**9)
+    monkeypatch.setattr(module, "MANY_UNITS", 10**9)
     signs = max_t([scores], draws=9_999).p_values
     assert normal == pytest.approx(signs, abs=5 * sqrt(0.25 / 9_999))
     assert normal[0] == normal[1]
