@@ -42,6 +42,7 @@ class Context:
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
         correction: For the number of tests in the family: `holm` or `bh`.
+        compare: Comparisons of several to show in full, by their two methods.
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
@@ -65,6 +66,7 @@ class Context:
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
     correction: Correction = "holm"
+    compare: tuple[tuple[str, str], ...] = ()
     sequential: bool = False
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)

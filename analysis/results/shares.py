@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -117,6 +117,7 @@ def share_rows(
     alpha: float = 0.05,
     correction: Correction = "holm",
     raters: Estimand = "these",
+    by_dataset: Collection[tuple[str, str]] | None = None,
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
 
@@ -129,6 +130,7 @@ def share_rows(
         alpha: One minus the confidence level.
         correction: Holm's, or Benjamini and Hochberg's.
         raters: For whom shares of people and simulations are to hold.
+        by_dataset: The comparisons that have rows for each dataset, too; `None` for all of them.
     """
     scored = ScoredVerdicts.of(verdicts, planned)
     scores, items = scored.scores, dict(by_cell(scored.items))
@@ -141,7 +143,8 @@ def share_rows(
         datasets = sorted(own_items["dataset"].unique())
         counted = comparisons[cell[:4]], wholes[cell.rater_kind, cell.judge]
         rows.append(row(cell, None, mine, own_items, counted))
-        for name in datasets if len(datasets) > 1 else ():
+        split = len(datasets) > 1 and (by_dataset is None or cell[:2] in by_dataset)
+        for name in datasets if split else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
             rows.append(row(cell, name, part, own, counted))
     return _adjust(sorted(rows, key=cell_order(planned)), planned, correction, alpha)

@@ -47,6 +47,14 @@ def command(
             "dataset; otherwise a part that looks as if it were not is refused (docs/assisted.md).",
         ),
     ] = False,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B",
+            help="Of three or more methods show the comparison of these two in full: by dataset, with "
+            "figures, agreement and sensitivity.",
+        ),
+    ] = None,
     panel: Annotated[
         Literal["majority", "mean"] | None,
         typer.Option(
@@ -79,7 +87,7 @@ def command(
             typer.echo(f"{table}\n")
         return
     report = commands.report(
-        opened, output, rater_kind=kind, raters=raters, random_part=random_part, panel=panel
+        opened, output, rater_kind=kind, raters=raters, random_part=random_part, panel=panel, compare=compare
     )
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

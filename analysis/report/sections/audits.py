@@ -20,7 +20,7 @@ CLEAN = (
 def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
     """Return what was found, warnings first, or what was searched for."""
     if not findings:
-        return Section(anchor="audits", title="Audits", paragraphs=(CLEAN,))
+        return Section(anchor="audits", title="Audits", paragraphs=(CLEAN,), folded=True)
     table = table_of(
         findings,
         {
@@ -43,4 +43,5 @@ def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
             "what": lambda one: one.what,
         },
     )
-    return Section(anchor="audits", title="Audits", parts=(table,), exports={"audits": export})
+    folded = all(one.severity != "warning" for one in findings)
+    return Section(anchor="audits", title="Audits", parts=(table,), folded=folded, exports={"audits": export})

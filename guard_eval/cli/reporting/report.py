@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def report(
     raters: Estimand | None = None,
     random_part: bool = False,
     panel: PanelRule | None = None,
+    compare: tuple[str, str] | None = None,
 ) -> Report:
     """Write the significance report.
 
@@ -38,6 +40,7 @@ def report(
         output: The folder to write; the study's own, or TABLE-report in the current folder.
         rater_kind: Who judged, where a table does not say it.
         raters: For whom the answer on a table is to hold, by default for these raters; a study declares it.
+        compare: Of three or more methods, the two whose comparison is shown in full.
         panel: Take all judges of a table together besides, by this rule; a study declares its panel.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
@@ -61,6 +64,9 @@ def report(
     table, context = _with_context(source, rater_kind=rater_kind)
     if panel is not None:
         context = replace(context, panel=Panel(rule=panel), command=f"{context.command} --panel {panel}")
+    if compare is not None:
+        command = f"{context.command} --compare {' '.join(map(shlex.quote, compare))}"
+        context = replace(context, compare=(compare,), command=command)
     if raters is not None:
         context = replace(context, raters=raters, command=f"{context.command} --raters {raters}")
     if random_part:
