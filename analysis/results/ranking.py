@@ -155,7 +155,7 @@ def _row(
     items, pairs = int(item.max()) + 1, len(methods) * (len(methods) - 1) // 2
     too_many = items * pairs * 3 > MOST_CELLS
     first, second = (cell[name].map(place).to_numpy(dtype=np.int64) for name in ("method_a", "method_b"))
-    sides = np.sign(cell["net"].to_numpy())
+    sides = np.sign(cell["net"].to_numpy(dtype=np.int64))
     counts = tally(
         np.zeros_like(item) if too_many else item,
         first,
@@ -187,7 +187,7 @@ def _row(
         ranking=ranking,
         scores=tuple(parameters[:-1].tolist()),
         sets=sets if items > 1 else (),
-        difference=any_difference(nets, unit=unit.removesuffix("s"), seed=seed),
+        difference=any_difference(nets, seed=seed),
         half_wins=halves.strengths,
         unit=unit,
         warnings=(*alone, *ranking.warnings, *smoothed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from analysis.report.section import Section
@@ -9,6 +10,8 @@ from analysis.results.audits import Finding
 from guard_eval.reporting.tables import table_of
 from guard_eval.reporting.words import title
 
+SHOWN = 8
+"""Findings of one kind in the page's table."""
 NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
 
 CLEAN = (
@@ -21,15 +24,23 @@ def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
     """Return what was found, warnings first, or what was searched for."""
     if not findings:
         return Section(anchor="audits", title="Audits", paragraphs=(CLEAN,), folded=True)
+    of_kind = Counter[str]()
+    shown = []
+    for one in findings:
+        of_kind[one.kind] += 1
+        if of_kind[one.kind] <= SHOWN:
+            shown.append(one)
+    more = len(findings) - len(shown)
+    rest = f" {more} more, of the same kinds, are in audits.csv." if more else ""
     table = table_of(
-        findings,
+        shown,
         {
             "Found": lambda one: title(one.kind),
             "Where": lambda one: one.where,
             "What": lambda one: one.what,
         },
         caption="What the audits found",
-        note=NOTE,
+        note=NOTE + rest,
         text_columns=3,
         strong=lambda one: one.severity == "warning",
     )

@@ -32,14 +32,15 @@ MODEL = (
 )
 NOTE = (
     "Ranks possible: with a chance of {level} all true ranks lie in these sets at once; methods whose sets "
-    "overlap are not told apart. Expected share: against the average other method, ties split. Strength: on a "
-    "log scale, summing to 0."
+    "overlap are not told apart. Expected share: against the average other method, ties split. Strength: on "
+    "a log scale, summing to 0."
 )
 METHOD = (
-    "Ranks: {model} Sets of ranks follow from the differences of strengths, with sandwich errors over {unit} and "
-    "the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). Intervals of "
-    "strengths and shares come from drawing {unit} anew, one method at a time. Any difference: all comparisons "
-    "on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of people or one judge."
+    "Ranks: {model} Sets of ranks follow from the differences of strengths, with sandwich errors over {unit} "
+    "and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). Intervals "
+    "of strengths and shares come from drawing {unit} anew, one method at a time. Any difference: all "
+    "comparisons on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of people "
+    "or one judge."
 )
 
 

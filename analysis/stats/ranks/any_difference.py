@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from analysis.stats.significance import TestResult
 
 REPLICATES = 9_999
-METHOD = "sign flips of {unit}s over all comparisons together, statistic Σ net² / Σ of squares per method"
+METHOD = "sign flips of units over all comparisons together, statistic Σ net² / Σ of squares per method"
 _BLOCK = 1_000
 
 
-def any_difference(nets: NDArray[np.float64], *, unit: str = "item", seed: int = 0) -> TestResult:
+def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
     """Test that no method is preferred to another, in all of their comparisons at once.
 
     Each unit's verdicts change sides together, at random: the statistic adds up the squares of the methods'
@@ -22,24 +22,22 @@ def any_difference(nets: NDArray[np.float64], *, unit: str = "item", seed: int =
 
     Args:
         nets: Each unit's wins less losses of each method, [units, K].
-        unit: What a unit is called.
         seed: It alone decides the flips.
     """
     shown = nets[np.abs(nets).sum(axis=1) > 0]
     squares = (shown**2).sum(axis=0)
     scaled = shown[:, squares > 0] / np.sqrt(squares[squares > 0])
-    method = METHOD.format(unit=unit)
     if not len(scaled):
-        why = f"every {unit} is balanced between the methods"
-        return TestResult(p_value=None, statistic=0.0, n=len(nets), method=method, warnings=(why,))
+        why = "every method has as many wins as losses in every unit"
+        return TestResult(p_value=None, statistic=0.0, n=len(nets), method=METHOD, warnings=(why,))
     observed = float((scaled.sum(axis=0) ** 2).sum())
     if 2 ** (len(scaled) - 1) <= REPLICATES:
         # Both signs of all flips give the same statistic: one unit stays as it is.
         codes = np.arange(2 ** (len(scaled) - 1))[:, None] >> np.arange(len(scaled))
-        flips = np.where(codes & 1, -1.0, 1.0)
+        flips = 1.0 - 2.0 * (codes & 1)
         p = float((_statistics(flips, scaled) >= observed * (1 - 1e-12)).mean())
         return TestResult(
-            p_value=p, statistic=observed, n=len(nets), method=f"exact {method}", smallest=1 / len(flips)
+            p_value=p, statistic=observed, n=len(nets), method=f"exact {METHOD}", smallest=1 / len(flips)
         )
     rng = np.random.default_rng(seed)
     above = 0
@@ -50,10 +48,10 @@ def any_difference(nets: NDArray[np.float64], *, unit: str = "item", seed: int =
         p_value=(1 + above) / (1 + REPLICATES),
         statistic=observed,
         n=len(nets),
-        method=f"{REPLICATES:,} random {method}",
+        method=f"{REPLICATES:,} random {METHOD}",
     )
 
 
-def _statistics(flips: NDArray[np.float64], scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+def _statistics(flips: NDArray[np.floating], scaled: NDArray[np.floating]) -> NDArray[np.float64]:
     found: NDArray[np.float64] = ((flips @ scaled) ** 2).sum(axis=1)
     return found

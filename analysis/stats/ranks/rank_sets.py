@@ -78,9 +78,9 @@ def simultaneous_line(influence: Floats, *, freedom: float, level: float = 0.95,
 def strength_influence(
     parameters: Floats,
     unit: NDArray[np.int64],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    points: NDArray[np.int64],
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+    points: NDArray[np.integer],
     *,
     strata: NDArray[np.int64],
 ) -> Floats:
