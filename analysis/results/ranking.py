@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from analysis.stats.correction import holm
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.bootstrap import RankingIntervals, bootstrap, tally
-from analysis.stats.ranks.davidson import fit, half_win, to_matrices
-from analysis.stats.ranks.rank_sets import rank_sets, simultaneous_line, strength_influence
+from analysis.stats.ranks.davidson import fit, half_win, shares, to_matrices
+from analysis.stats.ranks.rank_sets import rank_sets, share_influence, simultaneous_line, strength_influence
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE, and_list
@@ -173,8 +173,9 @@ def _row(
     parameters, smoothed = _parameters(ranking, total)
     own = pd.factorize(cell["dataset"].groupby(item, sort=True).min())[0]
     influence = strength_influence(parameters, item, first, second, 1 + sides, strata=own)
+    influence = share_influence(parameters, influence)
     line = simultaneous_line(influence, freedom=max(1, items - 1), level=level, seed=seed)
-    sets = rank_sets(parameters[:-1], influence, freedom=max(1, items - 1), level=level, line=line)
+    sets = rank_sets(shares(parameters), influence, freedom=max(1, items - 1), level=level, line=line)
     nets = np.zeros((items, len(methods)))
     np.add.at(nets, (item, first), sides)
     np.add.at(nets, (item, second), -sides)

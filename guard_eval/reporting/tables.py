@@ -20,6 +20,8 @@ Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Row], Cell]]
 """The columns of a table by heading: each makes its cell from a row."""
 
+NARROW = 7
+"""Columns up to which two tables may stand beside each other in a wide window."""
 LONG_CELL = 26
 """Characters above which a cell of words may break into lines."""
 
@@ -60,6 +62,11 @@ class Table:
                 raise ValueError(
                     f"a row of {len(row)} cells in a table of {len(self.columns)} columns: {row}"
                 )
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether a page gives it its whole width, and nothing beside it."""
+        return len(self.columns) > NARROW or self.folded
 
     def holds_words(self, place: int) -> bool:
         """Return whether a column holds words, not figures."""

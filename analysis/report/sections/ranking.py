@@ -36,11 +36,11 @@ NOTE = (
     "a log scale, summing to 0."
 )
 METHOD = (
-    "Ranks: {model} Sets of ranks follow from the differences of strengths, with sandwich errors over {unit} "
-    "and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). Intervals "
-    "of strengths and shares come from drawing {unit} anew, one method at a time. Any difference: all "
-    "comparisons on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of people "
-    "or one judge."
+    "Ranks: {model} Sets of ranks follow from the differences of expected shares, with sandwich errors over "
+    "{unit} and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). "
+    "Intervals of strengths and shares come from drawing {unit} anew, one method at a time. Any difference: "
+    "all comparisons on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of "
+    "people or one judge."
 )
 
 
@@ -116,13 +116,17 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
     if not rows:
         return None
     known = [row for row in rows if row.ranking.estimate.strengths is not None]
-    figures = [_figure(row, name=f"ranking-{number}") for number, row in enumerate(known[:MOST_FIGURES], 1)]
-    tables = [_table(row, folded=number >= TABLES_OPEN) for number, row in enumerate(rows)]
+    drawn = known[:MOST_FIGURES]
+    parts: list[Table | Drawing] = []
+    for place, row in enumerate(rows):
+        if row in drawn:
+            parts.append(_figure(row, name=f"ranking-{drawn.index(row) + 1}"))
+        parts.append(_table(row, folded=place >= TABLES_OPEN))
     return Section(
         anchor="ranking",
         title="Ranking",
         paragraphs=(NOTE.format(level=percent(rows[0].ranking.level, 0)),),
-        parts=(*figures[:1], *tables, *figures[1:]),
+        parts=tuple(parts),
         exports={"ranking": table_of([one for row in rows for one in _ranked(row)], COLUMNS)},
     )
 

@@ -73,6 +73,7 @@ def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float 
     return Section(
         anchor="sensitivity",
         title="Sensitivity",
+        folded=name_methods,
         parts=(survival_table(rows, name_methods=name_methods, alpha=alpha), every),
         exports={"sensitivity": table_of(rows, COLUMNS)},
     )

@@ -29,15 +29,16 @@ for (const table of document.querySelectorAll("table.sortable")) {
       body.append(...rows);
     });
   });
-  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  const words = (row) => [...row.cells].map((cell) => cell.textContent.toLowerCase()).join(" ");
+  const texts = new Map(rows.map((row) => [row, words(row)]));
   const filter = () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !words.every((word) => texts.get(row).includes(word));
+      row.hidden = !wanted.every((word) => texts.get(row).includes(word));
       shown += row.hidden ? 0 : 1;
     }
-    count.textContent = words.length ? `${shown} of ${rows.length}` : "";
+    count.textContent = wanted.length ? `${shown} of ${rows.length}` : "";
   };
   field.addEventListener("input", filter);
 }

@@ -13,6 +13,8 @@ Floats = NDArray[np.float64]
 DRAWS = 20_000
 """Draws of the largest error among all differences; its quantile has a Monte-Carlo error of some .01."""
 _BLOCK = 500
+_STEP = 1e-5
+"""For the derivatives of shares."""
 
 
 def rank_sets(
@@ -84,7 +86,7 @@ def strength_influence(
     *,
     strata: NDArray[np.int64],
 ) -> Floats:
-    """Return what each unit adds to the error of Davidson's log-strengths, [units, K].
+    """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
 
     It is the inverse information times the unit's part of the likelihood's gradient, less its stratum's mean:
     the sandwich estimate of the covariance, for verdicts that depend on each other within a unit in any way.
@@ -112,13 +114,29 @@ def strength_influence(
     table = np.zeros((1, len(upper[0]), 3))
     table[0, :, 0] = (counts + counts.T)[upper]
     _, information = newton.moments(parameters[None], table)
-    solved = np.linalg.solve((information + newton.gauge(information))[0], gradient.T).T[:, :-1]
+    solved = np.linalg.solve((information + newton.gauge(information))[0], gradient.T).T
     for stratum in np.unique(strata):
         mine = strata == stratum
         size = int(mine.sum())
         if size > 1:
             solved[mine] = (solved[mine] - solved[mine].mean(axis=0)) * np.sqrt(size / (size - 1))
     return np.asarray(solved, dtype=np.float64)
+
+
+def share_influence(parameters: Floats, influence: Floats) -> Floats:
+    """Return what each unit adds to the error of each expected win share, [units, K].
+
+    Shares have the strengths' order, and errors that do not grow without limit where a method hardly ever
+    loses (as those of strengths do: Hauck and Donner 1977).
+
+    Args:
+        parameters: Log-strengths and log ν, [K + 1].
+        influence: Of `strength_influence`.
+    """
+    steps = np.eye(len(parameters)) * _STEP
+    ahead, back = newton.shares(parameters + steps), newton.shares(parameters - steps)
+    found: Floats = influence @ (ahead - back) / (2 * _STEP)
+    return found
 
 
 def _variances(covariance: Floats) -> Floats:
