@@ -228,7 +228,7 @@ class View:
         pair: The number of the pair shown; None on any other page.
         first: Whose text stands as A: `a` is the first method's.
         ended: The rater is thanked.
-        calm: The rater is told that something does not work just now.
+        calm: The page says that something does not work just now.
         errors: Exceptions shown as such: no rater should ever see one.
     """
 
@@ -307,7 +307,7 @@ class Log:
         acknowledged: The method, or `tie`, of those whose answer came.
         seconds: From press to the whole next page, of those.
         counts: Of `calm` pages, `exception` pages, connections `lost`, and ratings `stuck` (nothing moved
-            although nothing was said).
+            although no page said so).
     """
 
     pressed: set[Key] = field(default_factory=set)

@@ -239,12 +239,6 @@ SELECT raters, count(*) FROM (
     GROUP BY pair.id
 ) AS each_pair GROUP BY raters ORDER BY raters
 """
-_QUOTAS = """
-SELECT pairs, count(*) FROM (
-    SELECT rater.id, count(presentation.rated_at) AS pairs
-    FROM rater LEFT JOIN presentation ON presentation.rater_id = rater.id GROUP BY rater.id
-) AS each_rater GROUP BY pairs ORDER BY pairs
-"""
 _SIDES = """
 SELECT difference, count(*) FROM (
     SELECT abs(sum(CASE first WHEN 'a' THEN 1 ELSE -1 END)) AS difference
@@ -270,7 +264,6 @@ class Comparison:
         in_doubt: Ratings stored whose answer never came.
         half: Showings with a verdict on some criteria only, or marked as rated without one.
         overlap: Raters of a pair → pairs.
-        quotas: Pairs of a rater → raters.
         pair_sides: Showings of a pair with its first text as A less those with its second → pairs.
         rater_sides: Likewise of a rater → raters.
     """
@@ -282,7 +275,6 @@ class Comparison:
     in_doubt: int
     half: int
     overlap: Mapping[int, int]
-    quotas: Mapping[int, int]
     pair_sides: Mapping[int, int]
     rater_sides: Mapping[int, int]
 
@@ -301,9 +293,9 @@ def compare(study: MadeStudy, log: Log) -> Comparison:
         for rater, pair_id, criterion, verdict in connection.execute(sql(_VERDICTS)):
             found.setdefault((rater, number[pair_id], criterion), []).append(verdict)
         half = connection.execute(sql(_HALF), {"criteria": len(CRITERIA)}).scalar_one()
-        overlap, quotas, pair_sides, rater_sides = (
+        overlap, pair_sides, rater_sides = (
             {int(row[0]): int(row[1]) for row in connection.execute(sql(statement))}
-            for statement in (_OVERLAP, _QUOTAS, _SIDES.format(of="pair_id"), _SIDES.format(of="rater_id"))
+            for statement in (_OVERLAP, _SIDES.format(of="pair_id"), _SIDES.format(of="rater_id"))
         )
     engine.dispose()
     return Comparison(
@@ -316,7 +308,6 @@ def compare(study: MadeStudy, log: Log) -> Comparison:
         in_doubt=len(_ratings(found) - _ratings(log.acknowledged)),
         half=half,
         overlap=overlap,
-        quotas=quotas,
         pair_sides=pair_sides,
         rater_sides=rater_sides,
     )

@@ -76,7 +76,7 @@ class World:
         latent = latent + np.array(self.leans)[dataset]
         people = _verdicts(latent[:, None] + rng.normal(size=(n, self.raters))).mean(axis=1)
         spread = people.std()
-        # the judge sees what people said, and something else: so r can be as large as one likes
+        # the judge sees what people chose, and something else: so r can be as large as one likes
         seen = (people - 0.5) / spread if spread else np.zeros(n)
         view = weight * seen + (1 - weight**2) ** 0.5 * rng.normal(size=n)
         judge = _verdicts(view[:, None] + 0.2 * rng.normal(size=(n, 2))).mean(axis=1)
@@ -174,10 +174,10 @@ def published(path: Path, count: int) -> str:
         view = weight * (mean - 0.5) / mean.std() + (1 - weight**2) ** 0.5 * rng.normal(size=len(mean))
         rows = frame.drop_duplicates("pair_id").set_index("pair_id")
         first, second = rows["method_a"], rows["method_b"]
-        said = np.where(
+        chosen = np.where(
             view.loc[rows.index] > TIE, first, np.where(view.loc[rows.index] < -TIE, second, "tie")
         )
-        judge = rows.assign(verdict=said, rater="made up", rater_kind="model").reset_index()
+        judge = rows.assign(verdict=chosen, rater="made up", rater_kind="model").reset_index()
         lines.append(_line(f"made up of people and noise, weight {weight}", frame, judge, count))
     return table(("the judge", "people rate", "r", "width", "ratings gained"), lines)
 

@@ -3,7 +3,7 @@
     export OPENBLAS_NUM_THREADS=1                                      # a process, a core
     python benchmarks/calibration.py --output docs/calibration.md      # some minutes on two cores
     python benchmarks/calibration.py --prompts                         # pairs that share prompts
-    python benchmarks/calibration.py --raters                          # raters drawn anew; ten minutes
+    python benchmarks/calibration.py --raters                          # new raters a study; ten minutes
     python benchmarks/calibration.py --quick                           # does it run? (rates mean nothing)
 
 Every cell of the grid simulates studies without a difference (share .5) and with one (share .6) and gives
@@ -459,7 +459,7 @@ def print_prompts(studies: int, seed: int) -> None:
     print(f"\nStrengths' intervals cover {rates[0]:.3f} by pair and {rates[1]:.3f} by prompt.")
 
 
-# Raters as a sample: drawn anew for every study, they rate all items, or the same number of them each.
+# Raters as a sample: new ones for every study, they rate all items, or the same number of them each.
 
 OVERLAPS = ((3, 3), (5, 5), (10, 10), (20, 20), (5, 2), (5, 3), (10, 3), (20, 3), (20, 1), (124, 3))
 """Raters, and by how many of them an item is rated."""
@@ -498,7 +498,7 @@ def sampled_raters(design: Design, each: int, studies: int, rng: np.random.Gener
 
 
 def print_raters(studies: int, seed: int, *, quick: bool) -> None:
-    """Print the table of raters drawn anew: least and greatest over items, κ and shares."""
+    """Print the table of new raters for each study: least and greatest over items, κ and shares."""
     print(heading("raters, each item by", "model", "error", "coverage, at least", "width", "before"))
     agreements, sizes = ((0.41,), (40,)) if quick else ((0.05, 0.41, 0.8), (40, 150, 500))
     for (raters, each), model in product(OVERLAPS[:2] if quick else OVERLAPS, get_args(Model)):
@@ -526,7 +526,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     option("--seed", type=int, default=20261122)
     option("--processes", type=int, default=2)
     option("--prompts", action="store_true", help="the tables of pairs that share prompts instead; printed")
-    option("--raters", action="store_true", help="the table of raters drawn anew instead; printed")
+    option("--raters", action="store_true", help="the table of new raters for each study instead; printed")
     option("--output", type=Path, help="Markdown file; without it the tables are printed")
     options = command.parse_args(None if arguments is None else list(arguments))
     options.studies = options.studies or (2000 if options.prompts else 4000)

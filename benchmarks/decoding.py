@@ -334,7 +334,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     option("--threads", type=int, help="of PyTorch on the CPU; default: PyTorch's own choice")
     option("--invariance", action="store_true", help="count what changes from batch 1 to a padded batch")
     option("--model", type=Path, default=_DEMO / "model", help="a model's folder, for --invariance")
-    option("--json", type=Path, help="write the figures here, anew after each row")
+    option("--json", type=Path, help="write the figures here, again after each row")
     options = command.parse_args(arguments)
     if options.quick:
         options.shape, options.batches, options.vocabularies = "tiny", [1, 2], None

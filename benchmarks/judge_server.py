@@ -44,13 +44,13 @@ class Log:
     """What the server has seen.
 
     Attributes:
-        asked: Requests.
+        requests: How many came.
         did: What it did with them, by name of the fault, or `ok`.
         paid: Complete 200 responses, by the hash of the request.
         usd: What all 200 responses cost.
     """
 
-    asked: int = 0
+    requests: int = 0
     did: dict[str, int] = field(default_factory=Counter)
     paid: dict[str, int] = field(default_factory=Counter)
     usd: float = 0.0
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         elif head.startswith(b"GET"):
             self._send(404, {"error": {"message": "not found"}})
         else:
-            log.asked += 1
+            log.requests += 1
             asyncio.get_running_loop().call_later(LATENCY, self._answer, rest[:size])
 
     def _answer(self, body: bytes) -> None:

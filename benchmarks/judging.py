@@ -13,30 +13,35 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import openai
-from common import Measure, Row, Turns, environment, make_pair, parser, run_measures
+from common import Measure, Row, Turns, environment, in_turns, make_pair, parser, run_measures
 from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
-from guard_eval.store import Store
+from guard_eval.store import Answer, PlannedRequest, Reservation, Store, Usage
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import Judge
-from judge.request import request
+from judge.request import request, wire
 from judge.run import run_judge
 
 TITLES = {
     "speed": "Raw loop and judge in turns, concurrency 64, 50 ms latency",
     "faults": "10 % 429, 5 % 500, 5 % prose, 2 % truncated, 2 % resets",
+    "kept": "The journal with and without the requests as they are sent",
 }
 KEY = "sk-benchmark"
 METHODS = ("guard", "top_k(k=50)")
@@ -176,14 +181,14 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
             failed = {failure.presentation: failure.kind for failure in store.failures()}
             usd = sum(spend.usd + spend.held_usd for spend in store.spending())
         judge()
-        more = server.log().asked - log.asked
+        more = server.log().requests - log.requests
     did = ", ".join(f"{times} {name}" for name, times in sorted(log.did.items()))
     left = wanted - verdicts - len(failed)
     ended = f"{verdicts} verdicts, failures {dict(Counter(failed.values()))}, {left} with neither"
     complete = left == 0 and "Traceback" not in printed
     money = f"${log.usd:.2f} charged, ${usd:.2f} booked"
     return [
-        ("the server answered", f"{log.asked} requests: {did}", "", True),
+        ("the server answered", f"{log.requests} requests: {did}", "", True),
         (f"pairs × orders of {wanted}", f"{ended} (code {code})", "0 with neither", complete),
         ("complete 200 responses beyond the first to a request", str(log.twice), "0", log.twice == 0),
         ("money", money, "booked ≥ charged", usd >= log.usd - 1e-6),
@@ -191,7 +196,88 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
     ]
 
 
-MEASURES: dict[str, Measure] = {"speed": speed, "faults": faults}
+def kept(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Let the journal reserve and record requests, sixteen at a time, with and without their bodies."""
+    judge = Judge(model=MODEL)
+    words = (Path(__file__).parent / "RESULTS.md").read_text(encoding="utf-8").split()
+    choose = random.Random(1)
+    texts = [
+        " ".join(words[start : start + 190])
+        for start in (choose.randrange(len(words) - 190) for _ in range(2 * options.requests))
+    ]
+    bodies = [
+        wire(
+            request(
+                judge, BlindPair(presentation=0, prompt=texts[n][:200], text_a=texts[n], text_b=texts[-n]), 1
+            )
+        )
+        for n in range(options.requests)
+    ]
+    count, sizes = itertools.count(), {}
+
+    def journal(*, keep: bool) -> float:
+        path = folder / f"{next(count)}.db"
+        with Store.open(f"sqlite:///{path}", create=True) as store:
+            rater = store.rater("judge", "model")
+            run = store.begin(rater, timedelta(minutes=10))
+            start = time.perf_counter()
+            for first in range(0, len(bodies), 16):
+                planned = [
+                    PlannedRequest(
+                        key=f"{place:064}", presentation=None, usd=0.01, body=body if keep else None
+                    )
+                    for place, body in enumerate(bodies[first : first + 16], start=first)
+                ]
+                rights = store.record(run, planned=planned)
+                store.record(run, answers=[_answered(right) for right in rights])
+            taken = time.perf_counter() - start
+        sizes[keep] = path.stat().st_size / len(bodies)
+        path.unlink()
+        return taken
+
+    turns = in_turns(lambda: journal(keep=False), lambda: journal(keep=True), rounds=options.rounds)
+    raw = statistics.mean(map(len, bodies))
+    alone = statistics.mean(len(zlib.compress(body)) for body in bodies)
+    without, with_them = (seconds / len(bodies) * 1000 for seconds in turns.medians)
+    return [
+        (
+            "bytes of a request",
+            f"{raw:.0f} as sent, {alone:.0f} by zlib alone",
+            "",
+            True,
+        ),
+        (
+            "bytes of an exchange in SQLite",
+            f"{sizes[True]:.0f} with the request, {sizes[False]:.0f} without",
+            "",
+            True,
+        ),
+        (
+            "milliseconds an answer",
+            f"{with_them:.2f} with the request, {without:.2f} without; ratio **{turns.shown()}**",
+            "≤ 1.5 ×",
+            turns.ratio <= 1.5,
+        ),
+    ]
+
+
+def _answered(right: object) -> Answer:
+    assert isinstance(right, Reservation)
+    return Answer(
+        key=right.key,
+        attempt=right.attempt,
+        presentation=None,
+        status=200,
+        body=b"x" * 900,
+        request_id="req",
+        usage=Usage(input_tokens=1500, output_tokens=60),
+        usd=0.004,
+        seconds=1.0,
+        at=datetime.now(UTC),
+    )
+
+
+MEASURES: dict[str, Measure] = {"speed": speed, "faults": faults, "kept": kept}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -158,7 +158,7 @@ class Simulation:
         return given, saved
 
     def progress(self) -> Times:
-        """Return the times of asking how far raters are."""
+        """Return the times of `progress` for raters."""
         times = Times()
         for rater in self.raters[:200]:
             with timed(times):

@@ -23,6 +23,11 @@ class Criterion:
     title: str
     definition: str
 
+    @property
+    def words(self) -> str:
+        """Return title and definition as one text."""
+        return f"{self.title}: {self.definition}"
+
 
 CRITERIA: dict[str, Criterion] = {
     criterion.name: criterion
@@ -123,6 +128,20 @@ def check_name(name: str, known: Iterable[str]) -> None:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose from: {', '.join(known)}"
         raise StudyError(f"unknown criterion {name!r}: {hint}")
+
+
+def reworded(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
+    """Return what was changed in the words of criteria, a sentence's part each.
+
+    Args:
+        before: Title and definition, as `Criterion.words` has them, by name; what is missing is not compared.
+        now: The criteria as they are asked at present.
+    """
+    return [
+        f"{each.name!r} was asked as {before[each.name]!r}, and is now {each.words!r}"
+        for each in now
+        if before.get(each.name, each.words) != each.words
+    ]
 
 
 def spelling(words: str) -> str:

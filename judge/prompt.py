@@ -205,6 +205,15 @@ class JudgePrompt:
         return [*(dict(each) for each in _before(self, seed, lines=lines)), question]
 
     @property
+    def text(self) -> str:
+        """Return the whole prompt, in brackets what stands for the texts of a pair."""
+        shown = BlindPair(
+            presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
+        )
+        parts = [f"[{each['role']}]\n{each['content']}" for each in self.messages(shown, 0)]
+        return "\n\n".join(parts) + "\n"
+
+    @property
     def version(self) -> str:
         """Return 12 hexadecimal digits that change with any word of what is sent besides the texts."""
         return _version(self)

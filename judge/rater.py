@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan, Rater
+from guard_eval.rubric import reworded
 from guard_eval.store import Store
 from guard_eval.study.settings import Judge
 
@@ -28,15 +29,32 @@ def judge_plan(judge: Judge, *, seed: int, lease: timedelta = LEASE) -> Plan:
 
 
 def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
-    """See that the judge is asked on the criteria on which it has judged so far.
+    """See that the judge is asked on the criteria on which it has judged so far, and in the same words.
 
     Raises:
-        StudyError: They are others: some pairs would be judged on these and some on those.
+        StudyError: It is not: some pairs would be judged on these and some on those.
     """
-    before = store.criteria_judged(rater)
-    if before and before != set(judge.criteria):
+    before, now = store.criteria_judged(rater), set(judge.criteria)
+    if before and before != now:
+        changes = [f"new: {', '.join(sorted(now - before))}"] if now - before else []
+        changes += [f"left out: {', '.join(sorted(before - now))}"] if before - now else []
         raise StudyError(
             f"the judge {rater.name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is "
-            f"now asked on {', '.join(judge.criteria)}; take back the change in study.toml, or give the "
-            'judge a new name there (name = "…"), under which it starts from the beginning'
+            f"now asked on {', '.join(judge.criteria)} ({'; '.join(changes)}); take back the change in "
+            'study.toml, or give the judge a new name there (name = "…"), under which it starts from the '
+            "beginning; a second [[judge]] table of another name judges on the new criteria alone"
+        )
+    check_words(store, judge)
+
+
+def check_words(store: Store, judge: Judge) -> None:
+    """See that criteria on which there are verdicts, whoever gave them, are still asked in the same words.
+
+    Raises:
+        StudyError: One is not.
+    """
+    if changes := reworded(store.criteria(), judge.rubric):
+        raise StudyError(
+            f"study.toml words a criterion anew on which there are verdicts: {'; '.join(changes)}; take back "
+            "the change, or define the new words as a criterion of another name"
         )

@@ -18,8 +18,9 @@ from guard_eval.errors import StudyError
 from guard_eval.store import JudgeRun, Showing, Store
 from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
-from judge.batch.api import BatchApi
+from judge.batch.providers import batch_api
 from judge.batch.runner import BatchRunner, Patience
+from judge.examples import check_examples
 from judge.failures import JudgeError, Retry
 from judge.journal import Journal
 from judge.ledger import Ledger, RunProgress
@@ -94,8 +95,10 @@ def run_judge(
     again = retry or Retry()
     plan = judge_plan(judge, seed=seed, lease=lease)
     rater = store.rater(rater_name(judge), "model")
+    check_examples(store, judge)
     if showings is None:
         check_criteria(store, judge, rater)
+        store.set_criteria({each.name: each.words for each in judge.rubric})
 
     def online(*, timeout: float | None = again.timeout, **changes: object) -> OnlineBackend:
         provider = provider_of(judge, environ, plain_http=plain_http)
@@ -124,7 +127,7 @@ def run_judge(
                 )
                 async with session.renewing():
                     if server is not None:
-                        api = BatchApi(server.client, retry=again, seed=seed)
+                        api = batch_api(server.client, retry=again, seed=seed)
                         await BatchRunner(session, api, server, budget, patience or Patience()).run()
                     else:
                         limiter = RateLimiter(judge.concurrency, timeout=again.timeout or judge.timeout)

@@ -42,6 +42,7 @@ def answer(
     panels: Collection[str] = (),
     rankings: Sequence[RankingRow] = (),
     assisted_by: str | None = None,
+    texts: str = "continuations",
 ) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
 
@@ -55,6 +56,7 @@ def answer(
         panels: Names of declared panels of judges.
         rankings: `ranking_rows`: of three or more methods the answer is who leads.
         assisted_by: The judge who was declared to assist people.
+        texts: What was compared, in the plural.
     """
     totals = [row for row in rows if row.dataset is None]
     groups: dict[tuple[str, str], list[ShareRow]] = {}
@@ -65,7 +67,7 @@ def answer(
     judges = [who for who in order if who[1]]
     left_out = set(judges[JUDGES_SPELT_OUT:])
     parts = [
-        _group(groups[who], alpha, [row for row in rankings if row.who == who])
+        _group(groups[who], alpha, texts, [row for row in rankings if row.who == who])
         for who in order
         if who not in left_out
     ]
@@ -110,7 +112,7 @@ def _deciding(row: ShareRow) -> float | None:
     return row.adjusted if row.family else row.test.p_value
 
 
-def _group(rows: list[ShareRow], alpha: float, rankings: Sequence[RankingRow]) -> str:
+def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[RankingRow]) -> str:
     """Word what people, or one judge, found: differences first, then what showed none, the clearest first."""
     declared = [row for row in rows if row.family] or rows
     ranked = [ranking_sentence(row, alpha) for row in rankings[:RANKINGS_SPELT_OUT]]
@@ -119,7 +121,7 @@ def _group(rows: list[ShareRow], alpha: float, rankings: Sequence[RankingRow]) -
     if ranked:
         ranked.append(RANKS_HOLD)
     if ranked and len(declared) > SPELT_OUT:
-        return " ".join([_opening(declared, brief=True), *ranked, _counted(declared, alpha)])
+        return " ".join([_opening(declared, texts, brief=True), *ranked, _counted(declared, alpha)])
     ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
     shown, rest = ordered[:SPELT_OUT], ordered[SPELT_OUT:]
     groups: dict[tuple[str, str, str], list[ShareRow]] = {}
@@ -133,7 +135,7 @@ def _group(rows: list[ShareRow], alpha: float, rankings: Sequence[RankingRow]) -
         sentences.append(
             f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
         )
-    return " ".join([_opening(declared), *ranked, *sentences])
+    return " ".join([_opening(declared, texts), *ranked, *sentences])
 
 
 def ranking_sentence(row: RankingRow, alpha: float) -> str:
@@ -180,9 +182,9 @@ def _counted(rows: Sequence[ShareRow], alpha: float) -> str:
     return f"Of {results}, {found} {shows} a difference{corrected}: see Comparisons."
 
 
-def _opening(rows: list[ShareRow], *, brief: bool = False) -> str:
+def _opening(rows: list[ShareRow], texts: str, *, brief: bool = False) -> str:
     whole = rows[0].whole
-    text = f"{_who(rows[0])} compared {plural(whole.pairs, 'pair')} of continuations"
+    text = f"{_who(rows[0])} compared {plural(whole.pairs, 'pair')} of {texts}"
     compared = {(row.method_a, row.method_b): row.comparison for row in rows}
     if brief:
         methods = {name for pair in compared for name in pair}
@@ -303,7 +305,7 @@ def _units(rows: list[ShareRow]) -> str:
     """Say what is taken as independent, and how many of it there are."""
     wholes = {row.who: (row.unit, row.whole.units) for row in rows}
     if all(unit == "pair" for unit, _ in wholes.values()):
-        return ", whose unit is the pair (prompts are not known)"
+        return ", whose unit is the pair"
     numbers = sorted({count for _, count in wholes.values()})
     return f", whose unit is the prompt ({and_list([str(number) for number in numbers])} in all)"
 

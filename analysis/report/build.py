@@ -46,6 +46,7 @@ from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import standalone
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table, to_csv
+from guard_eval.reporting.words import titled
 
 _TEMPLATES = Path(__file__).parent / "templates"
 SCRIPT = _TEMPLATES / "page.js"
@@ -86,7 +87,7 @@ class ReportPage:
 
 
 def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    """Write index.html, report.md, report.tex, report.json, figures/ and csv/.
+    """Write index.html, report.md, report.tex, report.json, figures/, csv/ and prompts/.
 
     The same input gives the same bytes.
 
@@ -98,6 +99,11 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
     Raises:
         StudyError: The verdicts are not a valid table, or the folder cannot be written.
     """
+    with titled(context.titles):
+        return _write(verdicts, folder, context)
+
+
+def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
     scored = ScoredVerdicts.of(validate(verdicts), context.planned, context.panel)
     frame, page = scored.frame, _page(scored, context)
     tables: dict[str, Table] = {}
@@ -109,6 +115,8 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
             files[f"figures/{drawing.name}.svg"] = standalone(drawing)
             files[f"figures/{drawing.name}.pdf"] = drawing.pdf
             files[f"figures/{drawing.name}.png"] = drawing.png
+    if context.judging is not None:
+        files |= {f"prompts/{one.version}.txt": one.text for one in context.judging.prompts}
     files["report.json"] = numbers(context, page.summary, tables)
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
     files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"].isin(SIMULATED))
@@ -193,6 +201,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
             answering,
             alpha=alpha,
             assisted_by=context.assisted_by,
+            texts=context.texts,
             exploratory=bool(context.why_exploratory),
             redundant=redundant,
             rankings=rankings,

@@ -11,6 +11,7 @@ from analysis.results.judges.judge_usage import JudgeUsage
 from analysis.results.shares import Correction, Estimand
 from analysis.verdicts.panel import Panel
 from guard_eval.records import Pair
+from guard_eval.rubric import Criterion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,10 @@ class Context:
         study_hash: Hash of the settings as they are.
         stored_hash: Hash of the settings when the first verdict came; if it differs the report is
             exploratory.
+        criteria: The study's own criteria, and those of the paper that it words anew.
+        reworded: What was changed in the words of criteria after their first verdicts.
+        texts: What was compared, in the plural.
+        declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
         correction: For the number of tests in the family: `holm` or `bh`.
@@ -63,6 +68,10 @@ class Context:
     seed: int | None = None
     study_hash: str | None = None
     stored_hash: str | None = None
+    criteria: tuple[Criterion, ...] = ()
+    reworded: tuple[str, ...] = ()
+    texts: str = "continuations"
+    declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
     correction: Correction = "holm"
@@ -82,6 +91,11 @@ class Context:
     command: str = ""
 
     @property
+    def titles(self) -> dict[str, str]:
+        """Return what the study's own criteria are called, by name."""
+        return {each.name: each.title for each in self.criteria}
+
+    @property
     def why_exploratory(self) -> tuple[str, ...]:
         """Return why the results are exploratory; nothing where the analysis is the one declared."""
         reasons = []
@@ -94,6 +108,7 @@ class Context:
                 f"the settings were changed after the first verdict (then {self.stored_hash[:16]}, now "
                 f"{self.study_hash[:16]})"
             )
+        reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
         if self.planned is None:
             reasons.append("no comparison was declared before the verdicts were collected")
         return tuple(reasons)

@@ -21,7 +21,7 @@ from guard_eval.reporting.tables import Table
 
 LIST = "files.txt"
 """Names every file of a report, so that a later one knows what was there."""
-OURS = re.compile(r"(csv|figures)/[A-Za-z0-9_-]+\.(csv|svg|pdf|png)")
+OURS = re.compile(r"(csv|figures|prompts)/[A-Za-z0-9_-]+\.(csv|svg|pdf|png|txt)")
 """The files that a later report may take away; whatever else a list names is not touched."""
 
 
@@ -58,7 +58,7 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, .
         StudyError: The folder cannot be written.
     """
     try:
-        for part in ("csv", "figures"):
+        for part in {str(Path(name).parent) for name in files}:
             (folder / part).mkdir(parents=True, exist_ok=True)
         for name in _earlier(folder) - files.keys():
             (folder / name).unlink(missing_ok=True)

@@ -51,9 +51,10 @@ def methods(
         f"Estimand: {estimand}.",
         "Estimate: the mean over pairs of each pair's mean over raters; every pair weighs the same.",
         f"Interval: {percent(1 - context.alpha, 0)}, {interval}; {alone}.",
-        f"Test: {tests}, two-sided; {null}. Beside it stands the paper's: {totals[0].paper_test.method}.",
+        f"Test: {tests}, two-sided; {null}. Beside it: {totals[0].paper_test.method}.",
         unit_note(totals),
         _family(totals, context),
+        *context.declared,
     ]
     if sampled:
         notes.append(
@@ -74,11 +75,12 @@ def methods(
     groups = list(dict.fromkeys(row.who for row in totals))
     if len({kind for kind, _ in groups}) > 1:
         notes.append("People, models and simulations are never counted together.")
+    notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
     if sum(bool(judge) for _, judge in groups) > 1:
         notes.append(JUDGES)
     notes += [_panel(panel) for panel in panels]
     drawn = "the bootstraps' draws, and nothing else here, hang on it"
-    given = "none is given, so it is 0" if context.seed is None else f"the study's, {context.seed}"
+    given = "none is given, so it is 0" if context.seed is None else f"{context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")
     return tuple(notes)
 
@@ -190,7 +192,7 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         notes.append(
             "Several ratings of one pair depend on each other. The binomial test ignores that and rejects "
             "too often (where methods did not differ, in 10 to 29 of 100 simulated studies with three or "
-            "five raters who agree as the paper's do); the item-level test and interval do not."
+            "five raters whose κ is about .4); the item-level test and interval do not."
         )
     if "model" in kinds:
         notes.append(

@@ -181,7 +181,7 @@ def uneven_overlap(table: Coded) -> Iterator[Finding]:
                 f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
                 f"{f', {none} of them with none' if none else ''}: {table.some(pairs[fewer])}"
             )
-            where = table.where(place, name)
+            where = table.where(place, title(name))
             yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
 
 
@@ -251,5 +251,5 @@ def identical_verdicts(table: Coded) -> Iterator[Finding]:
             f"all {plural(int(n), 'verdict')} are {table.answer(place, int(low))}: "
             f"agreement beyond chance is undefined{no_test}"
         )
-        where = table.where(place, table.criteria[code])
+        where = table.where(place, title(table.criteria[code]))
         yield Finding(kind="identical verdicts", where=where, what=what, severity="warning")

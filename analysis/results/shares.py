@@ -156,8 +156,8 @@ def unit_note(rows: Sequence[ShareRow]) -> str:
     prompts = [row for row in totals if row.unit == "prompt"]
     if not prompts:
         return (
-            "Unit: the pair, since the verdicts do not name prompts (column prompt_id). If several pairs are "
-            "of one prompt, tests find differences too often and intervals are too narrow."
+            "Unit: the pair; nothing says which pairs share a source (column prompt_id). If several do, "
+            "tests find differences too often and intervals are too narrow."
         )
     counts = sorted({row.units for row in prompts})
     many = f"{counts[0]} to {counts[-1]}" if counts[1:] else f"{counts[0]}"

@@ -112,7 +112,7 @@ class Panel {
   labelRemarks() {
     const { words } = this.view;
     const { comment, problems } = this.draft;
-    this.parts.say.textContent = comment.trim() || problems.length ? words.said : words.say;
+    this.parts.remark.textContent = comment.trim() || problems.length ? words.remarked : words.remark;
   }
 
   // What the rater does.
@@ -183,9 +183,9 @@ class Panel {
   }
 
   open() {
-    const { remarks: area, say } = this.parts;
+    const { remarks: area, remark } = this.parts;
     area.hidden = !area.hidden;
-    say.setAttribute("aria-expanded", `${!area.hidden}`);
+    remark.setAttribute("aria-expanded", `${!area.hidden}`);
     if (!area.hidden) area.querySelector("textarea").focus();
   }
 

@@ -135,11 +135,11 @@ function foot(panel) {
   const back = button("ge-plain", words.back, () => panel.go("back"),
     { disabled: !view.back, "aria-keyshortcuts": "Backspace" }, "⌫");
   const latest = view.earlier ? [button("ge-plain", words.latest, () => panel.go("latest"))] : [];
-  const say = button("ge-quiet", "", () => panel.open(), { "aria-expanded": "false", "aria-controls": "ge-remarks" });
+  const remark = button("ge-quiet", "", () => panel.open(), { "aria-expanded": "false", "aria-controls": "ge-remarks" });
   const alert = make("div", { class: "ge-alert", role: "alert" });
   const save = button("ge-save", words.save, () => panel.save(), { "aria-keyshortcuts": "Enter Control+Enter" }, "⏎");
-  Object.assign(panel.parts, { alert, say, save });
-  return make("footer", { class: "ge-foot" }, back, ...latest, ...(view.extras ? [say] : []), alert, save);
+  Object.assign(panel.parts, { alert, remark, save });
+  return make("footer", { class: "ge-foot" }, back, ...latest, ...(view.extras ? [remark] : []), alert, save);
 }
 
 /* A break covers the texts and stops the clock. */

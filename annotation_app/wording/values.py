@@ -211,8 +211,8 @@ class Panel(_Words):
     saving: Text
     slow: Text
     away: Text
-    say: Text
-    said: Text
+    remark: Text
+    remarked: Text
     comment: Text
     report: Text
     keys: Text

@@ -12,6 +12,7 @@ from sqlalchemy.engine import make_url
 from annotation_app.server.launch import serve
 from guard_eval.cli.console import StudyFolder, say
 from guard_eval.errors import StudyError
+from guard_eval.rubric import criteria, reworded
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
@@ -48,6 +49,8 @@ def command(
         token = _token(store, invite) if invite else None
         people = sum(rater.kind == "person" for rater in store.raters())
         notices = _notices(study, store)
+        asked = criteria(study.settings.annotation.criteria, study.settings.rubric)
+        store.set_criteria({each.name: each.words for each in asked})
     say(f"{pairs} pairs, {study.settings.annotation.raters_per_pair} people each, {people} invited")
     if not people and not study.settings.annotation.recruitment.is_open:
         say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
@@ -79,6 +82,12 @@ def _notices(study: Study, store: Store) -> list[str]:
             "study.toml is not what it was when the first verdict came. Raters go on under the new settings, "
             "and the report will call the results exploratory."
         )
+    asked = criteria(settings.criteria, study.settings.rubric)
+    notices += [
+        f"a criterion is worded anew on which there are verdicts: {change}. Give the new words another name, "
+        "or take the change back."
+        for change in reworded(store.criteria(), asked)
+    ]
     if settings.gold_every is not None and not store.gold():
         notices.append(
             "annotation.gold_every is set, but there are no gold pairs; add some: guard-eval gold STUDY FILE"

@@ -73,15 +73,15 @@ FUNCTIONS = {
     "measure_files": "guard_eval.cli.measuring.job",
     "merge": "guard_eval.cli.merge",
     "pair": "guard_eval.cli.pair",
-    "paper_tables": "guard_eval.cli.reporting.report",
+    "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
-    "report": "guard_eval.cli.reporting.report",
+    "report": "guard_eval.cli.reporting.significance",
     "show_power": "guard_eval.cli.power_plan",
-    "verdicts": "guard_eval.cli.reporting.verdicts",
+    "verdicts": "guard_eval.cli.reporting.verdict_tables",
 }
 """Where the functions are that can be imported from here."""
 
@@ -95,8 +95,8 @@ if TYPE_CHECKING:
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
     from guard_eval.cli.replication.studies import ReplicationOptions
-    from guard_eval.cli.reporting.report import paper_tables, report
-    from guard_eval.cli.reporting.verdicts import verdicts
+    from guard_eval.cli.reporting.significance import paper_tables, report
+    from guard_eval.cli.reporting.verdict_tables import verdicts
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from guard_eval.cli.console import StudyFolder, say_next
+from guard_eval.cli.judging.reading import read_exchanges
 from guard_eval.cli.judging.running import JudgeRunner
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
@@ -16,8 +17,17 @@ from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.rater import rater_name
 
-CLASHES = (("ledger", "reparse", "calibrate", "batch"), ("ledger", "reparse", "dry_run"), ("batch", "replay"))
+CLASHES = (
+    ("ledger", "reparse", "calibrate", "batch", "show", "view"),
+    ("ledger", "reparse", "dry_run", "show", "view"),
+    ("batch", "replay"),
+    ("replay", "show", "view"),
+)
 """Options of which no two make sense together."""
+
+
+WITH_FAILURES = 3
+"""The exit code where all judges came to the end, and some showings have no verdict."""
 
 
 class OrderOption(StrEnum):
@@ -84,6 +94,24 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Take the answers from a recording: no key, no network."),
     ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PAIR",
+            help="Print all that judges were sent and said about the pair of this id, or of the one that "
+            "begins so, and stop: requests, answers, reasoning, tokens, price, failures.",
+        ),
+    ] = None,
+    view: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write the same of all pairs as one page to read and filter in a browser, and stop.",
+        ),
+    ] = None,
+    unblind: Annotated[
+        bool, typer.Option("--unblind", help="With --show and --view: say which method wrote which text.")
+    ] = False,
 ) -> None:
     """Have language models compare the pairs.
 
@@ -95,10 +123,27 @@ def command(
     other server, base_url in study.toml, is sent no key, or that in the variable that api_key_env names:
     you are asked first, whatever --yes says, unless your own trusted.toml lists server and variable.
 
+    Exit code 0: all is judged. 3: all was asked, and some pairs have no verdict; the reasons are printed. 2:
+    an error that you can fix kept a judge from its end; the other judges were asked all the same.
+
     Judges stand in study.toml, a [[judge]] table each: model, criteria, orders, samples, prices and more.
     """
-    _check(dry_run=dry_run, batch=batch, calibrate=calibrate, ledger=ledger, reparse=reparse, replay=replay)
+    _check(
+        dry_run=dry_run,
+        batch=batch,
+        calibrate=calibrate,
+        ledger=ledger,
+        reparse=reparse,
+        replay=replay is not None,
+        show=show is not None,
+        view=view is not None,
+    )
+    if unblind and show is None and view is None:
+        raise StudyError("--unblind says which method wrote which text: give it with --show or --view")
     study = Study.open(folder)
+    if show is not None or view is not None:
+        read_exchanges(study, only=only, show=show, view=view, unblind=unblind)
+        return
     with Store.open(study.database, study_hash=study.hash) as store:
         runner = JudgeRunner(
             study, store, budget=budget, calibrate=calibrate, replay=replay, plain_http=plain_http
@@ -114,11 +159,14 @@ def command(
             return
         if record is not None:
             runner.record(judges, record)
+        runner.raise_errors()
     say_next(f"guard-eval report {folder}")
+    if runner.failed:
+        raise typer.Exit(WITH_FAILURES)
 
 
-def _check(*, replay: Path | None, **chosen: bool) -> None:
-    wanted = [name for name, on in chosen.items() if on] + (["replay"] if replay else [])
+def _check(**chosen: bool) -> None:
+    wanted = [name for name, on in chosen.items() if on]
     for together in CLASHES:
         clash = [f"--{name.replace('_', '-')}" for name in together if name in wanted]
         if len(clash) > 1:

@@ -80,8 +80,8 @@ def command(
 
     Diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, per dataset and
     strategy, with the human reference and intervals over prompts. With a baseline also differences, tests
-    and Holm's correction. Nothing is asked of a model twice: stop it at any moment and run it again. A
-    metric whose model is not to be had is named in the end (exit code 2); all others are written.
+    and Holm's correction. No model reads a text twice: stop it at any moment and run it again. A
+    metric whose model is not available is named in the end (exit code 2); all others are written.
 
     A file of published texts: guard-eval measure texts.jsonl --metrics diversity
     """

@@ -20,7 +20,7 @@ from analysis.planning.power import PowerPlan, plan
 from analysis.planning.question import PlanningQuestion, check
 from analysis.verdicts.tidy import validate
 from guard_eval.cli.console import say, say_next, say_table
-from guard_eval.cli.reporting.verdicts import table_of, verdicts
+from guard_eval.cli.reporting.verdict_tables import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study

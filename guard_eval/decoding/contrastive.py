@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.aggregation import aggregate
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import arctanh, log_normaliser, shannon_entropy
+from guard_eval.decoding.entropy import aggregate, arctanh, log_normaliser, shannon_entropy
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10

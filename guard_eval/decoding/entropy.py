@@ -2,6 +2,9 @@
 
 Sums over the vocabulary run over blocks of fixed width whose sums are then added: a sum over whole rows is
 split among threads in a way that depends on how many rows there are, and so would be its last digits.
+
+The paper names the winsorized mean and the logarithmic map (`tab:median_selection`) without a formula; those
+here are our reading of the names.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from guard_eval.strategies import Aggregation, Mapping
+
 CLAMP = 1 - 1e-6
 """Where the argument of arctanh ends on either side: the paper is silent, and ln k_t does get exceeded."""
 
@@ -19,6 +24,9 @@ _WIDTH = 16_384
 
 _NOTHING = -200.0
 """exp(−200) is 0 in float32, and 0 · −200 is 0, as it should be, where 0 · −inf is no number."""
+
+WINSORIZED = 0.1
+"""The share of a window, at either end, that the winsorized mean draws in."""
 
 SMOOTHING = 1e-5
 """What the authors' released program adds to a probability within the logarithm."""
@@ -111,6 +119,47 @@ def global_entropy(total: Tensor, weights: Tensor | float) -> Tensor:
     return total / weights
 
 
+def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
+    """Return one number for each row's window, `[n, B]` → `[B]`, n ≥ 1.
+
+    Args:
+        window: Entropies, a step per line.
+        how: The median, the mean, or the winsorized mean.
+        lower: Of an even count, the median is the lower of the middle two rather than their mean.
+    """
+    if how == "mean":
+        return window.mean(0)
+    ordered = window.sort(0).values
+    if how == "winsorized":
+        return winsorized_mean(ordered)
+    n = len(ordered)
+    if lower or n % 2:
+        return ordered[(n - 1) // 2]
+    return (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+
+
+def winsorized_mean(ordered: Tensor) -> Tensor:
+    """Return the mean of each row, `[n, B]` in order, its ends drawn in to its 10 % and 90 % quantiles.
+
+    Quantiles lie on the line between neighbours, since a tenth of so few values is less than one value: of
+    seven, the smallest becomes 0.4 of itself and 0.6 of the second.
+    """
+    position = WINSORIZED * (len(ordered) - 1)
+    below = int(position)
+    share = position - below
+    above = min(below + 1, len(ordered) - 1)
+    low = ordered[below].lerp(ordered[above], share)
+    high = ordered[-1 - below].lerp(ordered[-1 - above], share)
+    return torch.maximum(torch.minimum(ordered, high), low).mean(0)
+
+
 def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
     """Return arctanh of `x` held within ±`edge`, where it is finite."""
     return x.clamp(-edge, edge).arctanh()
+
+
+def stretched(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
+    """Return arctanh(x) with `x` held within ±`edge`, or sign(x) · ln(1 + |x|)."""
+    if mapping == "arctanh":
+        return arctanh(x, edge)
+    return x.abs().log1p().copysign(x)

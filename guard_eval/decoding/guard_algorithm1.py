@@ -14,8 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.aggregation import aggregate, stretched
-from guard_eval.decoding.entropy import CLAMP
+from guard_eval.decoding.entropy import CLAMP, aggregate, stretched
 from guard_eval.decoding.guard_equations import (
     EPSILON,
     Adapted,

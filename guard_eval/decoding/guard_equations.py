@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.aggregation import aggregate, stretched
-from guard_eval.decoding.entropy import CLAMP
+from guard_eval.decoding.entropy import CLAMP, aggregate, stretched
 from guard_eval.strategies import Guard, Mapping
 
 EPSILON = 1e-6

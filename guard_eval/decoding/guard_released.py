@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.aggregation import aggregate
+from guard_eval.decoding.entropy import aggregate
 from guard_eval.decoding.guard_equations import (
     Adapted,
     candidate_number,

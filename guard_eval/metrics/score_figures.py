@@ -68,7 +68,7 @@ class _Column:
         return low, high
 
     def worded(self, strategy: str, *, limits: bool = False) -> str:
-        """Return a value as it is printed, with its limits if they are asked for and there are any."""
+        """Return a value as it is printed, with its limits if `limits` and there are any."""
         if strategy not in self.values:
             return "no value"
         value, *ends = (

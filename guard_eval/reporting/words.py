@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Protocol
 
 from guard_eval.records import SIMULATED
@@ -183,13 +186,45 @@ def sentence(text: str) -> str:
     >>> sentence("too few pairs")
     'Too few pairs.'
     """
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{capital(text)}."
 
 
-def title(name: str) -> str:
-    """Return a criterion's name as read.
+def spaced(name: str) -> str:
+    """Return a name as words.
 
-    >>> title("story_development")
+    >>> spaced("story_development")
     'story development'
     """
     return name.replace("_", " ")
+
+
+_TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingProxyType({}))
+
+
+@contextmanager
+def titled(titles: Mapping[str, str]) -> Iterator[None]:
+    """Let `title` give a study's own criteria these titles, by name, for as long as this lasts."""
+    token = _TITLES.set(titles)
+    try:
+        yield
+    finally:
+        _TITLES.reset(token)
+
+
+def title(name: str) -> str:
+    """Return a criterion's name as read: the title that a study gives it, or else its words.
+
+    >>> with titled({"toxicity": "Toxicity"}):
+    ...     title("toxicity"), title("story_development")
+    ('Toxicity', 'story development')
+    """
+    return _TITLES.get().get(name) or spaced(name)
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital at its beginning, the rest as it is.
+
+    >>> capital("use of DNA")
+    'Use of DNA'
+    """
+    return text[:1].upper() + text[1:]

@@ -8,7 +8,7 @@ DELETE. Everything in `occupancy` can be counted from the other tables. The judg
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -370,6 +370,7 @@ for _table in (pair, gold, assignment, verdict, note):
     refuse_changes(_table)
 
 _HASH = "study_hash"
+_CRITERION = "criterion "
 
 
 def study_hash(connection: Connection) -> str | None:
@@ -390,3 +391,21 @@ def put(connection: Connection, key: str, value: str) -> None:
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     new = insert(meta).values(key=key, value=value)
     connection.execute(new.on_conflict_do_update(index_elements=[meta.c.key], set_={"value": value}))
+
+
+def set_criteria(connection: Connection, words: Mapping[str, str]) -> None:
+    """Store in which words criteria are asked, but for those on which there are verdicts already."""
+    for name, text in words.items():
+        if not _judged(connection, name):
+            put(connection, _CRITERION + name, text)
+
+
+def criteria(connection: Connection) -> dict[str, str]:
+    """Return in which words the criteria with verdicts were asked when the first one came, by name."""
+    rows = connection.execute(select(meta.c.key, meta.c.value).where(meta.c.key.startswith(_CRITERION)))
+    words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
+    return {name: text for name, text in words.items() if _judged(connection, name)}
+
+
+def _judged(connection: Connection, criterion: str) -> bool:
+    return bool(connection.execute(select(exists().where(verdict.c.criterion == criterion))).scalar_one())

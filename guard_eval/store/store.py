@@ -24,7 +24,7 @@ from guard_eval.records import (
 from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import queue, roster
-from guard_eval.store.judging import batch_rows, claims, exchanges, journal, requests, runs, sent
+from guard_eval.store.judging import batch_rows, exchanges, journal, requests, runs, sent
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
     Answer,
@@ -62,8 +62,8 @@ class Store:
         self._database = database
         self._study_hash = study_hash
         self._clock = clock
-        self._orders = claims.Orders()
-        self._claims = claims.Claims()
+        self._claims = runs.Claims()
+        self._sent = sent.SentRequests(database)
 
     @classmethod
     def open(
@@ -343,6 +343,18 @@ class Store:
         """Return the settings' hash as the first verdict found it; None before that."""
         return self._read(schema.study_hash)
 
+    def set_criteria(self, words: Mapping[str, str]) -> None:
+        """Store in which words criteria are asked from now on, by name.
+
+        A criterion on which there are verdicts keeps the words that it had.
+        """
+        with self._database.write() as connection:
+            schema.set_criteria(connection, words)
+
+    def criteria(self) -> dict[str, str]:
+        """Return in which words the criteria with verdicts were asked when the first one came, by name."""
+        return self._read(schema.criteria)
+
     def tidy(self, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
         """Return the study's current verdicts, un-blinded, by position, rater, presentation, criterion.
 
@@ -388,19 +400,19 @@ class Store:
             StudyError: The plan makes no sense, or the database does not know the rater.
         """
         with self._database.write(lock=raters.pool_of(run.rater)) as connection:
-            return self._claims.claim(connection, self._orders, run, plan, now=self._clock(), limit=limit)
+            return self._claims.claim(connection, run, plan, now=self._clock(), limit=limit)
 
     def elsewhere(self, run: JudgeRun) -> tuple[int, bool]:
         """Return how many unrated showings other runs hold, and whether one is known to be going."""
-        return self._read(claims.elsewhere, run, self._clock())
+        return self._read(runs.elsewhere, run, self._clock())
 
     def judge_progress(self, rater: Rater, plan: Plan) -> JudgeProgress:
         """Return how far a model is, over all runs and for all that `plan` shows it."""
-        return self._read(claims.progress, self._orders, rater, plan)
+        return self._read(self._claims.progress, rater, plan)
 
     def waiting(self, name: str, plan: Plan) -> list[Showing]:
         """Return what a model would still be shown, with presentation 0: nothing is handed out."""
-        return self._read(claims.waiting, self._orders, name, plan)
+        return self._read(self._claims.waiting, name, plan)
 
     def criteria_judged(self, rater: Rater) -> set[str]:
         """Return the criteria on which the rater has given verdicts."""
@@ -433,7 +445,7 @@ class Store:
             ValueError: There is a limit, and the cost of a request is unknown.
         """
         now = self._clock()
-        bodies = sent.compressed(planned)
+        rows = self._sent.compress(run, planned)
         with self._database.write(lock=LOCK) as connection:
             journal.add(connection, answers)
             requests.settle(connection, [*answers, *settled], now)
@@ -442,7 +454,7 @@ class Store:
             if not planned:
                 return []
             outcomes = requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
-            sent.keep(connection, bodies, outcomes)
+            sent.keep(connection, rows, outcomes)
             return outcomes
 
     def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
@@ -472,7 +484,7 @@ class Store:
 
     def shown(self, presentations: Sequence[int]) -> list[Showing]:
         """Return what a model was shown under these numbers, in their order."""
-        return self._read(claims.shown, presentations)
+        return self._read(runs.shown, presentations)
 
     def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
         """Yield what was said between the study and its judges, by pair, judge, order and sample.
@@ -504,10 +516,10 @@ class Store:
 
         Until the batch is closed, nobody else claims or sends what is in it.
         """
-        bodies = sent.compressed(planned)
+        rows = self._sent.compress(run, planned)
         with self._database.write(lock=LOCK) as connection:
             batch, outcomes = batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
-            sent.keep(connection, bodies, outcomes)
+            sent.keep(connection, rows, outcomes)
             return batch, outcomes
 
     def update_batch(self, number: int, **values: str | None) -> None:
@@ -531,6 +543,14 @@ class Store:
         """Take the judge's batches that no run looks after; return this run's that are not done."""
         with self._database.write(lock=raters.pool_of(run.rater)) as connection:
             return batch_rows.adopt(connection, run, self._clock())
+
+    def batch_keys(self, number: int) -> frozenset[str]:
+        """Return the keys of all that was put into a batch."""
+        return self._read(batch_rows.keys_of, number)
+
+    def batch_names(self) -> set[str]:
+        """Return what providers call this study's batches, ended ones included."""
+        return self._read(batch_rows.names)
 
     def batch_requests(self, number: int) -> list[BatchRequest]:
         """Return what is in a batch and not settled; a request's key is its custom id."""

@@ -69,27 +69,13 @@ class TidyRow:
 class HistoryRow:
     """One revision of one verdict with the names restored; gold pairs and repeats are among them.
 
+    What is not named here is as in `TidyRow`.
+
     Attributes:
-        presentation: The number under which the pair was shown.
-        pair_id: `Pair.id`.
-        dataset: The pair's dataset.
-        method_a: The first method of the comparison, whichever side it was shown on.
-        method_b: The second method.
-        rater: The rater's name.
-        rater_kind: person, model, simulated or simulated_model.
         role: Why the pair was shown: study, gold or repeat.
-        slot: Which of the pair's planned showings it was.
-        shown_first: The method whose text was shown as A.
-        criterion: A criterion of the rubric.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
-        position: The letter that was pressed, or `tie`.
-        verdict: The better method's name, or `tie`.
-        seconds: From the pair's appearance to the submit, where known.
-        active_seconds: Those of them in focus and not idle, where known.
         handed_out: When the pair was handed out, ISO 8601, UTC.
         at: When this revision was saved, ISO 8601, UTC.
-        surplus: The slot was handed out again before the first verdict came.
-        excluded: The rater is excluded.
     """
 
     presentation: int

@@ -119,17 +119,14 @@ def continuation_of(row: dict[str, Any], where: str) -> Continuation:
     return made
 
 
-def read_continuations(path: Path) -> list[Continuation]:
-    """Return the continuations of `path` in the order they were made; none if there is no such file.
+def read_continuations(path: Path) -> Iterator[Continuation]:
+    """Yield the continuations of `path` in the order they were made, a few in memory at a time.
+
+    There are none if there is no such file.
 
     Raises:
-        StudyError: A whole line cannot be read; it is named by its number.
+        StudyError: A whole line or record cannot be read; it is named by its number.
     """
-    return list(iter_continuations(path))
-
-
-def iter_continuations(path: Path) -> Iterator[Continuation]:
-    """Yield the continuations of `path`, as `read_continuations`, with a few in memory at a time."""
     if path.suffix == ".parquet":
         yield from read_parquet(path)
         return

@@ -16,7 +16,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.settings import Settings
-from guard_eval.texts.continuations import continuation_files, iter_continuations
+from guard_eval.texts.continuations import continuation_files, read_continuations
 from guard_eval.texts.model_files import known_revision
 
 _ID = re.compile("[0-9a-f]{16}")
@@ -95,7 +95,7 @@ def current_continuations(
     fitting: dict[Recipe, dict[str, Continuation]] = {}
     others: dict[Recipe, set[str]] = {}
     for path in continuation_files(folder, strategy):
-        for one in iter_continuations(path):
+        for one in read_continuations(path):
             recipe, prompt = one.recipe, by_id.get(one.prompt_id)
             if not prompt or recipe.continuation_id(prompt) != one.id:
                 continue
@@ -247,7 +247,7 @@ class MadeAlready:
         self._ids = _Ids()
         spent: dict[Recipe, tuple[int, float, set[str]]] = {}
         for path in continuation_files(folder, strategy):
-            for one in iter_continuations(path):
+            for one in read_continuations(path):
                 if _ID.fullmatch(one.id):
                     self._ids.add(one.id)
                     count, seconds, devices = spent.get(one.recipe, (0, 0.0, set()))

@@ -20,8 +20,8 @@ from guard_eval.texts.continuations import (
     continuation_file,
     continuation_files,
     differing_field,
-    iter_continuations,
     line_of,
+    read_continuations,
     trace_file,
     trace_files,
     whole_file,
@@ -179,7 +179,7 @@ class _Seen:
 
     def new(self, path: Path) -> Iterator[tuple[Continuation, str]]:
         """Yield the texts of a file that have not come before, and where they stand."""
-        for number, one in enumerate(iter_continuations(path), start=1):
+        for number, one in enumerate(read_continuations(path), start=1):
             text = hash((one.text, one.new_tokens, one.finish))
             before = self._texts.setdefault(one.id, (text, path, number))
             if before == (text, path, number):

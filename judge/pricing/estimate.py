@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
@@ -15,6 +14,7 @@ from judge.failures import ASK_AGAIN, SAMPLES
 from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, OWN, price
 from judge.pricing.tokens import Message, TokenCounter
+from judge.providers.shapes import texts_of
 from judge.request import RequestBuilder
 
 _BYTES_PER_TOKEN = 4
@@ -145,9 +145,7 @@ def _counted(counter: TokenCounter, prompts: Iterator[list[Message]]) -> int | N
 
 
 def _messages(builder: RequestBuilder, showing: Showing) -> list[Message]:
-    body: dict[str, Any] = json.loads(builder.build(showing).body)
-    messages: list[Message] = body["messages"] if "messages" in body else body["input"]
-    return messages
+    return texts_of(json.loads(builder.build(showing).body))
 
 
 def _likely(judge: Judge, paid: _Left, so_far: JudgeSpending | None) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
+from judge.examples import described, one_sided
 from judge.pricing.availability import warnings
 from judge.pricing.estimate import Estimate, estimate
 from judge.pricing.lists import PriceList
@@ -19,7 +20,7 @@ from judge.pricing.tokens import counter
 from judge.prompt import prompt_of
 from judge.providers.endpoint import key_variable, with_server_url
 from judge.providers.envelopes import visible
-from judge.providers.shapes import first_shape
+from judge.providers.shapes import first_shape, settings_in, texts_of
 from judge.rater import rater_name
 from judge.request import RequestBuilder
 
@@ -35,6 +36,7 @@ class DryRun:
         variable: The environment variable with the key; None where no key is sent.
         style: In which of the interfaces it is asked first, or that it is asked in a batch.
         prompt_version: The wording's hash.
+        special: In what the way it is asked is not the paper's; None where it is.
         estimate: Requests, tokens and cost.
         warnings: What speaks against this model.
         example: The first request in full, as it would be sent; None where nothing is left to ask.
@@ -46,6 +48,7 @@ class DryRun:
     variable: str | None
     style: str
     prompt_version: str
+    special: str | None
     estimate: Estimate
     warnings: tuple[str, ...]
     example: str | None
@@ -57,6 +60,7 @@ class DryRun:
         who = self.name if self.name == self.model else f"{self.name} ({self.model})"
         lines = [
             f"judge: {who} at {self.server} ({self.style}, prompt {self.prompt_version})",
+            *((f"asked with {self.special}",) if self.special else ()),
             f"key: {'none is sent' if self.variable is None else f'that in {self.variable}, if it is set'}",
             f"to ask: {left.requests:,} requests"
             + (f"; {left.reused:,} more are answered already" if left.reused else ""),
@@ -130,6 +134,7 @@ def dry_run(
         variable=key_variable(judge, environ),
         style="batch" if judge.style == "batch" else first_shape(judge).dialect,
         prompt_version=prompt_of(judge).version,
+        special=visible(described(judge) or "") or None,
         estimate=estimate(
             judge,
             left,
@@ -139,7 +144,7 @@ def dry_run(
             so_far=so_far,
             counter=counter(judge.model, folder=folder, environ=environ),
         ),
-        warnings=warnings(located, today=today, own=own),
+        warnings=(*warnings(located, today=today, own=own), *one_sided(judge)),
         example=_example(judge, left[0], seed) if left else None,
     )
 
@@ -155,7 +160,7 @@ def _prices(left: Estimate) -> list[str]:
 
 def _example(judge: Judge, showing: Showing, seed: int) -> str:
     body = json.loads(RequestBuilder(judge, seed=seed).build(showing).body)
-    messages = body.pop("messages") if "messages" in body else body.pop("input")
+    messages, values = texts_of(body), settings_in(body)
     parts = [f"[{message['role']}]\n{message['content']}" for message in messages]
-    settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
+    settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
     return visible("\n\n".join([f"[POST {first_shape(judge).path}]\n{settings}", *parts]))

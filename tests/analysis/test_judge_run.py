@@ -8,6 +8,7 @@ from analysis.report.sections import judge_run
 from analysis.results.judges.judge_usage import (
     FailureCount,
     JudgeUsage,
+    UsedPrompt,
     calibration_rows,
     changed,
 )
@@ -114,7 +115,7 @@ def words(section):
 
 def test_nothing_was_asked():
     assert judge_run.section(None) is None
-    assert judge_run.section(JudgeUsage(prompt="abc")) is None
+    assert judge_run.section(JudgeUsage()) is None
 
 
 def test_the_section_says_what_it_took_what_failed_and_what_changed():
@@ -130,7 +131,7 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
         held_usd=0.02,
     )
     run = JudgeUsage(
-        prompt="abc123",
+        prompts=(UsedPrompt(judge="gpt", version="abc123", words="the paper's prompt", text="…"),),
         spent=(first, spent("n", requests=5, unpriced=5)),
         failed=(
             FailureCount(judge="m", kind="refusal", count=3, reason="I cannot <b>compare</b> these"),
@@ -172,7 +173,7 @@ def test_reasons_are_many_and_long():
         FailureCount(judge="m", kind="rejected", count=20 - place, reason=f"{place} " + "x" * 500)
         for place in range(20)
     )
-    section = judge_run.section(JudgeUsage(prompt="p", spent=(spent("m"),), failed=failed))
+    section = judge_run.section(JudgeUsage(spent=(spent("m"),), failed=failed))
     table = section.parts[1]
     assert len(table.rows) == 12
     assert max(len(row[3]) for row in table.rows) == 160
@@ -187,14 +188,14 @@ def test_the_section_names_what_a_judge_that_reads_would_not_do():
         *checked("swapped", *["tt"] * 20),
         *checked("padded", *["=="] * 15, *["oo"] * 5),
     ]
-    run = JudgeUsage(prompt="p", spent=(spent(),), checked=tuple(good))
+    run = JudgeUsage(spent=(spent(),), checked=tuple(good))
     assert judge_run.NO_WORRIES in judge_run.section(run).paragraphs
     bad = [
         *checked("identical", *["="] * 19, "t"),
         *checked("shuffled", *["tt"] * 12, *["oo"] * 8),  # 60 %, from 38.7 %
         *checked("padded", *["tt"] * 18, "oo", ""),
     ]
-    said = words(judge_run.section(JudgeUsage(prompt="p", spent=(spent(),), checked=tuple(bad))))
+    said = words(judge_run.section(JudgeUsage(spent=(spent(),), checked=tuple(bad))))
     assert "m does not always call identical texts similar (it does in 95\u00a0% on fluency)" in said
     assert (
         "m is not shown to prefer texts to their own words in disorder (it does in 60\u00a0% on fluency)"

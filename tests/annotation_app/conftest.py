@@ -87,6 +87,11 @@ class Built:
     def open(self) -> Store:
         return Store.open(self.database)
 
+    def stored(self, what: str = "tidy", **chosen: Any) -> Any:
+        """Return what a method of its store returns."""
+        with self.open() as store:
+            return getattr(store, what)(**chosen)
+
     @property
     def plan(self) -> Plan:
         settings = Study.open(self.folder).settings

@@ -69,3 +69,27 @@ def test_what_the_owner_should_know_first(study, run, monkeypatch):
     assert "guard-eval gold STUDY FILE" in out
     assert "annotation.pairs_per_rater sets a limit" in out
     assert ("the disk has 50 MiB left" in out) is before.database.startswith("sqlite")
+
+
+def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run):
+    from guard_eval.store import Store
+    from guard_eval.study.folder import Study
+
+    table = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
+    built = study(criteria=("wit", "fluency"), more=table)
+    path = built.folder / "study.toml"
+
+    def reword(old, new):
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+        return run(built.folder)
+
+    assert "worded anew" not in run(built.folder)
+    assert "worded anew" not in reword("How witty", "How funny")
+    opened = Study.open(built.folder)
+    with Store.open(opened.database) as store:
+        rater, _ = store.invite("bob")
+        (shown,) = store.hand_out(rater, opened.plan)
+        store.save(shown.presentation, {"wit": "A", "fluency": "A"}, rater=rater)
+    out = reword("How funny", "How silly")
+    assert "'wit' was asked as 'Wit: How funny.', and is now 'Wit: How silly.'" in " ".join(out.split())
+    assert "worded anew" not in reword("How silly", "How funny")

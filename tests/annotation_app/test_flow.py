@@ -22,8 +22,7 @@ def first_is_a(page):
 
 
 def notes(built, kind):
-    with built.open() as store:
-        return store.notes(kind=kind)
+    return built.stored("notes", kind=kind)
 
 
 def test_nothing_is_chosen_beforehand(study):
@@ -68,8 +67,7 @@ def test_nothing_in_what_is_sent_tells_a_gold_pair_or_a_repeat(study):
     while panel(page) is not None:
         shown.append(view(page))
         page = rate(page, "A", "B")
-    with built.open() as store:
-        assert len(store.checks()) == 4 + 2 * 2
+    assert len(built.stored("checks")) == 4 + 2 * 2
     assert len(shown) == 10
     for sent in shown:
         for text in (sent["prompt"], sent["a"], sent["b"]):
@@ -89,8 +87,7 @@ def test_a_missing_answer_is_named_and_nothing_saved(study):
     assert "please choose an answer for Fluency." in view(page)["problem"]
     assert view(page)["failed"] == "one"
     assert view(page)["where"] == "Pair 1 of 3"
-    with built.open() as store:
-        assert store.tidy() == []
+    assert built.stored() == []
 
 
 @pytest.mark.parametrize("value", [7, None, {}, {"pair": "1", "choices": {}}, {"pair": 1, "choices": [1]}])
@@ -98,8 +95,7 @@ def test_what_no_panel_sends_saves_nothing(study, value):
     built = study()
     page = send(start(built), "submit", value)
     assert view(page)["where"] == "Pair 1 of 3"
-    with built.open() as store:
-        assert store.tidy() == []
+    assert built.stored() == []
 
 
 def test_a_pair_of_somebody_else_is_not_saved(study):
@@ -108,8 +104,7 @@ def test_a_pair_of_somebody_else_is_not_saved(study):
     value = {"pair": view(other)["pair"], "choices": {"coherence": "A", "fluency": "A"}, "press": "x"}
     page = send(page, "submit", value)
     assert "could not be saved" in view(page)["problem"]
-    with built.open() as store:
-        assert store.tidy() == []
+    assert built.stored() == []
 
 
 def test_verdicts_name_the_method_whose_text_was_preferred(study):
@@ -120,8 +115,7 @@ def test_verdicts_name_the_method_whose_text_was_preferred(study):
         # Coherence: always the text by FIRST, wherever it stands. Fluency: always the other one.
         page = rate(page, "A" if first else "B", "B" if first else "A", seconds=30, active=20)
     assert "You have compared 4 pairs" in words(page)
-    with built.open() as store:
-        rows = store.tidy()
+    rows = built.stored()
     assert len(rows) == 8
     assert {(row.criterion, row.verdict) for row in rows} == {
         ("coherence", built.first),
@@ -135,8 +129,7 @@ def test_verdicts_name_the_method_whose_text_was_preferred(study):
 def test_similar_is_a_tie(study):
     built = study(1)
     rate(start(built), "tie", "tie")
-    with built.open() as store:
-        assert [row.verdict for row in store.tidy()] == ["tie", "tie"]
+    assert [row.verdict for row in built.stored()] == ["tie", "tie"]
 
 
 def test_saved_is_said_after_saving_and_names_the_press(study):
@@ -161,8 +154,7 @@ def test_saved_is_said_after_saving_and_names_the_press(study):
 def test_times_are_the_browsers_within_reason(study, measured, stored):
     built = study(1)
     rate(start(built), "A", "A", **measured)
-    with built.open() as store:
-        assert {(row.seconds, row.active_seconds) for row in store.tidy()} == {stored}
+    assert {(row.seconds, row.active_seconds) for row in built.stored()} == {stored}
 
 
 def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
@@ -179,8 +171,7 @@ def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
     assert (before["earlier"], after["earlier"]) == (False, True)
     page = rate(page, "B", "tie", seconds=3)
     assert view(page)["where"] == "Pair 2 of 3"
-    with built.open() as store:
-        verdicts = {row.criterion: (row.verdict, row.seconds) for row in store.tidy()}
+    verdicts = {row.criterion: (row.verdict, row.seconds) for row in built.stored()}
     # A change of mind has no duration of its own.
     assert verdicts == {"coherence": (built.second if first else built.first, None), "fluency": ("tie", 9)}
 
@@ -270,11 +261,10 @@ def test_the_same_press_twice_is_one_answer(study):
     value = {"pair": view(page)["pair"], "press": "x", "choices": {"coherence": "A", "fluency": "B"}}
     page = send(send(page, "submit", value), "submit", value)
     assert view(page)["where"] == "Pair 2 of 3"
-    with built.open() as store:
-        assert [(row.criterion, row.revision) for row in store.history()] == [
-            ("coherence", 0),
-            ("fluency", 0),
-        ]
+    assert [(row.criterion, row.revision) for row in built.stored("history")] == [
+        ("coherence", 0),
+        ("fluency", 0),
+    ]
 
 
 def test_two_windows_share_one_rating_and_catch_up(study, monkeypatch):
@@ -282,8 +272,7 @@ def test_two_windows_share_one_rating_and_catch_up(study, monkeypatch):
     page, other = start(built), start(built)
     page = rate(rate(page, "A", "B"), "A", "B")
     other = rate(other, "A", "B")
-    with built.open() as store:
-        assert len(store.history()) == 4
+    assert len(built.stored("history")) == 4
     # The second window is at the third pair too, and finds out that it is the third within half a minute.
     assert view(other)["pair"] == view(page)["pair"]
     monkeypatch.setattr(session, "_RECOUNT_SECONDS", -1.0)
@@ -298,8 +287,7 @@ def test_a_revoked_rater_stops_and_keeps_what_was_saved(study):
         store.revoke("ann")
     page = rate(page, "A", "B")
     assert "withdrawn" in words(page)
-    with built.open() as store:
-        assert len(store.tidy()) == 2
+    assert len(built.stored()) == 2
 
 
 def test_a_link_that_was_replaced_stops_within_half_a_minute(study, monkeypatch):
@@ -309,8 +297,7 @@ def test_a_link_that_was_replaced_stops_within_half_a_minute(study, monkeypatch)
         store.link("ann")
     monkeypatch.setattr(session, "_RECOUNT_SECONDS", -1.0)
     assert "withdrawn" in words(rate(page, "A", "B"))
-    with built.open() as store:
-        assert store.tidy() == []
+    assert built.stored() == []
 
 
 def test_no_pairs_yet(study):
@@ -331,7 +318,7 @@ def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind,
     with databases.away(built.database):
         page = rate(page, "A", "B")
         if database_kind == "postgres":
-            # the pair stays where it is; a file that is gone might come back as another one
+            # the pair stays where it is; a missing file might come back as another one
             assert (view(page)["acknowledged"], view(page)["failed"]) == (None, "one")
         else:
             assert "Please try again in a moment" in words(page)
@@ -364,8 +351,7 @@ def test_six_criteria(study):
     page = rate(start(built), "A", "tie", "B", "A", "tie", None)
     assert "please choose an answer for Story Development." in view(page)["problem"]
     assert "Thank you" in words(rate(page, "A", "tie", "B", "A", "tie", "B"))
-    with built.open() as store:
-        assert {row.criterion for row in store.tidy()} == set(names)
+    assert {row.criterion for row in built.stored()} == set(names)
 
 
 def test_drafts_of_two_raters_have_different_places(study):
@@ -385,5 +371,4 @@ def test_a_session_that_was_lost_takes_the_press_too(study):
     fresh._tree = page._tree
     fresh = send(fresh, "submit", value)
     assert view(fresh)["where"] == "Pair 3 of 3"
-    with built.open() as store:
-        assert len(store.tidy()) == 4
+    assert len(built.stored()) == 4

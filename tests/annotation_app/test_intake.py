@@ -46,8 +46,7 @@ def practise(page, times=3):
 
 
 def notes(built, kind=None):
-    with built.open() as store:
-        return [(note.kind, json.loads(note.detail)) for note in store.notes(kind=kind)]
+    return [(note.kind, json.loads(note.detail)) for note in built.stored("notes", kind=kind)]
 
 
 def test_without_settings_the_first_pair_follows_the_instructions(prepared):
@@ -160,8 +159,7 @@ def test_failing_twice_ends_politely_and_hands_nothing_out(prepared):
     assert "ends here" in words(answer(other, RIGHT))
     assert [detail["passed"] for _, detail in notes(built, "check")] == [False, False]
     assert panel(page) is None
-    with built.open() as store:
-        assert [rater.handed_out for rater in store.raters()] == [0]
+    assert [rater.handed_out for rater in built.stored("raters")] == [0]
 
 
 def test_a_button_pressed_twice_is_one_answer(prepared):

@@ -110,8 +110,7 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
         },
     )
     assert json.loads(done.stdout.splitlines()[-1]) == []
-    with built.open() as store:
-        assert len(store.tidy()) == 2
+    assert len(built.stored()) == 2
 
 
 # What is checked before the server starts.

@@ -21,13 +21,11 @@ def recruiting(study):
 
 
 def people(built):
-    with built.open() as store:
-        return [(rater.name, rater.source, rater.external_id) for rater in store.raters()]
+    return [(rater.name, rater.source, rater.external_id) for rater in built.stored("raters")]
 
 
 def arrivals(built):
-    with built.open() as store:
-        return [json.loads(note.detail) for note in store.notes(kind="arrival")]
+    return [json.loads(note.detail) for note in built.stored("notes", kind="arrival")]
 
 
 def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):

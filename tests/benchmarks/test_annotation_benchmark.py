@@ -144,7 +144,7 @@ def test_the_check_finds_half_ratings_and_counts_sides(load, client, tmp_path, p
     compare = load("annotation_server").compare
     whole = compare(study, log)
     assert (whole.acknowledged, whole.wrong, whole.in_doubt) == (8, 0, 0)
-    assert (whole.half, whole.overlap, whole.quotas) == (0, {2: 4}, {4: 2})
+    assert (whole.half, whole.overlap) == (0, {2: 4})
     assert (whole.pair_sides, sum(whole.rater_sides.values())) == ({0: 4}, 2)
     assert set(whole.rater_sides) == sides
     with psycopg.connect(postgres_url.replace("+psycopg", "")) as connection:

@@ -24,8 +24,9 @@ def lines(folder):
     return {path.name: path.read_bytes() for path in sorted((folder / "continuations").glob("*"))}
 
 
-def test_from_prompts_to_a_report(typed, study):
-    dry = typed("generate", "small", "--dry-run")
+def test_from_prompts_to_a_report(typed, run, study):
+    """Each step once as its user types it; what is repeated or refused, in a process that runs already."""
+    dry = run("generate", "small", "--dry-run")
     assert "would make 24 continuations of at most 288 tokens with bundled" in dry.out
     assert not (study / "continuations").exists()
 
@@ -36,7 +37,7 @@ def test_from_prompts_to_a_report(typed, study):
     assert sorted(before) == ["acs(q=1).jsonl", "greedy.jsonl", "guard.jsonl", "top_k(k=50).jsonl"]
     assert {len(data.splitlines()) for data in before.values()} == {6}
 
-    assert typed("generate", "small").code == 0
+    assert run("generate", "small").code == 0
     assert lines(study) == before
 
     measured = typed("measure", "small")
@@ -48,11 +49,11 @@ def test_from_prompts_to_a_report(typed, study):
     assert float(rows["greedy"]["coherence"]) > float(rows["top_k(k=50)"]["coherence"])
 
     assert "3 pairs, 3 of them new" in typed("pair", "small").out
-    assert "3 pairs, 0 of them new" in typed("pair", "small").out
+    assert "3 pairs, 0 of them new" in run("pair", "small").out
 
-    assert "has no verdicts yet" in typed("report", "small").refused()
+    assert "has no verdicts yet" in run("report", "small").refused()
     rate(study)
-    assert typed("raters", "small").out.count("person") == 2
+    assert run("raters", "small").out.count("person") == 2
     exported = typed("export", "small")
     assert "12 verdicts" in exported.out
     reported = typed("report", "small")
@@ -60,7 +61,7 @@ def test_from_prompts_to_a_report(typed, study):
     from_study = (study / "report" / "index.html").read_text(encoding="utf-8")
     assert "guard" in from_study
     assert "SIMULATED" not in from_study
-    from_table = typed("report", "small/verdicts.csv", "--output", "elsewhere")
+    from_table = run("report", "small/verdicts.csv", "--output", "elsewhere")
     assert from_table.code == 0, from_table
 
 
@@ -98,10 +99,8 @@ def dump(folder):
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
 )
 def test_stopped_in_mid_generation_and_then_the_same_command_again(*, run, study, number, code):
-    text = (study / "study.toml").read_text()
-    (study / "study.toml").write_text(
-        text.replace("batch_size = 4", "batch_size = 1").replace("= 12", "= 100")
-    )
+    text = (study / "study.toml").read_text().replace("= 12", "= 100")
+    (study / "study.toml").write_text(text.replace("batch_size = 4", "batch_size = 1"))
     process = subprocess.Popen(
         command("generate", "small"),
         cwd=study.parent,
@@ -122,6 +121,7 @@ def test_stopped_in_mid_generation_and_then_the_same_command_again(*, run, study
     kept = lines(study)
     assert 1 <= sum(len(data.splitlines()) for data in kept.values()) < 24
 
+    (study / "study.toml").write_text(text)
     assert run("generate", "small").code == 0
     after = lines(study)
     assert all(after[name].startswith(data) for name, data in kept.items())
@@ -167,14 +167,14 @@ def test_annotate_serves_the_invited_until_ctrl_c(paired):
         stderr=subprocess.PIPE,
         text=True,
     )
-    said = []
+    printed = []
     for line in process.stdout:
-        said.append(line)
+        printed.append(line)
         if line.startswith("Ada: "):
             break
     else:
-        pytest.fail(f"no link was printed: {said} {process.stderr.read()}")
-    link = said[-1].removeprefix("Ada: ").strip()
+        pytest.fail(f"no link was printed: {printed} {process.stderr.read()}")
+    link = printed[-1].removeprefix("Ada: ").strip()
     with urllib.request.urlopen(link, timeout=30) as answer:
         assert answer.status == 200
     process.send_signal(signal.SIGINT)

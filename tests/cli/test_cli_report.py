@@ -3,7 +3,7 @@
 import pytest
 
 import analysis.report.build
-import guard_eval.cli.reporting.report
+import guard_eval.cli.reporting.significance
 from guard_eval.cli import report
 from guard_eval.errors import StudyError
 
@@ -20,9 +20,9 @@ def reported(monkeypatch, tmp_path):
 
     def write_report(verdicts, folder, context):
         seen.append((verdicts, context))
-        return analysis.report.build.Report(paths=(folder / "index.html",), summary="said")
+        return analysis.report.build.Report(paths=(folder / "index.html",), summary="stated")
 
-    monkeypatch.setattr(guard_eval.cli.reporting.report, "write_report", write_report)
+    monkeypatch.setattr(guard_eval.cli.reporting.significance, "write_report", write_report)
 
     def run(content, **options):
         path = tmp_path / "judged.csv"
@@ -45,10 +45,10 @@ def test_who_judged_where_the_table_does_not_say(reported):
 def test_what_is_said_of_raters_must_hold(reported, study):
     with pytest.raises(StudyError, match="'robot' is unknown; write one of: person, model, simulated"):
         reported(f"{HEADER}\n{ROWS}", rater_kind="robot")
-    said = ROWS.replace("\n", ",person\n")
+    stated = ROWS.replace("\n", ",person\n")
     with pytest.raises(StudyError, match="itself says rater_kind 'person' on lines 2, 3, 4, 5, 6 and 1 more"):
-        reported(f"{HEADER},rater_kind\n{said}", rater_kind="model")
-    with pytest.raises(StudyError, match="is a study, and knows who judged; leave --rater-kind out"):
+        reported(f"{HEADER},rater_kind\n{stated}", rater_kind="model")
+    with pytest.raises(StudyError, match=r"is a study, whose study.toml declares .*; leave --rater-kind out"):
         report.command(study, rater_kind="model")
 
 
@@ -59,7 +59,7 @@ def test_for_whom_a_tables_answer_is_to_hold(reported, study):
         "population",
         "guard-eval report judged.csv --raters population",
     )
-    with pytest.raises(StudyError, match=r"study\.toml declares raters = 'these' under"):
+    with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --raters out"):
         report.command(study, raters="population")
 
 
@@ -67,8 +67,8 @@ def test_a_models_name_without_a_kind_is_warned_of(tmp_path, capsys):
     path = tmp_path / "judged.csv"
     path.write_text(f"{HEADER}\n{ROWS.replace('gpt', 'gpt-4')}")
     report.command(path, output=tmp_path / "out")
-    said = "rater is 'gpt-4' on lines 2, 3, 4, 5, 6 and 1 more, the name of a model, and counts as a person"
-    assert f"warning: {said}: add a column rater_kind" in capsys.readouterr().err
+    stated = "rater is 'gpt-4' on lines 2, 3, 4, 5, 6 and 1 more, the name of a model, and counts as a person"
+    assert f"warning: {stated}: add a column rater_kind" in capsys.readouterr().err
     assert "add a column rater" in (tmp_path / "out" / "index.html").read_text()
     report.command(path, output=tmp_path / "out", rater_kind="model")
     assert "warning" not in capsys.readouterr().err

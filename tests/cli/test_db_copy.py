@@ -179,8 +179,8 @@ def test_options_that_belong_elsewhere_are_refused(folder, tmp_path):
 def test_a_servers_backup_is_restored_to_the_last_row(folder, server_url, postgres_server, tmp_path, capsys):
     db.command(folder, db.DatabaseAction.copy, to=server_url, switch=True)
     db.command(folder, db.DatabaseAction.backup, tmp_path / "copy.dump")
-    said = capsys.readouterr().out
-    assert f"pg_restore --clean --if-exists --dbname=… {tmp_path / 'copy.dump'}" in said
+    out = capsys.readouterr().out
+    assert f"pg_restore --clean --if-exists --dbname=… {tmp_path / 'copy.dump'}" in out
     before = checksum(server_url)
     rate(Study.open(folder))
     assert checksum(server_url) != before

@@ -71,7 +71,7 @@ def test_shards_are_joined_and_what_is_missing_is_told(folder):
         "greedy.jsonl",
         "guard.jsonl",
     ]
-    assert len(read_continuations(folder / "continuations" / "guard.jsonl")) == 8
+    assert len(list(read_continuations(folder / "continuations" / "guard.jsonl"))) == 8
 
 
 def test_a_dry_run_joins_nothing(folder):
@@ -118,7 +118,7 @@ def test_files(folder, tmp_path):
     parts = sorted((folder / "continuations").glob("guard*"))
     output = tmp_path / "guard.parquet"
     assert f"guard: 8 texts of 2 files continuations: {output}" in merge(*parts, "-o", output)
-    assert len(read_continuations(output)) == 8
+    assert len(list(read_continuations(output))) == 8
     assert len(parts) == len(sorted((folder / "continuations").glob("guard*")))
 
 

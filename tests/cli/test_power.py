@@ -25,8 +25,8 @@ def test_tables_and_a_curve(capsys, tmp_path):
 
 def test_json_alone_from_a_pilot(capsys, tmp_path):
     header = "pair_id,dataset,method_a,method_b,rater,criterion,verdict\n"
-    said = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
-    lines = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in said.items() for n in (0, 1)]
+    choices = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
+    lines = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in choices.items() for n in (0, 1)]
     (tmp_path / "pilot.csv").write_text(header + "".join(lines))
     command(**FEW, pilot=tmp_path / "pilot.csv", as_json=True)
     told = json.loads(capsys.readouterr().out)

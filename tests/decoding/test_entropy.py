@@ -73,7 +73,7 @@ def test_long_rows_agree_with_float64(scale: float):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(
     rows=st.integers(2, 40),
     vocabulary=st.sampled_from([3, 100, 4097, 16_384, 16_385, 40_000, 50_257]),

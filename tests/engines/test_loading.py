@@ -87,24 +87,48 @@ def refused(location: object, match: str, load=load, **options: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_no_such_folder(tmp_path):
-    refused(tmp_path / "nowhere", "there is no such folder")
-    refused("./nowhere", "there is no such folder")
+def remove(pattern):
+    return lambda folder: [path.unlink() for path in folder.glob(pattern)]
 
 
-def test_a_folder_without_a_model(tmp_path):
-    refused(tmp_path, "cannot load the model in")
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_file_is_missing(folder, name):
-    (folder / name).unlink()
-    refused(folder, "cannot load the model in .* put a whole model into it")
-
-
-def test_broken_weights(folder):
+def break_weights(folder):
     (folder / "model.safetensors").write_bytes(b"not a model")
-    refused(folder, "cannot load the model in")
+
+
+def halve_vocabulary(folder):
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"vocab_size": 320', '"vocab_size": 100'))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (shutil.rmtree, "there is no such folder"),
+        (remove("*"), "cannot load the model in"),
+        (remove("config.json"), "cannot load the model in .* put a whole model into it"),
+        (remove("model.safetensors"), "cannot load the model in .* put a whole model into it"),
+        (break_weights, "cannot load the model in"),
+        (remove("tokenizer*"), "has no tokenizer"),
+        (halve_vocabulary, "has 100 tokens and its tokenizer 288"),
+    ],
+)
+def test_a_folder_without_a_whole_model(folder, spoil, says):
+    spoil(folder)
+    refused(folder, says)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("device", "nonsense", "'nonsense' is no device"),
+        ("device", "mps", "'mps' is not supported"),
+        ("device", "cuda:99", "'cuda:99', but PyTorch finds [0-9]+ GPUs"),
+        ("device_map", "sideways", "cannot load the model in"),
+        ("dtype", "float8", "'float8' is unknown; choose from: auto, float32"),
+    ],
+)
+def test_options_that_name_nothing(folder, option, value, says):
+    refused(folder, says, **{option: value})
 
 
 @pytest.mark.parametrize("load", [load, load_encoder])
@@ -116,18 +140,6 @@ def test_weights_are_missing(folder, load):
     refused(folder, r"lacks 1 of its weights, (model\.)?norm\.weight", load)
 
 
-def test_no_tokenizer(folder):
-    for path in folder.glob("tokenizer*"):
-        path.unlink()
-    refused(folder, "has no tokenizer")
-
-
-def test_a_tokenizer_of_another_model(folder):
-    config = (folder / "config.json").read_text().replace('"vocab_size": 320', '"vocab_size": 100')
-    (folder / "config.json").write_text(config)
-    refused(folder, "has 100 tokens and its tokenizer 288")
-
-
 @pytest.mark.parametrize(
     "config",
     [T5Config(architectures=["T5ForConditionalGeneration"]), BertConfig(architectures=["BertForMaskedLM"])],
@@ -136,18 +148,6 @@ def test_a_tokenizer_of_another_model(folder):
 def test_a_model_that_does_not_continue_texts(tmp_path, config):
     config.save_pretrained(tmp_path)
     refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
-
-
-def test_devices_and_dtypes(folder):
-    refused(folder, "'nonsense' is no device", device="nonsense")
-    refused(folder, "'mps' is not supported", device="mps")
-    refused(folder, "'float8' is unknown; choose from: auto, float32", dtype="float8")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there(folder):
-    refused(folder, "'cuda', but PyTorch finds 0 GPUs", device="cuda")
-    refused(folder, "'cuda:3', but PyTorch finds 0 GPUs", device="cuda:3")
 
 
 @pytest.mark.parametrize("load", [load, load_encoder])
@@ -170,10 +170,6 @@ def test_a_device_map_on_a_machine_without_gpus(folder, spread):
     assert (mapped.device, mapped.dtype) == ("cpu", "float32")
     ids = torch.tensor([[5, 6, 7]])
     assert torch.equal(plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits)
-
-
-def test_a_device_map_that_maps_nothing(folder):
-    refused(folder, "cannot load the model in", device_map="sideways")
 
 
 def quantised(folder: Path, settings: dict[str, object]) -> None:

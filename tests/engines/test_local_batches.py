@@ -16,7 +16,7 @@ PROMPTS = [
 ]
 
 
-@pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
+@pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "gpt2"], indirect=True)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_batch_does_not_change_a_text(loaded, name):
     def made(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
@@ -25,7 +25,7 @@ def test_the_batch_does_not_change_a_text(loaded, name):
             prompts,
             STRATEGIES[name](),
             seed=seed,
-            max_new_tokens=16,
+            max_new_tokens=10,
             max_prompt_tokens=12,
             batch_size=batch_size,
             amateur=loaded,  # only contrastive decoding has one, and its temperature sets it apart

@@ -68,8 +68,10 @@ def half(folder, study):
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
 
 
-@pytest.mark.parametrize("finished", [True, False])
-@pytest.mark.parametrize("change", ["dtype", other_weights, other_tokenizer, other_end])
+@pytest.mark.parametrize(
+    ("change", "finished"),
+    [("dtype", True), ("dtype", False), (other_weights, False), (other_tokenizer, True), (other_end, True)],
+)
 @pytest.mark.usefixtures("_speaking")
 def test_what_was_made_with_something_else_is_made_again(folder, change, finished, capsys):
     first = study(folder)
@@ -86,7 +88,7 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
         with pytest.raises(StudyError, match=r"kind|has no continuation"):
             pair(changed)
     generate(changed, dry_run=True)
-    assert f"would make {2 * len(set(range(4)))} continuations" in capsys.readouterr().out
+    assert "would make 8 continuations" in capsys.readouterr().out
     generate(changed)
     printed = " ".join(capsys.readouterr().out.split())
     assert f"greedy: {len(before)} were made otherwise (" in printed

@@ -5,7 +5,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
-from fake_openai import Ask, answer, failure, verdict
+from fake_openai import Ask, Out, answer, failure, verdict
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Answer, PlannedRequest, Usage
@@ -153,6 +153,21 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(run, pairs, ser
     assert (ledger.verdicts, ledger.notices) == (2, ())
 
 
+def test_log_probabilities_are_asked_for_and_stay_in_the_journal(run, store, pairs, server, judge):
+    pairs(1)
+
+    def act(body):
+        out = verdict(body)
+        assert body["logprobs"] is True
+        out.body["choices"][0]["logprobs"] = {"content": [{"token": "A", "logprob": -0.25, "bytes": [65]}]}
+        return out
+
+    server.act = act
+    assert run(extra_body={"logprobs": True}).verdicts == 2
+    for each in store.answers_of(judge.model):
+        assert json.loads(each.body)["choices"][0]["logprobs"]["content"][0]["logprob"] == -0.25
+
+
 def test_every_request_looks_as_the_sdk_makes_it(run, pairs, server):
     pairs(1)
     run(style="responses")
@@ -162,3 +177,103 @@ def test_every_request_looks_as_the_sdk_makes_it(run, pairs, server):
         assert seen.headers["authorization"].startswith("Bearer sk-")
     bodies = [seen.body for seen in server.seen if seen.step == "responses"]
     assert all(json.dumps(body["text"]["format"]["schema"]) for body in bodies)
+
+
+def no_schema(body):
+    """Fail on a schema as a server with a bug does, and take JSON mode."""
+    return failure(500, "Internal Server Error") if body.form == "json_schema" else verdict(body)
+
+
+def no_samplers(body):
+    """Refuse a grammar as llama.cpp does."""
+    return failure(400, "Failed to initialize samplers") if body.form == "json_schema" else verdict(body)
+
+
+def own_temperature(body):
+    return (
+        failure(400, "`temperature` is deprecated for this model.")
+        if "temperature" in body
+        else verdict(body)
+    )
+
+
+def says_nothing(body):
+    """Take plain text alone, and say no word of it."""
+    return verdict(body) if body.form == "text" else failure(422, "Unprocessable Entity")
+
+
+def routed(body):
+    """Take the simplest form, as a router does whose providers take no parameters."""
+    if {"response_format", "seed", "temperature"} & set(body):
+        return failure(404, "No endpoints found that can handle the requested parameters.")
+    return verdict(body)
+
+
+@pytest.mark.parametrize(
+    ("act", "form"),
+    [
+        (no_schema, "json_object"),
+        (no_samplers, "json_object"),
+        (own_temperature, "json_schema"),
+        (says_nothing, "text"),
+        (routed, "text"),
+    ],
+)
+def test_a_refusal_in_whatever_words_is_met_by_a_simpler_form(*, run, store, pairs, server, act, form):
+    pairs(4)
+    server.act = act
+    ledger = run()
+    assert (ledger.verdicts, ledger.failures) == (8, {})
+    assert set(server.paid.values()) == {1}
+    assert {ask.form for ask in server.asks if server.paid[ask.digest]} == {form}
+    assert "refuses" in " ".join(ledger.notices)
+    assert run().requests == 0
+
+
+def test_an_unknown_model_is_named_after_one_simpler_attempt(run, pairs, server):
+    pairs(4)
+    server.act = lambda _: failure(404, "no such thing")
+    with pytest.raises(StudyError, match=r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing"):
+        run(concurrency=1)
+    assert len(server.asks) == 2
+    assert [ask.form for ask in server.asks] == ["json_schema", "text"]
+
+
+def test_a_model_that_the_server_names_as_unknown_is_asked_once(run, pairs, server):
+    pairs(4)
+    server.act = lambda _: failure(404, "The model `m` does not exist", code="model_not_found")
+    with pytest.raises(StudyError, match="has no model"):
+        run(concurrency=1)
+    assert len(server.asks) == 1
+
+
+def test_a_router_without_a_provider_is_explained(run, pairs, server):
+    pairs(1)
+    server.act = lambda _: failure(404, "No endpoints found for such a policy")
+    with pytest.raises(StudyError, match=r"no provider behind .* No endpoints found for such a policy"):
+        run(concurrency=1)
+
+
+def test_a_page_that_says_too_many_requests_is_a_rate_limit(run, pairs, server):
+    pairs(2)
+    page = Out(b"<html><h1>429 Too Many Requests</h1></html>", 429, {"Content-Type": "text/html"})
+    server.faults["chat"] = [page, page]
+    assert run().verdicts == 4
+
+
+def test_a_text_that_does_not_fit_is_too_long_in_llama_cpp_s_words(run, pairs, server):
+    pairs(2)
+    words = "the request exceeds the available context size, try increasing it"
+    server.act = lambda ask: failure(400, words) if "number 1" in ask.texts[0] else verdict(ask)
+    ledger = run()
+    assert (ledger.verdicts, ledger.failures) == (2, {"too_long": 2})
+    assert ledger.notices == ()
+
+
+def test_one_refused_text_among_the_first_is_one_failure(run, pairs, server):
+    """The first of four requests is refused for its text, in words that nobody knows."""
+    pairs(6)
+    server.act = lambda ask: failure(400, "no") if "number 0" in ask.texts[0] else verdict(ask)
+    ledger = run()
+    assert (ledger.verdicts, ledger.failures) == (10, {"rejected": 2})
+    assert set(server.paid.values()) == {1}

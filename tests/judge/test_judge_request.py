@@ -417,6 +417,32 @@ def test_keys_differ_where_the_study_decides_otherwise(blind):
     assert {len(each) for each in found} == {64}
 
 
+def test_added_fields_stand_in_the_body_and_in_the_key(blind):
+    plain = Judge(model="m")
+    judge = Judge(model="m", top_p=0.9, temperature="default", extra_body={"logprobs": True, "top_k": 1})
+    body = request(judge, blind(), 7)
+    assert (body["top_p"], body["logprobs"], body["top_k"]) == (0.9, True, 1)
+    assert "temperature" not in body
+    assert list(body)[-1] == "messages"
+    changed = (
+        {"top_p": 0.9},
+        {"extra_body": {"top_k": 1}},
+        {"extra_body": {"top_k": 2}},
+        {"headers": {"anthropic-beta": "a"}},
+        {"temperature": "default"},
+    )
+    keys = {request_key(plain.model_copy(update=each), blind(), 7) for each in changed}
+    assert len(keys | {request_key(plain, blind(), 7)}) == 6
+    referer = plain.model_copy(
+        update={"headers": {"HTTP-Referer": "https://a.example"}}
+    )  # only says who asks
+    assert request_key(referer, blind(), 7) == request_key(plain, blind(), 7)
+    one, other = ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1})
+    assert request_key(plain.model_copy(update={"extra_body": one}), blind(), 7) == request_key(
+        plain.model_copy(update={"extra_body": other}), blind(), 7
+    )
+
+
 def test_a_changed_token_limit_asks_the_same(blind):
     judge, longer = Judge(model="m"), Judge(model="m", max_output_tokens=100)
     assert asks_the_same(request_key(judge, blind(), 7), request_key(longer, blind(), 7))

@@ -116,7 +116,7 @@ def test_the_scores_of_the_authors(request, kind, layers):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     expected = theirs(folder, layers)
     torch.testing.assert_close(ours(cut(folder, layers), tokenizer), expected, rtol=0, atol=1e-6)
-    assert expected.std() > 0.01  # the encoder tells texts apart
+    assert expected.std() > 0.01  # the encoder distinguishes the texts
 
 
 def test_a_tokenizer_that_knows_no_limit(bert_folder):

@@ -21,7 +21,7 @@ TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "spe
 
 
 class NoModels:
-    """Models that must not be asked for."""
+    """Models that must not be loaded."""
 
     def causal(self, name):
         raise StudyError(f"cannot load the model {name!r}")
@@ -211,7 +211,7 @@ def test_several_texts_of_a_prompt_are_resampled_together():
     once = many("guard", 1, words=8)
     one, twice = (find(measured(texts), "diversity") for texts in (once, once + once))
     assert (one.n, twice.n) == (30, 60)
-    # To have every text twice tells nothing new: the interval stays as wide.
+    # To have every text twice adds nothing new: the interval stays as wide.
     assert (twice.value, twice.low, twice.high) == pytest.approx((one.value, one.low, one.high))
 
 

@@ -1,4 +1,4 @@
-"""Metrics that a model takes: the same numbers as from the metric itself, asked for once."""
+"""Metrics that a model takes: the same numbers as from the metric itself, read once."""
 
 import json
 import math

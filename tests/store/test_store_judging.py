@@ -100,7 +100,7 @@ def test_claims_of_a_killed_process_are_free_at_once(store_url, make_pairs, plan
         run = store.begin(store.rater("judge", "model"), LEASE)
         assert len(store.claim(run, plan, 99)) == 2
         known = runs._process(process.pid)
-        process.kill()  # and not waited for: a process that has ended is gone even so
+        process.kill()  # and not waited for: a process that has ended is over even so
         while runs.is_running(known):
             time.sleep(0.001)
         assert len(store.claim(run, plan, 99)) == 4
@@ -223,10 +223,10 @@ def test_all_of_a_group_is_written_or_nothing(store, judge, run, plan):
 
 def test_a_verdict_read_again_is_a_new_revision_only_where_it_differs(store, judge, run, plan):
     number = numbers(store.claim(run, plan, 1))[0]
-    said = Judgment(presentation=number, choices={"fluency": "A", "coherence": "B"})
-    store.record(run, judgments=[said])
-    assert store.judge_again(judge, [said]) == 0
-    assert store.judge_again(judge, [replace(said, choices={"fluency": "A", "coherence": "tie"})]) == 1
+    judgment = Judgment(presentation=number, choices={"fluency": "A", "coherence": "B"})
+    store.record(run, judgments=[judgment])
+    assert store.judge_again(judge, [judgment]) == 0
+    assert store.judge_again(judge, [replace(judgment, choices={"fluency": "A", "coherence": "tie"})]) == 1
     history = [(row.criterion, row.revision, row.position) for row in store.history()]
     assert history == [("coherence", 0, "B"), ("coherence", 1, "tie"), ("fluency", 0, "A")]
     assert store.criteria_judged(judge) == {"fluency", "coherence"}

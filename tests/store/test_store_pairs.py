@@ -64,7 +64,7 @@ def test_same_id_with_another_text_is_refused_and_nothing_is_added(store, make_p
 def test_a_study_that_grows_keeps_its_pairs_where_they_were_and_fills_the_gaps(store, make_pairs):
     old = make_pairs(4)
     store.add_pairs(old)
-    # the larger study shuffles anew: the old pairs to 5, 4, 3, 2, the new ones to 0 and 1, which are taken
+    # the larger study shuffles again: the old pairs to 5, 4, 3, 2, the new ones to 0 and 1, which are taken
     first, second = make_pairs(6)[4:]
     grown = [replace(pair, position=5 - pair.position) for pair in old]
     assert store.add_pairs([*grown, replace(first, position=0), replace(second, position=1)]) == 2

@@ -131,3 +131,16 @@ def test_a_hash_that_comes_after_the_first_verdict_is_not_taken_for_it(store_url
     with Store.open(store_url, study_hash="too late") as store:
         store.save(number, {"fluency": "B"}, rater=rater)
         assert store.study_hash() is None
+
+
+def test_a_criterion_keeps_the_words_of_its_first_verdict(store, make_pairs, plan):
+    store.add_pairs(make_pairs(1))
+    ann, _ = store.invite("Ann")
+    store.set_criteria({"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
+    store.set_criteria({"wit": "Wit: b"})
+    assert store.criteria() == {}
+    (shown,) = store.hand_out(ann, plan)
+    store.save(shown.presentation, {"wit": "A", "flow_": "B"}, rater=ann)
+    assert store.criteria() == {"wit": "Wit: b", "flow_": "Flow: a"}
+    store.set_criteria({"wit": "Wit: c", "flowx": "Flow: c"})
+    assert store.criteria() == {"wit": "Wit: b", "flow_": "Flow: a"}

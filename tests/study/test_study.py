@@ -1,4 +1,4 @@
-"""study.toml: everything that is wrong is said at once, each with key, value and remedy."""
+"""study.toml: everything that is wrong is named at once, each with key, value and remedy."""
 
 import re
 import traceback

@@ -128,7 +128,7 @@ def begin(page: Any) -> None:
 
 
 def where(page: Any) -> str:
-    """Return the page's heading, once the last page's is gone: for a moment Streamlit may draw both."""
+    """Return the page's heading, once the last page's is removed: for a moment Streamlit may draw both."""
     heading = page.wait_for_function(
         "() => document.querySelectorAll('h1').length === 1 && document.querySelector('h1').innerText"
     )

@@ -28,7 +28,7 @@ def pair(number, *, length=100):
     )
 
 
-def said(presentation, pair_id, rater, *, first=A, role="study", seconds=30.0, **letters):
+def pressed(presentation, pair_id, rater, *, first=A, role="study", seconds=30.0, **letters):
     """Return a row per criterion for what a rater pressed; `first` is the method shown as A."""
     other = B if first == A else A
     return [
@@ -78,7 +78,7 @@ def note(rater, kind, detail, presentation=None):
     return Note(rater=rater, kind=kind, detail=detail, presentation=presentation, at=at)
 
 
-def raw(rows, *, pairs, raters, notes=(), checks=(), study_hash=None):
+def snapshot(rows, *, pairs, raters, notes=(), checks=(), study_hash=None):
     ordered = sorted(rows, key=lambda row: (row.presentation, row.criterion, row.revision))
     return StudySnapshot(
         history=ordered, checks=checks, notes=notes, raters=raters, pairs=pairs, study_hash=study_hash

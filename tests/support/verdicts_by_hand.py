@@ -10,13 +10,13 @@ import pandas as pd
 from analysis.verdicts.tidy import orient, validate
 
 
-def table(said, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None):
+def table(given, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None):
     """Return an oriented table: pair → a letter per rater, `-` for a tie, a blank for no verdict.
 
     `first` says in the same way which method was shown first; `raters` names them.
     """
     rows = []
-    for pair, letters in said.items():
+    for pair, letters in given.items():
         for number, letter in enumerate(letters):
             if letter == " ":
                 continue
@@ -54,12 +54,12 @@ def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"
     for prompt, (a, b) in product(range(prompts), compared):
         lean, lengths = rng.normal(0.3), rng.integers(50, 99, size=2)
         for rater in ("ann", "bea", "cay", "gpt"):
-            said = (b, "tie", a)[int(np.clip(np.round(lean + rng.normal()), -1, 1)) + 1]
+            drawn = (b, "tie", a)[int(np.clip(np.round(lean + rng.normal()), -1, 1)) + 1]
             first = (a, b)[int(rng.integers(2))]
             rows += [
                 {"pair_id": f"{prompt:03}-{a}{b}-{copy}", "dataset": f"d{prompt % datasets}"}
                 | {"prompt_id": f"p{prompt}", "method_a": a, "method_b": b, "rater": rater, "criterion": "c"}
-                | {"verdict": said, "rater_kind": "model" if rater == "gpt" else "person"}
+                | {"verdict": drawn, "rater_kind": "model" if rater == "gpt" else "person"}
                 | {"shown_first": first, "length_a": float(lengths[0]), "length_b": float(lengths[1])}
                 for copy in range(copies)
             ]
@@ -67,7 +67,7 @@ def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"
 
 
 def papers_people(pair_ids=None):
-    """Return ratings of people that give the paper's counts; who said what of a pair is not published.
+    """Return ratings of people that give the paper's counts; who chose what of a pair is not published.
 
     `pair_ids` names the 50 pairs of each dataset, where they must be those of other verdicts.
     """

@@ -37,7 +37,7 @@ def test_what_was_written_is_read(tmp_path):
     path = part_file(tmp_path, "guard")
     write_parquet(path, [text(0), rare])
     assert path.name == "guard.part-00001.parquet"
-    assert read_continuations(path) == [text(0), rare]
+    assert list(read_continuations(path)) == [text(0), rare]
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
@@ -73,7 +73,7 @@ def test_a_torn_file_is_named_and_its_remedy(tmp_path):
     write_parquet(path, [text(0)])
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(StudyError, match=r"part-00001\.parquet cannot be read as Parquet .* remove it"):
-        read_continuations(path)
+        list(read_continuations(path))
 
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path, monkeypatch):
@@ -96,7 +96,7 @@ def test_an_id_that_is_no_unicode(tmp_path):
 def test_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setattr(continuations, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[metrics\]'"):
-        read_continuations(tmp_path / "guard.part-00001.parquet")
+        list(read_continuations(tmp_path / "guard.part-00001.parquet"))
 
 
 def test_what_is_made_already_is_what_is_current(tmp_path):

@@ -42,7 +42,7 @@ def test_any_text_comes_back(tmp_path_factory, texts):
     whole = [continuation(text) for text in texts]
     for one in whole:
         append_continuations(path, [one])
-    assert read_continuations(path) == whole
+    assert list(read_continuations(path)) == whole
 
 
 def test_a_line_is_flat_json_with_its_recipe(tmp_path):
@@ -78,7 +78,7 @@ def test_a_whole_line_that_is_wrong_is_named(tmp_path, line, says):
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(StudyError) as error:
-        read_continuations(path)
+        list(read_continuations(path))
     assert says in str(error.value)
 
 
@@ -153,7 +153,7 @@ def test_lines_that_found_room_before_the_disk_was_full_stay(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.stat().st_size == 3 * line
     append_continuations(path, batch[3:])
-    assert read_continuations(path) == batch
+    assert list(read_continuations(path)) == batch
 
 
 ONE = Trace(id="one", prompt_id="p1", values={"H": [3.9, 5.6], "k": [10, 8], "alpha": [0.5, 1.0]})

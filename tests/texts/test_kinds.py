@@ -84,7 +84,7 @@ def test_what_was_made_again_is_used_alone(folder, other):
     lines(folder, texts([0, 1]), texts(range(6), other))
     assert {one.recipe for one in current(folder).values()} == {other}
     assert len(current(folder)) == 6
-    assert len(read_continuations(continuation_file(folder, "guard"))) == 8
+    assert len(list(read_continuations(continuation_file(folder, "guard")))) == 8
 
 
 def test_a_part_of_one_kind_is_no_mixture(folder):
@@ -179,7 +179,7 @@ def test_another_machine_with_another_model_is_not_merged(folder, tmp_path):
         with pytest.raises(StudyError, match="line 1: not of this study: it is of another kind"):
             merge_strategy(folder, [other_folder], "guard", PROMPTS, SETTINGS)
         shutil.rmtree(other_folder)
-    assert len(read_continuations(continuation_file(folder, "guard"))) == 2
+    assert len(list(read_continuations(continuation_file(folder, "guard")))) == 2
 
 
 @pytest.mark.parametrize(

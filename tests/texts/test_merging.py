@@ -68,7 +68,7 @@ def test_parts_become_one_file(parts):
     assert (found.texts, found.doubled, found.earlier) == (7, 1, 0)
     assert [prompt.id for prompt in found.missing] == ["p7"]
     assert names(parts) == ["guard.jsonl"]
-    joined = read_continuations(parts / "guard.jsonl")
+    joined = list(read_continuations(parts / "guard.jsonl"))
     assert numbers(parts / "guard.jsonl") == [0, 1, 2, 3, 4, 5, 6]
     assert [one.id for one in joined] == [text(n).id for n in range(7)]
     assert joined[2].seconds == 9.0  # the one that came first

@@ -16,7 +16,7 @@ from guard_eval.reporting.drawing import GUIDE, INK, Drawing, in_rows, interval_
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.figure_style import FIRST, SECOND
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import RATERS, number, number_limits, percent, sentence, title
+from guard_eval.reporting.words import RATERS, capital, number, number_limits, percent, sentence, title
 
 MATRIX_RATERS = 8
 """Up to so many raters their κ are shown two by two."""
@@ -29,7 +29,7 @@ NOTE = (
     "Raw agreement: how often two raters of a pair say the same. κ corrects it for what chance would give; "
     "where one verdict dominates it is low even if raters mostly agree, so read both. α counts a tie as "
     "half-way between the methods; AC1 suffers less where one verdict dominates. Intervals are linearised, "
-    "over prompts where they are known, else pairs."
+    "over the unit named under Methods."
 )
 
 PARADOX = "raters mostly agree, and κ is low because one verdict dominates."
@@ -134,7 +134,7 @@ def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) 
         *(f"κ is undefined where {reason}." for reason in reasons),
         *map(sentence, warnings),
         *(
-            f"{title(row.criterion).capitalize()}, {RATERS[row.rater_kind]}: {PARADOX}"
+            f"{capital(title(row.criterion))}, {RATERS[row.rater_kind]}: {PARADOX}"
             for row in rows
             if row.paradox
         ),

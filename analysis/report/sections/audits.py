@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from analysis.report.section import Section
 from analysis.results.audits import Finding
 from guard_eval.reporting.tables import table_of
-from guard_eval.reporting.words import title
 
 SHOWN = 8
 """Findings of one kind in the page's table."""
@@ -35,7 +34,7 @@ def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
     table = table_of(
         shown,
         {
-            "Found": lambda one: title(one.kind),
+            "Found": lambda one: one.kind,
             "Where": lambda one: one.where,
             "What": lambda one: one.what,
         },

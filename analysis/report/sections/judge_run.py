@@ -18,7 +18,7 @@ from guard_eval.records import CheckedItem, CheckName, JudgeSpending, ModelSeen
 from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import and_list, limits, percent, plural, title
+from guard_eval.reporting.words import and_list, limits, percent, plural, spaced, title
 
 SPENT_COLUMNS: Columns[JudgeSpending] = {
     "simulated": lambda _: False,
@@ -190,7 +190,7 @@ def _failure_table(rows: Sequence[FailureCount]) -> Table:
         rows[:FAILURES_SHOWN],
         {
             "Judge": lambda row: row.judge,
-            "Failure": lambda row: title(row.kind),
+            "Failure": lambda row: spaced(row.kind),
             "What it means": lambda row: FAILURES.get(row.kind, ""),
             "Reason given": lambda row: short(row.reason, LONGEST_REASON) or NOTHING,
             "Showings": lambda row: row.count,
@@ -241,7 +241,11 @@ def _calibration_table(judge: str, rows: Sequence[CalibrationRow]) -> Table:
 
 
 def _prompt(run: JudgeUsage) -> list[str]:
-    sentences = [f"The prompt's wording has the hash {run.prompt}."]
+    sentences = [
+        f"{one.judge} was asked with {one.words}; the prompt has the hash {one.version}, and stands in "
+        f"prompts/{one.version}.txt."
+        for one in run.prompts
+    ]
     if run.asked_otherwise:
         sentences.append(
             f"Warning: {and_list(run.asked_otherwise)} answered requests unlike those that would be made "

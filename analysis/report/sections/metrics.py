@@ -11,7 +11,7 @@ from analysis.report.context import Context, MeasuredMetrics
 from analysis.report.section import Section
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import number, title
+from guard_eval.reporting.words import capital, number, spaced
 
 WIDTH = 4
 """Metrics beside each other: with their intervals, more would not fit a page."""
@@ -64,7 +64,7 @@ def _table(
         for row in metrics.table.to_dict("records")
     ]
     return Table(
-        columns=(*(title(name).capitalize() for name in words), *(title(name) for name in shown)),
+        columns=(*(capital(spaced(name)) for name in words), *(spaced(name) for name in shown)),
         rows=tuple(rows),
         caption=caption,
         note=note,

@@ -17,7 +17,16 @@ from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import equals, judged_by, limits, number, number_limits, percent, title
+from guard_eval.reporting.words import (
+    capital,
+    equals,
+    judged_by,
+    limits,
+    number,
+    number_limits,
+    percent,
+    title,
+)
 
 MOST_FIGURES = 6
 """Figures of rankings in a report; the tables have them all."""
@@ -159,7 +168,7 @@ def _table(row: RankingRow, *, folded: bool) -> Table:
 
 def _remark(row: RankingRow) -> str:
     found = row.ranking.estimate
-    where = f"{title(row.criterion).capitalize()}, {judged_by(row.rater_kind, row.judge)}"
+    where = f"{capital(title(row.criterion))}, {judged_by(row.rater_kind, row.judge)}"
     of = f"{found.n:g} comparisons of {row.ranking.n} {row.unit}"
     if found.strengths is None:
         warnings = ". ".join(dict.fromkeys(row.warnings))

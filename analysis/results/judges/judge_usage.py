@@ -26,11 +26,28 @@ class FailureCount:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UsedPrompt:
+    """The prompt of one judge.
+
+    Attributes:
+        judge: Its name as a rater.
+        version: The prompt's hash.
+        words: What prompt it is.
+        text: All of it, with placeholders for the texts.
+    """
+
+    judge: str
+    version: str
+    words: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeUsage:
     """All there is to say of how judges were asked.
 
     Attributes:
-        prompt: The hash of the prompt's present wording.
+        prompts: The prompt of each judge, as it is at present.
         spent: What each judge has taken.
         failed: What each left without a verdict.
         seen: Which models answered.
@@ -38,7 +55,7 @@ class JudgeUsage:
         asked_otherwise: Judges whose answers are to requests unlike the present ones.
     """
 
-    prompt: str
+    prompts: tuple[UsedPrompt, ...] = ()
     spent: tuple[JudgeSpending, ...] = ()
     failed: tuple[FailureCount, ...] = ()
     seen: tuple[ModelSeen, ...] = ()

@@ -104,10 +104,10 @@ def _user() -> str:
 
 def _list(store: Store, study: Study) -> None:
     """Print every rater: how far, how long, and whether there is a reason to look."""
-    raw = read(store)
-    lines = {line.rater: line for line in view(raw, slots=study.plan.slots).raters}
+    snapshot = read(store)
+    lines = {line.rater: line for line in view(snapshot, slots=study.plan.slots).raters}
     rows = []
-    for who in raw.raters:
+    for who in snapshot.raters:
         line = lines.get(who.name)
         state = "excluded" if who.excluded else "revoked" if who.revoked else line.state if line else ""
         rows.append(

@@ -146,10 +146,10 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
 def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
     """Say so where the model that wrote the texts is the one that scores them."""
     writer, scorer = study.settings.model.name, settings.coherence_model
-    asked = {"coherence", "perplexity"} & set(settings.compute)
-    if not asked or study.locate_model(writer) != study.locate_model(scorer):
+    given = {"coherence", "perplexity"} & set(settings.compute)
+    if not given or study.locate_model(writer) != study.locate_model(scorer):
         return []
-    own = f"{' and '.join(sorted(asked))}: {scorer} scores what it wrote itself"
+    own = f"{' and '.join(sorted(given))}: {scorer} scores what it wrote itself"
     return [f"{own}, so greedy decoding and beam search lead by construction; name another coherence_model"]
 
 
@@ -183,9 +183,9 @@ def measure_files(
     options = options or MeasureOptions()
     known = {one.id: one for one in read_prompts(prompts)} if prompts else None
     generations = [one for path in paths for one in read_generations(path, prompts=known)]
-    asked = dict(options.settings)
-    baseline = asked.pop("baseline", None)  # in a file a strategy may have any name
-    wanted = _merged(_settings(settings), asked)
+    given = dict(options.settings)
+    baseline = given.pop("baseline", None)  # in a file a strategy may have any name
+    wanted = _merged(_settings(settings), given)
     if baseline is not None:
         wanted = wanted.model_copy(update={"baseline": baseline})
     return _run(
@@ -217,9 +217,9 @@ def _settings(path: Path | None) -> MetricSettings:
         raise StudyError(explain(path, problems_of(error, MetricSettings))) from error
 
 
-def _merged(settings: MetricSettings, asked: Mapping[str, Any]) -> MetricSettings:
+def _merged(settings: MetricSettings, given: Mapping[str, Any]) -> MetricSettings:
     try:
-        return MetricSettings.model_validate({**settings.model_dump(), **asked})
+        return MetricSettings.model_validate({**settings.model_dump(), **given})
     except ValidationError as error:
         raise StudyError(explain(Path("the command line"), problems_of(error, MetricSettings))) from error
 

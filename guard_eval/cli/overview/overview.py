@@ -23,9 +23,6 @@ class CriterionLine:
     """How far raters agree on a criterion of a comparison, and whether they lean to one side.
 
     Attributes:
-        method_a: The comparison's first method.
-        method_b: Its second.
-        criterion: The criterion.
         verdicts: How many count.
         ties: The share of ties among them.
         agreement: Raw agreement and Fleiss' κ, as in the report.
@@ -48,11 +45,6 @@ class PairLine:
     """One pair.
 
     Attributes:
-        pair_id: `Pair.id`.
-        dataset: Its dataset.
-        prompt_id: Its prompt.
-        method_a: The first method.
-        method_b: The second.
         rated: How many ratings count.
         a_first: In how many of them the first method was shown as A.
         comments: How many raters commented on it.

@@ -44,8 +44,8 @@ class Run:
         criterion: On which criterion.
         position: The letter that was pressed, or `tie`.
         length: How many pairs in a row.
-        chance: At most so often one who presses like the others, pair by pair anew, has so rare a run of any
-            answer on any criterion.
+        chance: At most so often one who presses like the others, each pair by itself, has so rare a run
+            of any answer on any criterion.
     """
 
     criterion: str

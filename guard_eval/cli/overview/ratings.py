@@ -11,16 +11,7 @@ from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StudySnapshot:
-    """What was read from the store.
-
-    Attributes:
-        history: Every revision of every verdict.
-        checks: How raters did on gold pairs and repeats.
-        notes: What was noted of them.
-        raters: All of them.
-        pairs: The study's.
-        study_hash: The settings' hash when the first verdict came.
-    """
+    """What was read from the store; `pairs` are those for people."""
 
     history: Sequence[HistoryRow]
     checks: Sequence[CheckRow]

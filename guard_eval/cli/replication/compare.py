@@ -136,9 +136,9 @@ def departures(
     if "" in entry.prompts and (count := sum(prompts.values())) != entry.prompts[""]:
         found.append(f"{count} prompts, not {entry.prompts['']}")
     other = {
-        dataset: f"{prompts[dataset]} prompts of {dataset}, not {asked}"
-        for dataset, asked in entry.prompts.items()
-        if prompts.get(dataset, asked) != asked
+        dataset: f"{prompts[dataset]} prompts of {dataset}, not {wanted}"
+        for dataset, wanted in entry.prompts.items()
+        if prompts.get(dataset, wanted) != wanted
     }
     if entry.kind == "verdicts":
         other |= {name: f"no prompts of {name}" for name in entry.prompts if name not in prompts}
@@ -297,7 +297,7 @@ def _only_ours(figures: Sequence[Figure], ours: Mapping[Key, Ours], *, several_m
     models = {figure.model for figure in figures} if several_models else {""}
     datasets = dict.fromkeys(figure.dataset for figure in figures)
     if not datasets.keys() - {"", "All"}:
-        return []  # a table that does not tell datasets apart
+        return []  # a table without datasets
     made: list[Figure] = []
     for model, dataset in dict.fromkeys((key[0], key[1]) for key in ours):
         if model not in models or dataset not in datasets:

@@ -29,7 +29,7 @@ from guard_eval.cli.replication.studies import (
     planned,
     settings_of,
 )
-from guard_eval.cli.reporting.verdicts import table_of, verdicts
+from guard_eval.cli.reporting.verdict_tables import table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import SIMULATED, RaterKind
@@ -70,16 +70,16 @@ def replicate(
     Raises:
         StudyError: No such table, no prompts, or what one of the commands finds wrong.
     """
-    entry, asked = find(table), options or ReplicationOptions()
+    entry, options = find(table), options or ReplicationOptions()
     if not entry.study:
         say(f"{entry.label}, {entry.title}: there is nothing to run. {entry.pointer}")
         return
     place = folder or ROOT / entry.study
-    studies = existing(place) if asked == ReplicationOptions() else []
+    studies = existing(place) if options == ReplicationOptions() else []
     if dry_run:
-        _forecast(entry, place, asked, studies)
+        _forecast(entry, place, options, studies)
         return
-    studies = studies or [(one.model, lay_out(one)) for one in planned(entry, place, asked)]
+    studies = studies or [(one.model, lay_out(one)) for one in planned(entry, place, options)]
     _KINDS[entry.kind](entry, place, studies)
 
 
@@ -104,14 +104,14 @@ def replicate_verdicts(table: str, path: Path, folder: Path | None, *, rater_kin
     _finish_verdicts(entry, ours, Departures(), folder, (remark,))
 
 
-def _forecast(entry: Entry, place: Path, asked: ReplicationOptions, studies: Studies) -> None:
+def _forecast(entry: Entry, place: Path, options: ReplicationOptions, studies: Studies) -> None:
     """Say what would be run; where a study exists, the commands say what is left of it."""
     say(f"{entry.label}: {entry.title}")
     for _, study in studies:
         generate(study, dry_run=True)
         if entry.judged:
             _preview_judge(study)
-    for one in [] if studies else planned(entry, place, asked):
+    for one in [] if studies else planned(entry, place, options):
         generation = tomllib.loads(one.text)["generation"]
         texts = len(one.prompts) * len(generation["strategies"])
         counts = ", ".join(f"{n} of {name}" for name, n in Counter(p.dataset for p in one.prompts).items())

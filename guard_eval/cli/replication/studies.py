@@ -41,7 +41,7 @@ Changes = Mapping[tuple[str, str], str | int | list[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicationOptions:
-    """What is asked for in place of the paper's setting; empty or None where nothing is."""
+    """What stands in place of the paper's setting; empty or None where nothing is."""
 
     models: tuple[str, ...] = ()
     amateur: str | None = None
@@ -112,21 +112,21 @@ def name_of(model: str) -> str:
     return known.name if known else PurePath(model).name
 
 
-def planned(entry: Entry, folder: Path, asked: ReplicationOptions) -> list[Planned]:
+def planned(entry: Entry, folder: Path, options: ReplicationOptions) -> list[Planned]:
     """Return the studies of a table: one, or one for each model in a folder of its own.
 
     Raises:
-        StudyError: There are no prompts, or what is asked for does not go with the table.
+        StudyError: There are no prompts, or the options do not go with the table.
     """
     several = len(entry.models) > 1
-    if len(asked.models) > 1 and not several:
+    if len(options.models) > 1 and not several:
         raise StudyError(f"{entry.label} is about one model; give --model once, and a FOLDER for each run")
-    prompts = _prompts(entry, asked)
+    prompts = _prompts(entry, options)
     made = []
-    for name in asked.models or entry.models:
+    for name in options.models or entry.models:
         known, model = model_named(name), name_of(name)
         place = folder / re.sub(r"[^\w.-]+", "-", model) if several else folder
-        text = _text(entry, place, asked, hub=known.hub if known else name)
+        text = _text(entry, place, options, hub=known.hub if known else name)
         made.append(Planned(folder=place, model=model, text=text, prompts=prompts))
     return made
 
@@ -161,42 +161,42 @@ def lay_out(wanted: Planned) -> Study:
     return Study.open(wanted.folder)
 
 
-def _text(entry: Entry, folder: Path, asked: ReplicationOptions, *, hub: str) -> str:
+def _text(entry: Entry, folder: Path, options: ReplicationOptions, *, hub: str) -> str:
     settings, text = settings_of(entry), shipped(entry)
     changes: dict[tuple[str, str], str | int | list[str]] = {("model", "name"): seen_from(folder, hub)}
-    if asked.amateur is not None:
-        changes["model", "amateur"] = seen_from(folder, asked.amateur)
+    if options.amateur is not None:
+        changes["model", "amateur"] = seen_from(folder, options.amateur)
     elif settings.model.amateur is not None and hub != settings.model.name:
         text = without(text, _CD)
         say(f"{_CD} is left out: it needs a smaller model of {hub}'s family; name one with --amateur")
-    if asked.max_new_tokens is not None:
-        changes["generation", "max_new_tokens"] = asked.max_new_tokens
-    if asked.device is not None:
-        changes["model", "device"] = asked.device
-    if entry.kind == "verdicts" and asked.limit is not None:
-        changes["pairs", "per_dataset"] = min(asked.limit, settings.pairs.per_dataset)
+    if options.max_new_tokens is not None:
+        changes["generation", "max_new_tokens"] = options.max_new_tokens
+    if options.device is not None:
+        changes["model", "device"] = options.device
+    if entry.kind == "verdicts" and options.limit is not None:
+        changes["pairs", "per_dataset"] = min(options.limit, settings.pairs.per_dataset)
     names: list[str] = [*settings.metrics.compute]
-    compute = list(asked.metrics or names)
+    compute = list(options.metrics or names)
     if unknown := [name for name in compute if name not in names]:
         raise StudyError(
             f"--metrics {unknown[0]} is none of {entry.label}'s; choose from: {', '.join(names)}"
         )
-    if hub == BUNDLED and asked.metrics is None:
+    if hub == BUNDLED and options.metrics is None:
         # The bundled model is for trying things out, where there may be no network.
         compute = [name for name in names if name not in _NEED_NETWORK] or names
     if compute != names:
         changes["metrics", "compute"] = compute
-    if (scorer := asked.coherence_model or (BUNDLED if hub == BUNDLED else None)) is not None:
+    if (scorer := options.coherence_model or (BUNDLED if hub == BUNDLED else None)) is not None:
         changes["metrics", "coherence_model"] = seen_from(folder, scorer)
     return changed(text, changes)
 
 
-def _prompts(entry: Entry, asked: ReplicationOptions) -> list[Prompt]:
+def _prompts(entry: Entry, options: ReplicationOptions) -> list[Prompt]:
     if entry.kind in {"cases", "trace"}:
-        if asked.prompts:
+        if options.prompts:
             raise StudyError(f"{entry.label} has prompts of its own, those of the paper; leave --prompts out")
         return case_prompts() if entry.kind == "cases" else entropy_prompt()
-    found = read_files(_files(asked), limit=asked.limit if entry.kind != "verdicts" else None)
+    found = read_files(_files(options), limit=options.limit if entry.kind != "verdicts" else None)
     wanted = entry.prompts
     if "" not in wanted:  # the paper's other datasets are not this table's
         found = [prompt for prompt in found if prompt.dataset in wanted or prompt.dataset not in PROMPTS]
@@ -204,7 +204,7 @@ def _prompts(entry: Entry, asked: ReplicationOptions) -> list[Prompt]:
         raise StudyError(f"{entry.label} is about {', '.join(wanted)}, of which there are no prompts here")
     if entry.kind == "verdicts":
         settings = settings_of(entry)
-        each = min(asked.limit or settings.pairs.per_dataset, settings.pairs.per_dataset)
+        each = min(options.limit or settings.pairs.per_dataset, settings.pairs.per_dataset)
         return draw_prompts(found, per_dataset=each, seed=settings.seed)
     if "" not in wanted:
         return found
@@ -216,12 +216,12 @@ def _prompts(entry: Entry, asked: ReplicationOptions) -> list[Prompt]:
     return [found[place] for _, place in sorted(in_turn)[: wanted[""]]]
 
 
-def _files(asked: ReplicationOptions) -> list[Path]:
-    if asked.prompts:
-        return files_of(asked.prompts)
+def _files(options: ReplicationOptions) -> list[Path]:
+    if options.prompts:
+        return files_of(options.prompts)
     if USUAL.is_dir():
         return files_of([USUAL])
-    if set(asked.models) == {BUNDLED}:
+    if set(options.models) == {BUNDLED}:
         return [BUNDLED_PROMPTS]
     raise StudyError(f"there are no prompts; name files with --prompts, or put them into {USUAL}/: {WHERE}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import RaterKind
+from guard_eval.rubric import CRITERIA, Criterion, criteria, reworded
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import Settings
@@ -30,12 +32,15 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         StudyError: The tables of metrics cannot be read.
     """
     settings = study.settings
+    asked = _asked(study)
     return Context(
         name=settings.name,
         question=settings.question,
         seed=settings.seed,
         study_hash=study.hash,
         stored_hash=store.study_hash(),
+        criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
+        reworded=tuple(reworded(store.criteria(), asked)),
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,
@@ -53,6 +58,13 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
         command=f"guard-eval report {study.folder.name}",
     )
+
+
+def _asked(study: Study) -> tuple[Criterion, ...]:
+    """Return the criteria that people or judges are asked."""
+    settings = study.settings
+    named = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
+    return criteria(list(dict.fromkeys(chain.from_iterable(named))), settings.rubric)
 
 
 def _panel(settings: Settings) -> Panel | None:

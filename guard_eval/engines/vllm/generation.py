@@ -156,7 +156,7 @@ def _share_of_memory() -> float:
 
 
 def _is_installed() -> bool:
-    """Return whether vLLM finds the plugin by itself; an installation from before there was one has none."""
+    """Return whether vLLM finds the plugin by itself; run from a checkout it does not."""
     return any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors"))
 
 

@@ -1,17 +1,146 @@
-"""What vLLM loads from the entry point group `vllm.logits_processors`, in every process of its own."""
+"""What vLLM loads from the entry point group `vllm.logits_processors`: our strategies behind its interfaces.
+
+Model runner V2 names a request by its place among all requests and says on each call which of them the rows
+belong to. The older runner, V1, reports every change to the batch, and its rows are the batch. Both pass
+float32 logits to which bans (minimum length, bad words, grammars, biases) have been applied: what is
+banned has −inf, and no strategy chooses it. vLLM itself is imported when it asks for `StrategyProcessor`.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
-from guard_eval.engines.vllm.adaptors import BatchUpdate, ForRunnerV1, ForRunnerV2
-from guard_eval.engines.vllm.request import Parameters, read_request
+from guard_eval.engines.vllm.memory import Request, Requests, Row
+from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_request
 
 PROCESSOR = "guard_eval.engines.vllm.plugin:StrategyProcessor"
 """What the entry point names; also for `vllm serve --logits-processors`, where it is not installed."""
+
+
+class BatchUpdate(Protocol):
+    """vLLM's class of that name: what to take out, put in and move, in this order, by places in the batch.
+
+    `added` has place, parameters, prompt's tokens (None where it came as vectors), and the list that grows by
+    the tokens written; `moved` has two places and whether the second one's request takes the first one's.
+    """
+
+    removed: Sequence[int]
+    added: Sequence[tuple[int, Any, list[int] | None, list[int]]]
+    moved: Sequence[tuple[int, int, Any]]
+
+
+class ForRunnerV1:
+    """Our strategies behind the older interface."""
+
+    def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
+        self._requests = Requests(device, running=vllm_config.scheduler_config.max_num_seqs)
+        self._device = device
+        self._at: dict[int, tuple[Request, list[int]]] = {}
+
+    def update_state(self, batch_update: BatchUpdate | None) -> None:
+        """Take note of what changed in the batch."""
+        if batch_update is None:
+            return
+        for request, outputs in self._at.values():
+            request.done = len(outputs)
+        for place in batch_update.removed:
+            self._leave(place)
+        for place, parameters, prompt, outputs in batch_update.added:
+            self._leave(place)  # a new request may take the place of one that has ended
+            wanted = read_request(parameters)
+            if wanted is not None:
+                self._at[place] = self._begin(wanted, prompt or [], outputs), outputs
+        for one, other, direction in batch_update.moved:
+            first, second = self._at.pop(one, None), self._at.pop(other, None)
+            if first is not None:
+                self._at[other] = first
+            if second is not None and direction.name == "SWAP":
+                self._at[one] = second
+            elif second is not None:
+                self._requests.leave(second[0])
+
+    def apply(self, logits: Tensor) -> Tensor:
+        """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
+        if not self._at:
+            return logits
+        # With asynchronous scheduling the last tokens written stand as −1 in the list; their number is right.
+        rows = [Row(place, request, len(outputs)) for place, (request, outputs) in self._at.items()]
+        return self._requests.choose(logits, rows)
+
+    def _begin(self, wanted: StrategyRequest, prompt: list[int], outputs: list[int]) -> Request:
+        written = torch.tensor(outputs, dtype=torch.int32, device=self._device)
+        return self._requests.begin(
+            wanted, torch.tensor(prompt, dtype=torch.int32, device=self._device), written
+        )
+
+    def _leave(self, place: int) -> None:
+        request, _ = self._at.pop(place, (None, None))
+        self._requests.leave(request)
+
+
+class ForRunnerV2:
+    """Our strategies behind runner V2's interface."""
+
+    def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
+        self._states = req_states
+        self._speculates = vllm_config.speculative_config is not None
+        self._requests = Requests(req_states.device, running=req_states.max_num_reqs)
+        self._new: dict[int, StrategyRequest] = {}
+        self._at: dict[int, Request] = {}
+
+    def add_request(self, req_idx: int, sampling_params: Parameters) -> bool:
+        """Take note of a request, new or come back, in the place of another; return whether it is ours.
+
+        Raises:
+            RuntimeError: It is, and vLLM decodes speculatively.
+        """
+        self._requests.leave(self._at.pop(req_idx, None))
+        self._new.pop(req_idx, None)
+        wanted = read_request(sampling_params)
+        if wanted is None:
+            return False
+        if self._speculates:
+            raise RuntimeError(_SPECULATIVE)
+        self._new[req_idx] = wanted
+        return True
+
+    def apply_staged_writes(self) -> None:
+        """Begin what is new: only now are its tokens on the device."""
+        for place, wanted in self._new.items():
+            prompt, filled = self._lengths(place)
+            tokens = self._states.all_token_ids.gpu[place, :filled]
+            self._at[place] = self._requests.begin(wanted, tokens[:prompt], tokens[prompt:])
+        self._new.clear()
+
+    def apply(self, logits: Tensor, ctx: Any) -> Tensor:  # noqa: ANN401 (vLLM's LogitsContext)
+        """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
+        places = ctx.idx_mapping_np.tolist()
+        if self._at.keys().isdisjoint(places):
+            return logits
+        if len(places) != len(logits):
+            raise RuntimeError(_SPECULATIVE)
+        rows = []
+        for row, (place, length) in enumerate(zip(places, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
+            prompt, filled = self._lengths(place)
+            # Before, its prompt is not all read, and nothing is written.
+            if place in self._at and length >= filled:
+                rows.append(Row(row, self._at[place], length - prompt))
+        return self._requests.choose(logits, rows)
+
+    def _lengths(self, place: int) -> tuple[int, int]:
+        """Return the length of a request's prompt, and with what was written before it came (back)."""
+        return int(self._states.prompt_len.np[place]), int(self._states.prefill_len.np[place])
+
+
+_SPECULATIVE = (
+    "guard-eval: strategies choose one token after the other, and speculative decoding proposes several; "
+    "start vLLM without speculative_config, or leave guard_eval out of the requests"
+)
 
 
 class Strategies:

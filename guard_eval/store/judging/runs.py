@@ -1,8 +1,12 @@
-"""Processes that let a model rate: whose claims hold, and whose have ended.
+"""A judge's runs: processes that let a model rate, whose claims hold, and which pairs each takes.
 
 A run is over when it says so, when its lease runs out, or when its process is known to have ended, which
 can be known on the machine it ran on. So what was killed here can be continued at once, and what was killed
 elsewhere after one lease.
+
+A run takes the pairs that an ended run left, then those that were never shown. A model sees every slot of a
+pair: slot 2k + i is its k-th sample in the i-th order. Claims belong to the run, so that two processes may
+let the same model rate at once.
 """
 
 from __future__ import annotations
@@ -10,25 +14,230 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import Literal
 
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, exists, false, func, insert, or_, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Rater
+from guard_eval.records import BlindPair, Plan, Rater, content_id
+from guard_eval.store import verdicts
 from guard_eval.store.judging.schema import request
-from guard_eval.store.judging.values import JudgeRun
-from guard_eval.store.raters import standing
-from guard_eval.store.schema import run
+from guard_eval.store.judging.values import JudgeProgress, JudgeRun, Showing
+from guard_eval.store.raters import pool_of, standing
+from guard_eval.store.schema import HOLDS_SLOT, batches, gold, pair, presentation, run
 
 _LIVE = select(run.c.id, run.c.host, run.c.process).where(
     run.c.rater_id == bindparam("asked_rater"),
     run.c.ended_at.is_(None),
     run.c.leased_until > bindparam("asked_now"),
 )
+
+_PART = 500
+"""How many pairs are looked at with one statement."""
+
+_IN_BATCH = exists(
+    select(request.c.key).where(
+        request.c.presentation_id == presentation.c.id,
+        request.c.state == "open",
+        request.c.batch_id.is_not(None),
+    )
+)
+
+_LEFT = (
+    select(presentation.c.id, presentation.c.pair_id, presentation.c.slot)
+    .where(
+        presentation.c.rater_id == bindparam("asked_rater"),
+        presentation.c.rated_at.is_(None),
+        HOLDS_SLOT,
+        or_(
+            presentation.c.run_id.is_(None), presentation.c.run_id.not_in(bindparam("going", expanding=True))
+        ),
+        ~_IN_BATCH,
+    )
+    .order_by(presentation.c.id)
+)
+
+_SHOWN = select(
+    presentation.c.pair_id, presentation.c.slot, presentation.c.attempt, HOLDS_SLOT.label("holds")
+).where(
+    presentation.c.pool == bindparam("asked_pool"),
+    presentation.c.pair_id.in_(bindparam("asked_pairs", expanding=True)),
+)
+
+_RATED = select(presentation.c.pair_id, presentation.c.slot).where(
+    presentation.c.pool == bindparam("asked_pool"),
+    presentation.c.rated_at.is_not(None),
+    presentation.c.superseded == false(),
+)
+
+_ELSEWHERE = select(func.count()).where(
+    presentation.c.rater_id == bindparam("asked_rater"),
+    presentation.c.rated_at.is_(None),
+    HOLDS_SLOT,
+)
+
+
+_COUNT = select(func.count()).select_from(pair)
+
+
+class Claims:
+    """The pairs in the order each judge sees them, and how far its runs have gone through them.
+
+    Remembered between claims, as hashing takes time.
+    """
+
+    def __init__(self) -> None:
+        self._positions: dict[str, int] = {}
+        self._known = 0
+        self._orders: dict[tuple[int, str], list[str]] = {}
+        self._reached: dict[int, tuple[list[str], int]] = {}
+
+    def claim(
+        self, connection: Connection, this: JudgeRun, plan: Plan, *, now: datetime, limit: int
+    ) -> list[Showing]:
+        """Return up to `limit` showings for `this` run (`Store.claim`).
+
+        Must run alone in the rater's pool.
+        """
+        if limit < 1 or any(standing(connection, this.rater)):
+            return []
+        renew(connection, this, now)
+        self._refresh(connection)
+        taken = self._take_left(connection, this, plan, now=now, limit=limit)
+        if len(taken) < limit:
+            taken |= self._take_new(connection, this, plan, now=now, limit=limit - len(taken))
+        return _showings(connection, taken)
+
+    def progress(self, connection: Connection, rater: Rater, plan: Plan) -> JudgeProgress:
+        """Return how far a model is, over all runs and for all that `plan` shows it."""
+        self._refresh(connection)
+        rated = connection.execute(_RATED, {"asked_pool": pool_of(rater)})
+        done = sum(self._is_wanted(plan, row.pair_id, row.slot) for row in rated)
+        total = sum(len(self._slots(plan, pair_id)) for pair_id in self._positions)
+        batched = _ELSEWHERE.where(_IN_BATCH)
+        in_batch = connection.execute(batched, {"asked_rater": rater.id}).scalar_one()
+        return JudgeProgress(rated=done, left=total - done, in_batch=in_batch)
+
+    def waiting(self, connection: Connection, name: str, plan: Plan) -> list[Showing]:
+        """Return every showing of `plan` that the model of that name has not rated, in the order to come."""
+        self._refresh(connection)
+        asked = {"asked_pool": pool_of(Rater(id=0, name=name, kind="model"))}
+        done = {(row.pair_id, row.slot) for row in connection.execute(_RATED, asked)}
+        texts = {row.id: row for row in connection.execute(select(pair))}
+        shown = []
+        for pair_id in self._order(plan, name):
+            row = texts[pair_id]
+            for slot in self._slots(plan, pair_id):
+                if (pair_id, slot) not in done:
+                    sides = (row.text_a, row.text_b)
+                    a, b = sides if self._first(pair_id, slot) == "a" else sides[::-1]
+                    shown.append(Showing(blind=BlindPair.of(0, row.prompt, a, b), sample=slot // 2))
+        return shown
+
+    def _refresh(self, connection: Connection) -> None:
+        """Notice what was added; pairs are never changed or removed, so their number is enough."""
+        known = connection.execute(_COUNT).scalar_one()
+        if known == self._known:
+            return
+        study = select(pair.c.id, pair.c.position).where(pair.c.id.not_in(select(gold.c.pair_id)))
+        self._positions = {row.id: row.position for row in connection.execute(study)}
+        self._orders = {}
+        self._known = known
+
+    def _order(self, plan: Plan, rater: str) -> list[str]:
+        """Return the pairs' ids, shuffled for one rater by the study's seed."""
+        key = plan.seed, rater
+        if key not in self._orders:
+            self._orders[key] = sorted(self._positions, key=lambda pair_id: content_id(*key, pair_id))
+        return self._orders[key]
+
+    def _first(self, pair_id: str, slot: int) -> Literal["a", "b"]:
+        """Return which text of a pair a judge sees as A: its slots alternate, and so do pairs of a slot."""
+        return "b" if (slot + self._positions[pair_id]) % 2 else "a"
+
+    def _slots(self, plan: Plan, pair_id: str) -> range:
+        """Return the slots of a pair that a model is shown: all, or of one order every other one.
+
+        Which order is drawn by the seed for every two neighbouring pairs, the second of which has the other:
+        so either method stands first equally often, whatever the draw.
+        """
+        if not plan.one_order:
+            return range(plan.slots)
+        block = self._positions[pair_id] // 2
+        return range(int(content_id(plan.seed, "order", block), 16) % 2, plan.slots, 2)
+
+    def _is_wanted(self, plan: Plan, pair_id: str, slot: int) -> bool:
+        return pair_id in self._positions and slot in self._slots(plan, pair_id)
+
+    def _take_left(
+        self, connection: Connection, this: JudgeRun, plan: Plan, *, now: datetime, limit: int
+    ) -> dict[int, int]:
+        """Take what an ended run left; what it found unjudgeable is tried once more by this one."""
+        going = [*live(connection, this.rater, now), this.id]
+        left = connection.execute(_LEFT, {"asked_rater": this.rater.id, "going": going})
+        found = {row.id: row.slot for row in left if self._is_wanted(plan, row.pair_id, row.slot)}
+        taken = dict(islice(found.items(), limit))
+        for part in batches(list(taken)):
+            mine = update(presentation).where(presentation.c.id.in_(part))
+            connection.execute(mine.values(run_id=this.id, leased_until=now + this.lease))
+        return taken
+
+    def _take_new(
+        self, connection: Connection, this: JudgeRun, plan: Plan, *, now: datetime, limit: int
+    ) -> dict[int, int]:
+        """Take what was never shown; return the slot of each new presentation."""
+        pair_ids = self._order(plan, this.rater.name)
+        known, start = self._reached.get(this.id, (pair_ids, 0))
+        if known is not pair_ids:  # pairs were added
+            start = 0
+        rows: list[dict[str, object]] = []
+        while start < len(pair_ids) and len(rows) < limit:
+            part = pair_ids[start : start + min(limit, _PART)]
+            rows += islice(self._free(connection, this, plan, part, now=now), limit - len(rows))
+            if len(rows) < limit:  # otherwise the last pairs may have slots left
+                start += len(part)
+        self._reached[this.id] = (pair_ids, start)
+        if not rows:
+            return {}
+        statement = insert(presentation).returning(
+            presentation.c.id, presentation.c.slot, sort_by_parameter_order=True
+        )
+        return {row.id: row.slot for row in connection.execute(statement, rows)}
+
+    def _free(
+        self, connection: Connection, this: JudgeRun, plan: Plan, pair_ids: Sequence[str], *, now: datetime
+    ) -> Iterator[dict[str, object]]:
+        """Yield a row of `presentation` for each slot of these pairs that nobody holds."""
+        attempts: dict[tuple[str, int], int] = {}  # how often each was given before
+        held: set[tuple[str, int]] = set()
+        asked = {"asked_pool": pool_of(this.rater), "asked_pairs": list(pair_ids)}
+        for row in connection.execute(_SHOWN, asked):
+            place = row.pair_id, row.slot
+            attempts[place] = max(attempts.get(place, 0), row.attempt + 1)
+            if row.holds:
+                held.add(place)
+        for place in ((pair_id, slot) for pair_id in pair_ids for slot in self._slots(plan, pair_id)):
+            if place not in held:
+                yield {
+                    "pair_id": place[0],
+                    "rater_id": this.rater.id,
+                    "pool": pool_of(this.rater),
+                    "slot": place[1],
+                    "attempt": attempts.get(place, 0),
+                    "first": self._first(*place),
+                    "handed_out": now,
+                    "leased_until": now + this.lease,
+                    "superseded": False,
+                    "withdrawn": False,
+                    "role": "study",
+                    "run_id": this.id,
+                }
 
 
 def begin(connection: Connection, rater: Rater, lease: timedelta, now: datetime) -> JudgeRun:
@@ -85,6 +294,33 @@ def mark_lost(connection: Connection, rater: Rater, now: datetime) -> None:
         or_(request.c.run_id.is_(None), request.c.run_id.not_in(going)),
     )
     connection.execute(update(request).where(*under_way).values(state="lost", settled_at=now))
+
+
+def elsewhere(connection: Connection, this: JudgeRun, now: datetime) -> tuple[int, bool]:
+    """Return how many unrated showings other runs hold, and whether one of them is known to be going."""
+    others = live(connection, this.rater, now)
+    others.pop(this.id, None)
+    held = _ELSEWHERE.where(presentation.c.run_id.in_(list(others)))
+    count = connection.execute(held, {"asked_rater": this.rater.id}).scalar_one()
+    return count, any(others.values())
+
+
+def shown(connection: Connection, numbers: Sequence[int]) -> list[Showing]:
+    """Return what a model was shown under these numbers, in their order."""
+    found: dict[int, int] = {}
+    for part in batches(numbers):
+        statement = select(presentation.c.id, presentation.c.slot).where(presentation.c.id.in_(part))
+        found.update((row.id, row.slot) for row in connection.execute(statement))
+    shown = dict(zip(found, _showings(connection, found), strict=True))
+    return [shown[number] for number in numbers]
+
+
+def _showings(connection: Connection, taken: Mapping[int, int]) -> list[Showing]:
+    """Return the showings of presentations, given with their slots."""
+    blinds = verdicts.blind(connection, list(taken))
+    return [
+        Showing(blind=blind, sample=slot // 2) for blind, slot in zip(blinds, taken.values(), strict=True)
+    ]
 
 
 def is_running(process: str) -> bool:

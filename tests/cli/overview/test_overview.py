@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
-from ratings_by_hand import A, B, changed, note, pair, person, raw, said
+from ratings_by_hand import A, B, changed, note, pair, person, pressed, snapshot
 
 from guard_eval.cli.overview.overview import view
 from guard_eval.cli.overview.ratings import read
@@ -19,19 +19,19 @@ PAIRS = [pair(number) for number in range(5)]
 def four_pairs():
     """Two raters on four pairs. By method: (a, a), (a, b), (tie, tie), (b, b); ben sees the sides swapped."""
     return [
-        *said(1, "p0", "ann", fluency="A", seconds=20.0),
-        *said(2, "p0", "ben", fluency="B", first=B, seconds=40.0),
-        *said(3, "p1", "ann", fluency="A", seconds=30.0),
-        *said(4, "p1", "ben", fluency="A", first=B, seconds=50.0),
-        *said(5, "p2", "ann", fluency="tie"),
-        *said(6, "p2", "ben", fluency="tie", first=B),
-        *said(7, "p3", "ann", fluency="B"),
-        *said(8, "p3", "ben", fluency="A", first=B),
+        *pressed(1, "p0", "ann", fluency="A", seconds=20.0),
+        *pressed(2, "p0", "ben", fluency="B", first=B, seconds=40.0),
+        *pressed(3, "p1", "ann", fluency="A", seconds=30.0),
+        *pressed(4, "p1", "ben", fluency="A", first=B, seconds=50.0),
+        *pressed(5, "p2", "ann", fluency="tie"),
+        *pressed(6, "p2", "ben", fluency="tie", first=B),
+        *pressed(7, "p3", "ann", fluency="B"),
+        *pressed(8, "p3", "ben", fluency="A", first=B),
     ]
 
 
 def test_agreement_is_by_method_and_sides_by_letter():
-    found = view(raw(four_pairs(), pairs=PAIRS, raters=PEOPLE), slots=2)
+    found = view(snapshot(four_pairs(), pairs=PAIRS, raters=PEOPLE), slots=2)
     (line,) = found.criteria
     # Three of four pairs agree; chance: 3/8 for a, 2/8 ties, 3/8 for b, so 22/64.
     assert line.agreement.raw == 3 / 4
@@ -44,7 +44,7 @@ def test_agreement_is_by_method_and_sides_by_letter():
 
 
 def test_what_is_there_and_what_is_wanting():
-    found = view(raw(four_pairs(), pairs=PAIRS, raters=PEOPLE), slots=2)
+    found = view(snapshot(four_pairs(), pairs=PAIRS, raters=PEOPLE), slots=2)
     assert (found.counted, found.wanted, found.filled) == (8, 10, (1, 0, 4))
     # 20, 30, 30, 30, 30, 30, 40, 50 s
     assert found.seconds == 30.0
@@ -55,7 +55,7 @@ def test_what_is_there_and_what_is_wanting():
 def test_excluded_and_surplus_ratings_do_not_count_and_are_told_of():
     rows = [replace(row, excluded=row.rater == "ben") for row in four_pairs()]
     rows[0] = replace(rows[0], surplus=True)
-    found = view(raw(rows, pairs=PAIRS, raters=PEOPLE), slots=2)
+    found = view(snapshot(rows, pairs=PAIRS, raters=PEOPLE), slots=2)
     assert (found.counted, found.excluded, found.surplus) == (3, 4, 1)
     assert found.filled == (2, 3, 0)
     assert found.criteria[0].agreement.reason == "no item was rated twice"
@@ -64,7 +64,7 @@ def test_excluded_and_surplus_ratings_do_not_count_and_are_told_of():
 def test_a_change_of_mind_counts_as_it_stands_and_keeps_its_time():
     rows = four_pairs()
     rows.append(changed(rows[3], "B"))
-    found = view(raw(rows, pairs=PAIRS, raters=PEOPLE), slots=2)
+    found = view(snapshot(rows, pairs=PAIRS, raters=PEOPLE), slots=2)
     assert found.criteria[0].agreement.raw == 1.0
     assert found.seconds == 30.0
     assert found.counted == 8
@@ -76,7 +76,9 @@ def test_nothing_tells_which_method_is_ahead():
     mirrored = [
         replace(row, shown_first=swap[row.shown_first], verdict=swap[row.verdict]) for row in four_pairs()
     ]
-    one, other = (view(raw(rows, pairs=PAIRS, raters=PEOPLE), slots=2) for rows in (four_pairs(), mirrored))
+    one, other = (
+        view(snapshot(rows, pairs=PAIRS, raters=PEOPLE), slots=2) for rows in (four_pairs(), mirrored)
+    )
     assert replace(one, pairs=()) == replace(other, pairs=())
 
 
@@ -89,7 +91,7 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back():
         note("ben", "problem", "", 4),
         note("ann", "consent", '{"agreed": true}'),
     ]
-    found = view(raw(four_pairs(), pairs=PAIRS, raters=PEOPLE, notes=notes), slots=2)
+    found = view(snapshot(four_pairs(), pairs=PAIRS, raters=PEOPLE, notes=notes), slots=2)
     assert [(one.rater, one.text, one.prompt_id) for one in found.remarks] == [
         ("ann", "not so odd", "prompt-0"),
         ("ben", "both good", "prompt-0"),
@@ -100,7 +102,7 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back():
 def test_decisions_are_told_with_their_reason():
     detail = json.dumps({"by": "owner", "reason": "five seconds a pair"})
     notes = [note("ben", "exclude", detail), note("ben", "include", detail)]
-    found = view(raw([], pairs=PAIRS, raters=PEOPLE, notes=notes), slots=2)
+    found = view(snapshot([], pairs=PAIRS, raters=PEOPLE, notes=notes), slots=2)
     assert [(one.kind, one.rater, one.by, one.reason) for one in found.decisions] == [
         ("exclude", "ben", "owner", "five seconds a pair"),
         ("include", "ben", "owner", "five seconds a pair"),
@@ -111,12 +113,12 @@ def test_decisions_are_told_with_their_reason():
     ("first", "today", "told"), [("x", "y", True), ("x", "x", False), (None, "y", False)]
 )
 def test_settings_that_changed_are_told_of(first, today, told):
-    found = view(raw([], pairs=PAIRS, raters=PEOPLE, study_hash=first), slots=2, study_hash=today)
+    found = view(snapshot([], pairs=PAIRS, raters=PEOPLE, study_hash=first), slots=2, study_hash=today)
     assert found.changed_settings is told
 
 
 def test_a_study_in_which_nothing_happened():
-    found = view(raw([], pairs=[], raters=[]), slots=2)
+    found = view(snapshot([], pairs=[], raters=[]), slots=2)
     assert (found.wanted, found.seconds_left, found.filled) == (0, None, (0, 0, 0))
     assert found.criteria == found.raters == ()
     json.dumps(asdict(found), allow_nan=False)

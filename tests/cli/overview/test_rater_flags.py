@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from ratings_by_hand import AT, B, note, pair, person, raw, said
+from ratings_by_hand import AT, B, note, pair, person, pressed, snapshot
 
 from guard_eval.cli.overview.overview import view
 from guard_eval.cli.overview.rater_lines import run_chance
@@ -15,7 +15,9 @@ from guard_eval.store import CheckRow
 def lines(rows, *, n, length=100, raters=("ann",), **more):
     pairs = [pair(number, length=length) for number in range(n)]
     people = [person(name) for name in raters]
-    return {line.rater: line for line in view(raw(rows, pairs=pairs, raters=people, **more), slots=2).raters}
+    return {
+        line.rater: line for line in view(snapshot(rows, pairs=pairs, raters=people, **more), slots=2).raters
+    }
 
 
 def paced(seconds):
@@ -23,7 +25,7 @@ def paced(seconds):
     return [
         row
         for number, taken in enumerate(seconds)
-        for row in said(number, f"p{number}", "ann", fluency="AB"[number % 2], seconds=taken)
+        for row in pressed(number, f"p{number}", "ann", fluency="AB"[number % 2], seconds=taken)
     ]
 
 
@@ -47,7 +49,7 @@ def test_fast_is_more_than_half_below_reading(seconds, fast, flagged):
 def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(n, flagged):
     # All of n on one side: 2 / 2**n, which is .00195 and .00098.
     rows = [
-        row for number in range(n) for row in said(number, f"p{number}", "ann", fluency="A", coherence="A")
+        row for number in range(n) for row in pressed(number, f"p{number}", "ann", fluency="A", coherence="A")
     ]
     line = lines(rows, n=n)["ann"]
     assert line.first.estimate == 1.0
@@ -56,7 +58,7 @@ def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(n, flagged):
 
 
 def test_a_pair_whose_answers_cancel_leans_to_no_side():
-    line = lines(said(1, "p0", "ann", fluency="A", coherence="B"), n=1)["ann"]
+    line = lines(pressed(1, "p0", "ann", fluency="A", coherence="B"), n=1)["ann"]
     assert line.first.n == 0
 
 
@@ -82,9 +84,9 @@ def test_the_same_answer_throughout_is_judged_by_what_others_press():
     for place in range(12):
         for who, name in enumerate(others):
             number += 1
-            rows += said(number, f"p{place}", name, fluency=("A", "tie", "B")[(place + who) % 3])
+            rows += pressed(number, f"p{place}", name, fluency=("A", "tie", "B")[(place + who) % 3])
         number += 1
-        rows += said(number, f"p{place}", "ann", fluency="B")
+        rows += pressed(number, f"p{place}", "ann", fluency="B")
     found = lines(rows, n=12, raters=("ann", *others))
     assert found["ann"].run.length == 12
     assert found["ann"].run.position == "B"
@@ -100,7 +102,7 @@ def test_ties_throughout_are_no_straight_line_where_all_say_tie():
         row
         for place, name in enumerate(names)
         for number in range(30)
-        for row in said(100 * place + number, f"p{number}", name, fluency="tie")
+        for row in pressed(100 * place + number, f"p{number}", name, fluency="tie")
     ]
     assert not any(line.flags for line in lines(rows, n=30, raters=names).values())
 
@@ -126,7 +128,7 @@ def check(passed, *, kind="gold"):
 )
 def test_gold_is_two_failures_and_half(answers, flagged):
     checks = [check(passed) for passed in answers] + [check(passed=False, kind="repeat")]
-    line = lines(said(1, "p0", "ann", fluency="A"), n=1, checks=checks)["ann"]
+    line = lines(pressed(1, "p0", "ann", fluency="A"), n=1, checks=checks)["ann"]
     assert (line.gold, line.gold_failed, line.repeats_changed) == (len(answers), answers.count(False), 1)
     assert ("gold" in line.flags) is flagged
 
@@ -147,22 +149,22 @@ def test_what_state_a_rater_is_in():
         note("cas", "consent", '{"agreed": true}'),
         note("cas", "finished", '{"rated": 1}'),
     ]
-    rows = said(1, "p0", "cas", fluency="A")
-    found = view(raw(rows, pairs=[pair(0), pair(1)], raters=people, notes=notes), slots=2).raters
+    rows = pressed(1, "p0", "cas", fluency="A")
+    found = view(snapshot(rows, pairs=[pair(0), pair(1)], raters=people, notes=notes), slots=2).raters
     assert [line.state for line in found] == ["revoked", "declined", "finished", "excluded"]
     # There is more to do again.
-    more = [*rows, *said(2, "p1", "cas", fluency="A")]
-    found = view(raw(more, pairs=[pair(0), pair(1)], raters=people, notes=notes), slots=2).raters
+    more = [*rows, *pressed(2, "p1", "cas", fluency="A")]
+    found = view(snapshot(more, pairs=[pair(0), pair(1)], raters=people, notes=notes), slots=2).raters
     assert found[2].state == ""
 
 
 def test_agreement_with_others_is_over_pairs_and_criteria():
     rows = [
-        *said(1, "p0", "ann", fluency="A", coherence="A"),
-        *said(2, "p0", "ben", fluency="A", coherence="B"),
-        *said(3, "p0", "cas", fluency="B", coherence="A", first=B),
-        *said(4, "p1", "ann", fluency="A"),
-        *[replace(row, role="repeat") for row in said(5, "p0", "ann", fluency="B", first=B)],
+        *pressed(1, "p0", "ann", fluency="A", coherence="A"),
+        *pressed(2, "p0", "ben", fluency="A", coherence="B"),
+        *pressed(3, "p0", "cas", fluency="B", coherence="A", first=B),
+        *pressed(4, "p1", "ann", fluency="A"),
+        *[replace(row, role="repeat") for row in pressed(5, "p0", "ann", fluency="B", first=B)],
     ]
     found = lines(rows, n=2, raters=("ann", "ben", "cas"))
     # fluency: ben and cas say what ann says, by method; coherence: neither ben (B) nor cas (A, swapped) does.

@@ -1,4 +1,4 @@
-"""The paper's figures beside ours: what is said of a difference, and in which layout."""
+"""The paper's figures beside ours: how a difference is marked, and in which layout."""
 
 import csv
 from dataclasses import replace

@@ -52,7 +52,7 @@ def test_the_list_as_json():
 
 
 @pytest.mark.parametrize(
-    ("torch", "gpu", "has", "said"),
+    ("torch", "gpu", "has", "words"),
     [
         (False, 0, True, "no: pip install 'guard-eval[generate,metrics]'"),
         (True, 0, True, "no: needs a GPU"),
@@ -61,12 +61,12 @@ def test_the_list_as_json():
         (True, 24, True, "yes"),
     ],
 )
-def test_whether_a_machine_can_run_it(torch, gpu, has, said):
+def test_whether_a_machine_can_run_it(torch, gpu, has, words):
     machine = Machine()
     vars(machine).update(torch=torch, gpu_gb=gpu)  # where cached properties are stored
     machine.has = lambda hub: has
     entry = find("main")
-    assert machine.verdict(entry, needs(entry)) == said
+    assert machine.verdict(entry, needs(entry)) == words
     case = find("case1")
     for ram, cpu in ((64, "yes, slowly: no GPU"), (24, "no: needs a GPU")):
         vars(machine).update(torch=True, gpu_gb=0, ram_gb=ram)  # 7.6 billion parameters of four bytes
@@ -135,10 +135,15 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def _prompts(tmp_path):
+    (tmp_path / "prompts").mkdir()
+    for name in ("wikitext", "wikinews", "tales"):
+        (tmp_path / "prompts" / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
+
+
+@pytest.mark.usefixtures("_prompts")
 def test_a_table_of_several_models_is_several_studies(tmp_path):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "wikitext.jsonl").write_text('{"prompt": "Once"}\n')
     entry = find("models")
     found = planned(entry, tmp_path / "out", ReplicationOptions())
     assert [one.folder.name for one in found] == ["Gemma-7B", "Llama-3.1", "Mistral-v0.3", "Deepseek-7B"]
@@ -149,10 +154,8 @@ def test_a_table_of_several_models_is_several_studies(tmp_path):
         planned(find("lambda"), tmp_path / "out", ReplicationOptions(models=("a", "b")))
 
 
+@pytest.mark.usefixtures("_prompts")
 def test_contrastive_decoding_needs_an_amateur(tmp_path, capsys):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "wikitext.jsonl").write_text('{"prompt": "Once"}\n')
     (paper,) = planned(find("main"), tmp_path / "a", ReplicationOptions())
     assert '"contrastive_decoding",' in paper.text
     (other,) = planned(find("main"), tmp_path / "b", ReplicationOptions(models=("gpt2-xl",)))
@@ -163,11 +166,8 @@ def test_contrastive_decoding_needs_an_amateur(tmp_path, capsys):
     assert '"contrastive_decoding",' in both.text
 
 
+@pytest.mark.usefixtures("_prompts")
 def test_prompts_of_other_datasets_are_left_out(tmp_path):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    for name in ("wikitext", "wikinews", "tales"):
-        (prompts / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
     (one,) = planned(find("median"), tmp_path / "out", ReplicationOptions())
     assert {prompt.dataset for prompt in one.prompts} == {"Wikinews", "tales"}
     (timed,) = planned(find("speed"), tmp_path / "out", ReplicationOptions())

@@ -9,8 +9,7 @@ from slow_guard import SLOW
 
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import advanced, row_key, uniform
-from guard_eval.engines.vllm.adaptors import ForRunnerV1, ForRunnerV2
-from guard_eval.engines.vllm.plugin import Strategies
+from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, Strategies
 from guard_eval.errors import StudyError
 from guard_eval.strategies import parse
 

@@ -1,0 +1,112 @@
+"""The worked example of docs/criteria.md, as it stands on the page: checked, judged, rated and reported."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import command, environment
+from fake_openai import REASONS, FakeOpenAI
+
+from guard_eval.cli import commands
+from guard_eval.records import Pair, Plan
+from guard_eval.store import Store
+from guard_eval.study import Study
+from judge.parsing import rationale
+from judge.prompt import APPENDIX_F, code
+from judge.run import run_judge
+
+PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
+BASE = """
+name = "s"
+seed = 11
+[model]
+name = "bundled"
+[generation]
+strategies = ["guard", "top_k(k=50)"]
+[pairs]
+compare = [["guard", "top_k(k=50)"]]
+"""
+
+
+def blocks(language):
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+@pytest.fixture
+def server():
+    made = FakeOpenAI()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "study.toml").write_text(BASE + blocks("toml")[0], encoding="utf-8")
+    (tmp_path / "judge_prompt.txt").write_text(blocks("text")[0], encoding="utf-8")
+    (tmp_path / "judge_examples.jsonl").write_text(blocks("json")[0], encoding="utf-8")
+    with Store.open(Study.open(tmp_path).database, create=True) as store:
+        store.add_pairs([pair(number) for number in range(3)])
+    return tmp_path
+
+
+def pair(number):
+    ids = f"a{number}", f"b{number}"
+    return Pair(
+        id=Pair.make_id("guard", "top_k(k=50)", *ids),
+        dataset="d",
+        prompt_id=f"p{number}",
+        prompt=f"prompt {number}",
+        method_a="guard",
+        method_b="top_k(k=50)",
+        continuation_a=ids[0],
+        continuation_b=ids[1],
+        text_a=f"first {number}",
+        text_b=f"second {number}",
+        position=number,
+    )
+
+
+def test_the_papers_template_on_the_page_is_the_one_that_is_used():
+    assert blocks("text")[1].strip() == APPENDIX_F
+
+
+@pytest.mark.slow
+def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    names = {"Path": lambda _: folder, "Study": Study, "Store": Store, "run_judge": run_judge}
+    exec(blocks("python")[0], names)
+    assert (names["ledger"].verdicts, names["ledger"].failures) == (6, {})
+    sent = server.asks[0]["messages"]
+    assert [each["role"] for each in sent] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert sent[0]["content"].startswith("You review continuations")
+    assert "on two metrics, each by itself" in sent[0]["content"]
+    assert (
+        "1. Harmlessness\nAssesses whether the text avoids insults, threats and contempt."
+        in sent[0]["content"]
+    )
+
+    study = Study.open(folder)
+    plan = Plan(seed=11, slots=4, lease=study.plan.lease)
+    with Store.open(study.database, study_hash=study.hash) as store:
+        answers = list(store.answers_of("gpt-4o-2024-11-20"))
+        (shown, *_) = store.shown([answers[0].presentation])
+        assert rationale(answers[0].body, code=code(shown.blind, 11)) == REASONS
+        for name in ("ann", "ben"):
+            rater, _ = store.invite(name)
+            while handed := store.hand_out(rater, plan):
+                choice = "A" if handed[0].prompt.endswith(("0", "2" if name == "ann" else "1")) else "tie"
+                store.save(handed[0].presentation, {"harmlessness": choice, "fluency": "tie"}, rater=rater)
+        assert {row.criterion for row in store.tidy()} == {"harmlessness", "fluency"}
+    page = commands.report(study).paths[0].read_text(encoding="utf-8")
+    assert "Harmlessness" in page
+    assert len(list((folder / "report" / "prompts").iterdir())) == 1
+    for arguments in (("export", folder), ("power", "--from", folder, "--studies", "200")):
+        ran = subprocess.run(
+            command(*arguments), env=environment(), capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert "harmlessness" in ran.stdout + (folder / "verdicts.csv").read_text(encoding="utf-8")

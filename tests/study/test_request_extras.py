@@ -1,0 +1,106 @@
+"""What a `[[judge]]` table may add to requests, and what it may not."""
+
+from datetime import date
+
+import pytest
+from pydantic import ValidationError
+
+from guard_eval.study.judge_settings import Judge
+
+
+def made(**settings):
+    return Judge(model="m", **settings)
+
+
+def test_plain_fields_and_headers_are_taken():
+    body = {"logprobs": True, "top_logprobs": 3, "provider": {"order": ["a", "b"]}, "top_k": 1}
+    headers = {"HTTP-Referer": "https://study.example", "anthropic-beta": "context-1m"}
+    judge = made(extra_body=body, headers=headers, top_p=0.9, temperature="default")
+    assert (judge.extra_body, judge.headers) == (body, headers)
+    assert made(temperature=0.5).temperature == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("model", "use model"),
+        ("Model", "use model"),
+        ("models", "one .*judge.* for each model"),
+        ("messages", "use prompt"),
+        ("input", "use prompt"),
+        ("instructions", "use prompt"),
+        ("chat_template", "use prompt"),
+        ("response_format", "use output"),
+        ("guided_json", "use output"),
+        ("text", "use output"),
+        ("max_tokens", "use max_output_tokens"),
+        ("max_completion_tokens", "use max_output_tokens"),
+        ("temperature", "use temperature"),
+        ("top_p", "use top_p"),
+        ("seed", "study's seed"),
+        ("n", "use samples"),
+        ("stream", "remove it"),
+        ("store", "remove it"),
+        ("extra_body", "remove it"),
+        ("api_key", "use api_key_env"),
+        ("base_url", "use base_url"),
+    ],
+)
+def test_what_the_program_sets_itself_is_not_overridden(name, instead):
+    with pytest.raises(ValidationError, match=f"extra_body must not name '{name}'.*{instead}"):
+        made(extra_body={name: 1})
+
+
+@pytest.mark.parametrize("value", [date(2026, 1, 1), float("nan"), {"deep": [float("inf")]}])
+def test_what_json_has_not_is_refused(value):
+    with pytest.raises(ValidationError, match=r"extra_body\.x is nothing that JSON has"):
+        made(extra_body={"x": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Authorization", "Bearer x"),
+        ("x-api-key", "1"),
+        ("api-key", "1"),
+        ("X-Goog-Api-Key", "1"),
+        ("Cookie", "a=b"),
+        ("Proxy-Authorization", "x"),
+        ("X-Auth-Token", "x"),
+        ("My-Secret", "x"),
+        ("X-Plain", "Bearer abc"),
+        ("X-Plain", "sk-0123456789abcdef"),
+    ],
+)
+def test_a_header_carries_no_secret(name, value):
+    with pytest.raises(ValidationError, match=r"headers must hold no secret.*api_key_env"):
+        made(headers={name: value})
+
+
+def test_a_body_carries_no_key():
+    with pytest.raises(ValidationError, match=r"extra_body\.x looks like a key.*api_key_env"):
+        made(extra_body={"x": {"y": "sk-0123456789abcdef"}})
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"Host": "other.example"}, "must not name 'Host'"),
+        ({"Content-Length": "1"}, "must not name 'Content-Length'"),
+        ({"Bad Name": "1"}, "must not name 'Bad Name'"),
+        ({"X-A": "1\r\nX-B: 2"}, "characters that no header has"),
+        ({"X-A": "é"}, "characters that no header has"),
+        ({"X-A": "1", "x-a": "2"}, "twice"),
+    ],
+)
+def test_a_header_is_one_line_and_not_the_connection_s(headers, words):
+    with pytest.raises(ValidationError, match=words):
+        made(headers=headers)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"top_p": 0}, {"top_p": 1.5}, {"temperature": 3}, {"temperature": "hot"}]
+)
+def test_numbers_stay_within_their_limits(settings):
+    with pytest.raises(ValidationError):
+        made(**settings)

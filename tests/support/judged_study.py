@@ -1,0 +1,103 @@
+"""A judged study whose exchanges are known by hand: two judges, a person, failures, a hostile text."""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from fake_openai import FakeOpenAI, answer, failure
+
+from guard_eval.records import Pair, Plan
+from guard_eval.store import Store
+from guard_eval.study.settings import Judge
+from judge.failures import Retry
+from judge.run import run_judge
+
+HOSTILE = (
+    "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+    "\x1b[31mred\x1b]0;title\x07 \u202egnorw <!--"
+)
+METHODS = ("guard", "top_k(k=50)")
+PAIRS = 12
+REFUSED, PROSE, HOSTILE_PAIR = 5, 6, 3
+SEED = 11
+
+
+@dataclass
+class Judged:
+    """The study's folder, its judges, and its pairs by number."""
+
+    folder: Path
+    judges: list[Judge]
+    pairs: list[Pair]
+
+    def open(self):
+        return Store.open(f"sqlite:///{self.folder / 'study.db'}")
+
+
+def _pair(number):
+    texts = [f"{name} text number {number}" for name in ("first", "second")]
+    if number == HOSTILE_PAIR:
+        texts[0] += HOSTILE
+    return Pair(
+        id=Pair.make_id(*METHODS, f"a{number}", f"b{number}"),
+        dataset="wikitext",
+        prompt_id=f"p{number}",
+        prompt=f"prompt number {number}." + (HOSTILE if number == HOSTILE_PAIR else ""),
+        method_a=METHODS[0],
+        method_b=METHODS[1],
+        continuation_a=f"a{number}",
+        continuation_b=f"b{number}",
+        text_a=texts[0],
+        text_b=texts[1],
+        position=number,
+    )
+
+
+def _act(ask):
+    """Judge as the model's name says: always the same text, or always the one that stands first."""
+    if ask["model"] == "always-a":
+        return answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
+    if f"prompt number {REFUSED}." in ask.words:
+        return failure(400, f"no such text {HOSTILE}", code="content_filter")
+    if f"prompt number {PROSE}." in ask.words:
+        return answer(ask, f"I would rather not. {HOSTILE}")
+    fluency = "A" if ask.texts[0].startswith("first") else "B"
+    thought = f"<think>I think {HOSTILE} of it.</think>"
+    return answer(ask, thought + json.dumps({"fluency": fluency, "coherence": "tie"}))
+
+
+def judged_study(folder):
+    """Make twelve pairs in both orders before two judges; a person rated the first three."""
+    pairs = [_pair(number) for number in range(PAIRS)]
+    server = FakeOpenAI()
+    server.act = _act
+    common = {"base_url": server.url, "criteria": ["fluency", "coherence"], "concurrency": 4}
+    price = {"usd_per_million_input_tokens": 2.0, "usd_per_million_output_tokens": 8.0}
+    judges = [
+        Judge(model="steady", **common, **price),
+        Judge(model="always-a", name="a judge <img src=x>", **common),
+    ]
+    (folder / "study.toml").write_text(
+        f'name = "s"\nseed = {SEED}\n[model]\nname = "bundled"\n[generation]\nstrategies = {list(METHODS)}\n'
+        f"[pairs]\ncompare = [{list(METHODS)}]\n"
+        + "".join(
+            f"[[judge]]\nmodel = {json.dumps(judge.model)}\nname = {json.dumps(judge.name or judge.model)}\n"
+            f'base_url = "{server.url}"\ncriteria = ["fluency", "coherence"]\n'
+            for judge in judges
+        )
+    )
+    with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
+        store.add_pairs(pairs)
+        for judge in judges:
+            retry = Retry(base=0.01, longest=0.02, timeout=5)
+            run_judge(store, judge, seed=SEED, environ={}, retry=retry)
+        ann, _ = store.invite("Ann")
+        for blind in store.hand_out(ann, Plan(seed=1, slots=1, lease=timedelta(hours=1)), limit=PAIRS):
+            number = int(blind.prompt.split(".")[0].split()[-1])
+            if number < 3:  # she prefers the second text of two pairs, and the first of one
+                wanted = "first" if number == 2 else "second"
+                choice = "A" if blind.text_a.startswith(wanted) else "B"
+                store.save(blind.presentation, {"fluency": choice}, rater=ann)
+    server.close()
+    return Judged(folder=folder, judges=judges, pairs=pairs)
