@@ -81,8 +81,12 @@ class ScoredVerdicts:
         kept = wanted[names[0].codes, names[1].codes]
         if kept.all():
             return self
-        panel = self.panel if kept.any() else None
-        return ScoredVerdicts(frame=self.frame[kept], planned=self.planned, panel=panel)
+        # A panel is of the judges who judged all of it; where some of them lack, it is none.
+        judged = set(self.frame.loc[kept, "rater"])
+        whole = all(set(panel.members) <= judged for panel in self.panels)
+        return ScoredVerdicts(
+            frame=self.frame[kept], planned=self.planned, panel=self.panel if whole and kept.any() else None
+        )
 
     @cached_property
     def raters(self) -> pd.DataFrame:

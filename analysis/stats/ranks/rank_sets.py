@@ -88,9 +88,9 @@ def strength_influence(
 ) -> Floats:
     """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
 
-    It is the inverse information times the unit's part of the likelihood's gradient, less its stratum's mean and
-    enlarged as leaving the unit out would: the sandwich estimate of the covariance, for verdicts that depend
-    on each other within a unit in any way.
+    It is the inverse information times the unit's part of the likelihood's gradient, less its stratum's mean
+    and enlarged as leaving the unit out would: the sandwich estimate of the covariance, for verdicts that
+    depend on each other within a unit in any way.
 
     Args:
         parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
