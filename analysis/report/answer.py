@@ -104,12 +104,8 @@ def _assisted(rows: list[ShareRow], judge: str) -> str:
 
 def differs(row: ShareRow, alpha: float) -> bool:
     """Return whether the item-level test rejects "no difference", after correction in the family."""
-    p = _deciding(row)
+    p = row.deciding
     return p is not None and p <= alpha
-
-
-def _deciding(row: ShareRow) -> float | None:
-    return row.adjusted if row.family else row.test.p_value
 
 
 def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[RankingRow]) -> str:
@@ -252,7 +248,7 @@ def _figures(row: ShareRow) -> str:
     interval = (
         f", {percent(row.level, 0)} interval {limits(row.share)}\u00a0%" if row.share.low is not None else ""
     )
-    p = _deciding(row)
+    p = row.deciding
     return f"win share {percent(row.share.estimate)}{interval}, {'no p' if p is None else equals(p)}"
 
 

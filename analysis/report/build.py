@@ -18,6 +18,7 @@ from analysis.report.sections import (
     assisted,
     audits,
     comparisons,
+    equivalence,
     judge_run,
     judges,
     length,
@@ -32,6 +33,7 @@ from analysis.report.sections import (
 from analysis.results.agreement import agreement_rows
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
+from analysis.results.equivalence import equivalence_rows
 from analysis.results.judges.assisted import assisted_lines, assisted_ranks, with_assisted_shares
 from analysis.results.judges.judge_agreement import beside_rows, judge_rows
 from analysis.results.ranking import ranking_rows
@@ -152,6 +154,12 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         correction=context.correction,
         raters=context.raters,
         by_dataset=in_full,
+        seed=seed,
+    )
+    near = (
+        equivalence_rows(rows, margin=context.margin, alpha=alpha, correction=context.correction)
+        if context.margin is not None
+        else ()
     )
     looks = (
         sequential_rows(scored, planned=context.planned, alpha=alpha, raters=context.raters_per_item.get)
@@ -173,6 +181,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         comparisons.section(rows, rankings, in_full=in_full if context.compare else ())
         if rankings
         else shares.section(rows, name_methods=several),
+        equivalence.section(near, name_methods=several),
         sequential.section(looks, name_methods=several),
         sensitivity.section(
             sensitivity_rows(part, alpha=alpha, seed=seed, raters=context.raters),
@@ -195,18 +204,19 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         audits.section(found, simulated=simulated),
         metrics.section(context, simulated=simulated),
     )
+    summary = answer(
+        answering,
+        alpha=alpha,
+        assisted_by=context.assisted_by,
+        texts=context.texts,
+        exploratory=bool(context.why_exploratory),
+        redundant=redundant,
+        rankings=rankings,
+        panels=[panel.name for panel in scored.panels],
+    )
     return ReportPage(
         context=context,
-        summary=answer(
-            answering,
-            alpha=alpha,
-            assisted_by=context.assisted_by,
-            texts=context.texts,
-            exploratory=bool(context.why_exploratory),
-            redundant=redundant,
-            rankings=rankings,
-            panels=[panel.name for panel in scored.panels],
-        ),
+        summary=" ".join(filter(None, (summary, equivalence.sentence(near)))),
         simulated=simulated,
         script=SCRIPT.read_text(encoding="utf-8"),
         sections=tuple(section for section in sections if section is not None),

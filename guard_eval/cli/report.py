@@ -70,6 +70,19 @@ def command(
             "default: these."
         ),
     ] = None,
+    correction: Annotated[
+        Literal["holm", "bh", "max-t"] | None,
+        typer.Option(
+            help="For the number of results; max-t (step-down, by sign flips) finds more than holm where "
+            "criteria repeat each other; default: holm."
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Also say which win shares are within this distance of one half, such as 0.05: equivalence."
+        ),
+    ] = None,
     panel: Annotated[
         Literal["majority", "mean"] | None,
         typer.Option(
@@ -121,6 +134,8 @@ def command(
         "unit": unit,
         "rater_kind": kind,
         "raters": raters,
+        "correction": correction,
+        "margin": margin,
         "panel": panel,
     }
     given = cast("TableOptions", {name: value for name, value in options.items() if value is not None})

@@ -72,6 +72,9 @@ COLUMNS: Columns[ShareRow] = {
     "item_test": lambda row: row.test.method,
     "p_adjusted": lambda row: row.adjusted,
     "correction": lambda row: row.correction,
+    "corrected_by": lambda row: row.corrected_by,
+    "p_holm": lambda row: row.holm,
+    "p_westfall_young": lambda row: row.max_t,
     "family": lambda row: row.family,
     "declared_beforehand": lambda row: row.declared,
     "warnings": lambda row: "; ".join(
