@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from analysis.report.answer import answer
 from analysis.report.context import Context
 from analysis.report.examples import JudgedExample, judged_example
 from analysis.report.files import frame_csv, numbers, write_files
+from analysis.report.manuscript import manuscript
 from analysis.report.methods import limitations, methods
 from analysis.report.section import Section
 from analysis.report.sections import (
@@ -80,6 +82,7 @@ class ReportPage:
     examples: tuple[JudgedExample, ...]
     methods: tuple[str, ...]
     limits: tuple[str, ...]
+    manuscript: Mapping[str, str | bytes]
     script: str = ""
 
     @property
@@ -89,7 +92,7 @@ class ReportPage:
 
 
 def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    """Write index.html, report.md, report.tex, report.json, figures/, csv/ and prompts/.
+    """Write index.html, report.md, report.tex, report.json, figures/, csv/, prompts/ and paper/.
 
     The same input gives the same bytes.
 
@@ -119,6 +122,7 @@ def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
             files[f"figures/{drawing.name}.png"] = drawing.png
     if context.judging is not None:
         files |= {f"prompts/{one.version}.txt": one.text for one in context.judging.prompts}
+    files |= page.manuscript
     files["report.json"] = numbers(context, page.summary, tables)
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
     files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"].isin(SIMULATED))
@@ -222,6 +226,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
         methods=(*methods(rows, context, scored.panels), *ranking.method(rankings)),
+        manuscript=manuscript(answering, rankings, agreeing, context),
         limits=(
             *limitations(rows, agreeing, places, context),
             *(f"{text}." for text in remarks(frame)),
