@@ -129,7 +129,7 @@ def left(store: Store, judge: Judge, *, seed: int) -> list[Showing]:
         StudyError: The study has no pairs.
     """
     showings = [each.showing for each in of_study(store, seed=seed)]
-    found = look_up(store, RequestBuilder(judge, seed=seed), showings)
+    found = look_up(store, RequestBuilder(judge, seed=seed), showings, any_limit=True)
     return [
         showing for showing, outcome in zip(showings, found, strict=True) if not isinstance(outcome, dict)
     ]
@@ -150,10 +150,12 @@ def of_study(store: Store, *, seed: int) -> list[CalibrationPair]:
 def results(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
     """Return what the journal has of the judge's calibration; nothing where it was never asked.
 
-    Only answers to the very same requests count: of the same texts, criteria, wording and settings.
+    Only answers to the same requests count: of the same texts, criteria, wording and settings. The token
+    limit is none of these, and neither are time-out and concurrency.
     """
     pairs = questions(store.pairs(), seed=seed)
-    found = look_up(store, RequestBuilder(judge, seed=seed), [each.showing for each in pairs])
+    showings = [each.showing for each in pairs]
+    found = look_up(store, RequestBuilder(judge, seed=seed), showings, any_limit=True)
     outcomes: dict[tuple[CheckName, str, str], list[str]] = {}
     orders: dict[tuple[CheckName, str], int] = {}
     for pair, choices in zip(pairs, found, strict=True):
@@ -179,7 +181,7 @@ def results(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
 
 
 def calibrate(store: Store, judge: Judge, *, seed: int, **options: Any) -> Ledger:  # noqa: ANN401
-    """Ask the judge about the calibration set, and return what it took.
+    """Ask the judge about what of the calibration set it gave no verdict on, and return what it took.
 
     Args:
         store: The study's database.
@@ -192,5 +194,5 @@ def calibrate(store: Store, judge: Judge, *, seed: int, **options: Any) -> Ledge
     """
     from judge.run import run_judge  # noqa: PLC0415 (a report reads results without the connection)
 
-    showings = [each.showing for each in of_study(store, seed=seed)]
+    showings = left(store, judge, seed=seed)
     return run_judge(store, judge, seed=seed, showings=showings, **options)

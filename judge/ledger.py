@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from guard_eval.store import Usage
+from guard_eval.store import Failure, Usage
 from judge.failures import ErrorKind
 from judge.pricing.price import Price
+
+_VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureReason:
+    """How often a judge failed for one reason.
+
+    Attributes:
+        judge: The judge's name as a rater.
+        kind: The kind of failure, of `judge.failures.ErrorKind`.
+        reason: The server's sentence, or ours; an example where numbers and names in it differ.
+        count: Showings that failed so, and have no verdict.
+    """
+
+    judge: str
+    kind: str
+    reason: str
+    count: int
+
+
+def failure_reasons(failures: Iterable[Failure]) -> list[FailureReason]:
+    """Return why showings have no verdict, by judge, the most frequent first.
+
+    Of a showing's failures the last one counts. Sentences that differ in nothing but numbers, such as seconds
+    to wait, or in the name of a request, are one reason.
+    """
+    latest = {(each.rater, each.presentation): (each.kind, each.detail) for each in failures}
+    return counted_reasons(Counter((judge, *why) for (judge, _), why in latest.items()))
+
+
+def counted_reasons(counts: Mapping[tuple[str, str, str], int]) -> list[FailureReason]:
+    """Return the reasons of failures that are counted by judge, kind and sentence; see `failure_reasons`."""
+    examples: dict[tuple[str, str, str], str] = {}
+    together: Counter[tuple[str, str, str]] = Counter()
+    for (judge, kind, detail), count in counts.items():
+        key = judge, kind, _VARIES.sub("#", detail)
+        examples.setdefault(key, detail)
+        together[key] += count
+    ordered = sorted(together.items(), key=lambda each: (each[0][0], -each[1], each[0]))
+    return [
+        FailureReason(judge=key[0], kind=key[1], reason=examples[key], count=count) for key, count in ordered
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +87,7 @@ class Ledger:
         reused: Answers taken from the journal, which cost nothing.
         verdicts: Presentations that have a verdict now and had none before.
         failures: Presentations without a verdict, by kind of failure.
+        reasons: The same by kind and sentence.
         input_tokens: Tokens the server counted in this run's requests.
         cached_tokens: Those of `input_tokens` that came from the server's cache.
         output_tokens: Tokens the server counted in its answers.
@@ -57,6 +102,7 @@ class Ledger:
     reused: int = 0
     verdicts: int = 0
     failures: Counter[ErrorKind] = field(default_factory=Counter)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
+from typing import Any
 
 from guard_eval.store import Judgment, Showing, Store
 from guard_eval.study.judge_settings import Judge
 from judge.backend import JudgeRequest
 from judge.failures import SAMPLES, ErrorKind, JudgeError
 from judge.parsing import Choices
+from judge.providers.envelopes import excerpt
+from judge.providers.shapes import RequestShape
 from judge.rater import check_criteria, rater_name
-from judge.request import RequestBuilder, asks_the_same, parse_answer
+from judge.request import RequestBuilder, asks_the_same, parse_answer, question_of
 
 _PART = 500
 """How many pairs are read at once."""
+
+_LONG = {
+    **dict.fromkeys(("messages", "input", "system", "contents", "instructions"), "the prompt's words"),
+    **dict.fromkeys(("response_format", "text", "output_config"), "the form of the answer"),
+}
+"""What changed in these fields is too long to be quoted."""
 
 _FIRST_ANSWERS = 5
 """So many of a judge's answers are compared with the present requests."""
 
 
 def look_up(
-    store: Store, builder: RequestBuilder, showings: Sequence[Showing]
+    store: Store, builder: RequestBuilder, showings: Sequence[Showing], *, any_limit: bool = False
 ) -> list[Choices | JudgeError | JudgeRequest]:
     """Return for each showing its verdict, the failure it ended in, or the request that is to be sent next.
 
     Nothing is sent. A response that no verdict can be read from leads to the request for another sample.
+
+    Args:
+        store: The study's database.
+        builder: Makes the judge's requests.
+        showings: What the judge is to see.
+        any_limit: Whether a verdict counts that was given under another token limit; an answer that is cut
+            off by one is never counted under another.
     """
+    if any_limit:
+        return _under_any_limit(store, builder, showings)
     found: dict[int, Choices | JudgeError | JudgeRequest] = {}
     for start in range(0, len(showings), _PART):
         left = list(range(start, min(start + _PART, len(showings))))
@@ -45,6 +64,28 @@ def look_up(
                 if isinstance(outcome, JudgeError) and outcome.wants_sample(again):
                     left.append(place)
     return [found[place] for place in range(len(showings))]
+
+
+def _under_any_limit(
+    store: Store, builder: RequestBuilder, showings: Sequence[Showing]
+) -> list[Choices | JudgeError | JudgeRequest]:
+    found = look_up(store, builder, showings)
+    left = [place for place, outcome in enumerate(found) if not isinstance(outcome, dict)]
+    stored: dict[str, list[str]] = defaultdict(list)
+    for key in store.answered() if left else ():
+        stored[question_of(key)].append(key)
+    for place in left:
+        keys = {
+            key: None
+            for again in range(SAMPLES)
+            for key in sorted(stored[question_of(builder.key(showings[place], again=again))])
+        }
+        for answer in store.answers(keys).values():
+            outcome = builder.parse(showings[place], answer.body, shape=answer.shape)
+            if not isinstance(outcome, JudgeError):
+                found[place] = outcome
+                break
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,3 +153,39 @@ def requests_changed(store: Store, judge: Judge, *, seed: int) -> bool:
         for answer, showing in zip(answers, shown, strict=True)
         for again in range(SAMPLES)
     )
+
+
+def request_changes(store: Store, judge: Judge, *, seed: int) -> tuple[str, ...]:
+    """Return what `requests_changed` finds, setting by setting: what was sent first, and what would be now.
+
+    Nothing is found where requests are the same but for the token limit, or where none was kept.
+    """
+    if not requests_changed(store, judge, seed=seed):
+        return ()
+    for exchange in islice(store.exchanges(judge=rater_name(judge)), _FIRST_ANSWERS):
+        first = next((each for each in exchange.attempts if each.sent and each.shape), None)
+        if first is None or first.sent is None or first.shape is None:
+            continue
+        builder = RequestBuilder(judge, seed=seed)
+        builder.shape = RequestShape.named(first.shape)
+        now = builder.build(Showing(blind=exchange.blind, sample=exchange.sample))
+        if changes := _differences(json.loads(first.sent), json.loads(now.body)):
+            return tuple(changes)
+    return ("the server's address, or headers",)
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    changes = []
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if old == new or name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
+            continue
+        if name in _LONG:
+            changes.append(_LONG[name])
+        else:
+            changes.append(f"{name}: {_shown(old)} → {_shown(new)}")
+    return list(dict.fromkeys(changes))
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else excerpt(json.dumps(value, ensure_ascii=False))

@@ -34,12 +34,15 @@ def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
     Raises:
         StudyError: It is not: some pairs would be judged on these and some on those.
     """
-    before = store.criteria_judged(rater)
-    if before and before != set(judge.criteria):
+    before, now = store.criteria_judged(rater), set(judge.criteria)
+    if before and before != now:
+        changes = [f"new: {', '.join(sorted(now - before))}"] if now - before else []
+        changes += [f"left out: {', '.join(sorted(before - now))}"] if before - now else []
         raise StudyError(
             f"the judge {rater.name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is "
-            f"now asked on {', '.join(judge.criteria)}; take back the change in study.toml, or give the "
-            'judge a new name there (name = "…"), under which it starts from the beginning'
+            f"now asked on {', '.join(judge.criteria)} ({'; '.join(changes)}); take back the change in "
+            'study.toml, or give the judge a new name there (name = "…"), under which it starts from the '
+            "beginning; a second [[judge]] table of another name judges on the new criteria alone"
         )
     check_words(store, judge)
 

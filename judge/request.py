@@ -21,7 +21,16 @@ from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
 from judge.prompt import code, prompt_of
 from judge.providers.errors import GUESSES, Change, Parameter, ServerError
-from judge.providers.shapes import LIMITS, OUTPUTS, Output, RequestShape, first_shape, settings_of
+from judge.providers.shapes import (
+    LIMITS,
+    TAKES_SEED,
+    Output,
+    RequestShape,
+    first_shape,
+    settings_of,
+    weaker,
+    with_texts,
+)
 
 Purpose = Literal["study", "calibration"]
 """What a request is for; a calibration's is never the study's, even about the same texts."""
@@ -54,7 +63,7 @@ def request(
         system, first, *rest = texts
         texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
     body = settings_of(judge, shape)
-    if shape.dialect == "chat":
+    if shape.dialect in TAKES_SEED:
         body["seed"] = _request_seed(seed, sample, purpose)
     if (temperature := _temperature(judge)) is not None:
         body["temperature"] = temperature
@@ -63,8 +72,7 @@ def request(
     body |= judge.extra_body
     for name in shape.without:
         body.pop(name, None)
-    body["messages" if shape.dialect == "chat" else "input"] = texts  # last, as a dry run shows them
-    return body
+    return with_texts(body, texts, shape)  # they come last, as a dry run shows them
 
 
 def _temperature(judge: Judge) -> float | None:
@@ -107,7 +115,7 @@ def request_key(
         None if temperature is None else float(temperature),
         judge.reasoning_effort,
         judge.output,
-        None if judge.base_url is None else judge.base_url.rstrip("/"),
+        _server(judge),
     ]
     more = {"top_p": judge.top_p, "body": judge.extra_body, "headers": counting(judge.headers)}
     settings += [more] if any(more.values()) else []
@@ -116,9 +124,20 @@ def request_key(
     return whole[:-_LIMIT_DIGITS] + _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
 
 
+def _server(judge: Judge) -> str | None:
+    if judge.base_url is not None:
+        return judge.base_url.rstrip("/")
+    return None if judge.provider == "openai" else judge.provider
+
+
 def asks_the_same(one: str, other: str) -> bool:
     """Return whether the requests of two keys differ in nothing but the token limit."""
-    return one[:-_LIMIT_DIGITS] == other[:-_LIMIT_DIGITS]
+    return question_of(one) == question_of(other)
+
+
+def question_of(key: str) -> str:
+    """Return what of a request's key does not depend on the token limit."""
+    return key[:-_LIMIT_DIGITS]
 
 
 def _digest(part: object) -> str:
@@ -265,7 +284,7 @@ class RequestBuilder:
             shape = replace(shape, limit=LIMITS[1 - LIMITS.index(shape.limit)])
         elif change == "output" and shape.output != "text":
             self._not_fixed("output", shape.output, detail)
-            shape = replace(shape, output=OUTPUTS[OUTPUTS.index(shape.output) + 1])
+            shape = replace(shape, output=weaker(shape))
         elif change in GUESSES:
             shape = self._simpler(simplest=change == "simplest")
         elif change in get_args(Parameter):
@@ -279,7 +298,7 @@ class RequestBuilder:
         if self._worked is not None and self._is_open(self._worked):
             return self._worked
         if self._judge.output == "auto" and shape.output != "text":
-            shape = replace(shape, output="text" if simplest else OUTPUTS[OUTPUTS.index(shape.output) + 1])
+            shape = replace(shape, output="text" if simplest else weaker(shape))
             if not simplest:
                 return shape
         return _without(shape, *(name for name in _OPTIONAL if getattr(self._judge, name, None) is None))

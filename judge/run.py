@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store import JudgeRun, Showing, Store
 from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
-from judge.batch.api import BatchApi
+from judge.batch.providers import batch_api
 from judge.batch.runner import BatchRunner, Patience
 from judge.examples import check_examples
 from judge.failures import JudgeError, Retry
@@ -127,7 +127,7 @@ def run_judge(
                 )
                 async with session.renewing():
                     if server is not None:
-                        api = BatchApi(server.client, retry=again, seed=seed)
+                        api = batch_api(server.client, retry=again, seed=seed)
                         await BatchRunner(session, api, server, budget, patience or Patience()).run()
                     else:
                         limiter = RateLimiter(judge.concurrency, timeout=again.timeout or judge.timeout)

@@ -85,6 +85,7 @@ class JudgeSession:
         for outcome in outcomes:
             if isinstance(outcome, JudgeError):
                 self.ledger.failures[outcome.kind] += 1
+                self.ledger.reasons[outcome.kind, outcome.detail] += 1
             else:
                 self.ledger.verdicts += 1
         self.report()

@@ -35,6 +35,7 @@ def answer(
     redundant: Sequence[str] = (),
     panels: Collection[str] = (),
     assisted_by: str | None = None,
+    texts: str = "continuations",
 ) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
 
@@ -47,6 +48,7 @@ def answer(
         redundant: What an audit found on criteria that measure the same thing.
         panels: Names of declared panels of judges.
         assisted_by: The judge who was declared to assist people.
+        texts: What was compared, in the plural.
     """
     totals = [row for row in rows if row.dataset is None]
     groups: dict[tuple[str, str], list[ShareRow]] = {}
@@ -56,7 +58,7 @@ def answer(
     kinds = {kind for kind, _ in order}
     judges = [who for who in order if who[1]]
     left_out = set(judges[JUDGES_SPELT_OUT:])
-    parts = [_group(groups[who], alpha) for who in order if who not in left_out]
+    parts = [_group(groups[who], alpha, texts) for who in order if who not in left_out]
     if left_out:
         parts.append(f"{len(left_out)} more judges stand in the table below.")
     if len(judges) > 1:
@@ -90,15 +92,11 @@ def _assisted(rows: list[ShareRow], judge: str) -> str:
 
 def differs(row: ShareRow, alpha: float) -> bool:
     """Return whether the item-level test rejects "no difference", after correction in the family."""
-    p = _deciding(row)
+    p = row.deciding
     return p is not None and p <= alpha
 
 
-def _deciding(row: ShareRow) -> float | None:
-    return row.adjusted if row.family else row.test.p_value
-
-
-def _group(rows: list[ShareRow], alpha: float) -> str:
+def _group(rows: list[ShareRow], alpha: float, texts: str) -> str:
     """Word what people, or one judge, found: differences first, then what showed none, the clearest first."""
     declared = [row for row in rows if row.family] or rows
     ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
@@ -114,12 +112,12 @@ def _group(rows: list[ShareRow], alpha: float) -> str:
         sentences.append(
             f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
         )
-    return " ".join([_opening(declared), *sentences])
+    return " ".join([_opening(declared, texts), *sentences])
 
 
-def _opening(rows: list[ShareRow]) -> str:
+def _opening(rows: list[ShareRow], texts: str) -> str:
     whole = rows[0].whole
-    text = f"{_who(rows[0])} compared {plural(whole.pairs, 'pair')} of continuations"
+    text = f"{_who(rows[0])} compared {plural(whole.pairs, 'pair')} of {texts}"
     compared = {(row.method_a, row.method_b): row.comparison for row in rows}
     if len(compared) > 1:
         people = not rows[0].judge
@@ -184,7 +182,7 @@ def _figures(row: ShareRow) -> str:
     interval = (
         f", {percent(row.level, 0)} interval {limits(row.share)}\u00a0%" if row.share.low is not None else ""
     )
-    p = _deciding(row)
+    p = row.deciding
     return f"win share {percent(row.share.estimate)}{interval}, {'no p' if p is None else equals(p)}"
 
 
@@ -237,7 +235,7 @@ def _units(rows: list[ShareRow]) -> str:
     """Say what is taken as independent, and how many of it there are."""
     wholes = {row.who: (row.unit, row.whole.units) for row in rows}
     if all(unit == "pair" for unit, _ in wholes.values()):
-        return ", whose unit is the pair (prompts are not known)"
+        return ", whose unit is the pair"
     numbers = sorted({count for _, count in wholes.values()})
     return f", whose unit is the prompt ({and_list([str(number) for number in numbers])} in all)"
 

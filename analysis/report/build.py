@@ -17,6 +17,7 @@ from analysis.report.sections import (
     agreement,
     assisted,
     audits,
+    equivalence,
     judge_run,
     judges,
     length,
@@ -31,6 +32,7 @@ from analysis.report.sections import (
 from analysis.results.agreement import agreement_rows
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
+from analysis.results.equivalence import equivalence_rows
 from analysis.results.judges.assisted import assisted_lines, assisted_ranks, with_assisted_shares
 from analysis.results.judges.judge_agreement import beside_rows, judge_rows
 from analysis.results.ranking import ranking_rows
@@ -120,6 +122,12 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         alpha=alpha,
         correction=context.correction,
         raters=context.raters,
+        seed=context.seed or 0,
+    )
+    near = (
+        equivalence_rows(rows, margin=context.margin, alpha=alpha, correction=context.correction)
+        if context.margin is not None
+        else ()
     )
     looks = (
         sequential_rows(scored, planned=context.planned, alpha=alpha, raters=context.raters_per_item.get)
@@ -138,6 +146,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
     redundant = tuple(one.what for one in found if one.kind == REDUNDANT)
     sections = (
         shares.section(rows, name_methods=several),
+        equivalence.section(near, name_methods=several),
         sequential.section(looks, name_methods=several),
         ranking.section(ranking_rows(scored, alpha=alpha, seed=context.seed or 0)),
         sensitivity.section(
@@ -161,16 +170,18 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         audits.section(found, simulated=simulated),
         metrics.section(context, simulated=simulated),
     )
+    summary = answer(
+        answering,
+        alpha=alpha,
+        assisted_by=context.assisted_by,
+        texts=context.texts,
+        exploratory=bool(context.why_exploratory),
+        redundant=redundant,
+        panels=[panel.name for panel in scored.panels],
+    )
     return ReportPage(
         context=context,
-        summary=answer(
-            answering,
-            alpha=alpha,
-            assisted_by=context.assisted_by,
-            exploratory=bool(context.why_exploratory),
-            redundant=redundant,
-            panels=[panel.name for panel in scored.panels],
-        ),
+        summary=" ".join(filter(None, (summary, equivalence.sentence(near)))),
         simulated=simulated,
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),

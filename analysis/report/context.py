@@ -42,9 +42,12 @@ class Context:
             exploratory.
         criteria: The study's own criteria, and those of the paper that it words anew.
         reworded: What was changed in the words of criteria after their first verdicts.
+        texts: What was compared, in the plural.
+        declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
-        correction: For the number of tests in the family: `holm` or `bh`.
+        correction: For the number of tests in the family: `holm`, `bh` or `max-t`.
+        margin: The largest distance of a share from one half that does not matter, where one was set.
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
@@ -67,9 +70,12 @@ class Context:
     stored_hash: str | None = None
     criteria: tuple[Criterion, ...] = ()
     reworded: tuple[str, ...] = ()
+    texts: str = "continuations"
+    declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
     correction: Correction = "holm"
+    margin: float | None = None
     sequential: bool = False
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)

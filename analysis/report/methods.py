@@ -51,9 +51,11 @@ def methods(
         f"Estimand: {estimand}.",
         "Estimate: the mean over pairs of each pair's mean over raters; every pair weighs the same.",
         f"Interval: {percent(1 - context.alpha, 0)}, {interval}; {alone}.",
-        f"Test: {tests}, two-sided; {null}. Beside it stands the paper's: {totals[0].paper_test.method}.",
+        f"Test: {tests}, two-sided; {null}. Beside it: {totals[0].paper_test.method}.",
         unit_note(totals),
         _family(totals, context),
+        *_flips(totals),
+        *context.declared,
     ]
     if sampled:
         notes.append(
@@ -78,10 +80,23 @@ def methods(
     if sum(bool(judge) for _, judge in groups) > 1:
         notes.append(JUDGES)
     notes += [_panel(panel) for panel in panels]
-    drawn = "the bootstraps' draws, and nothing else here, hang on it"
-    given = "none is given, so it is 0" if context.seed is None else f"the study's, {context.seed}"
+    drawn = "the draws of bootstraps and of sign patterns, and nothing else here, hang on it"
+    given = "none is given, so it is 0" if context.seed is None else f"{context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")
     return tuple(notes)
+
+
+def _flips(totals: Sequence[ShareRow]) -> tuple[str, ...]:
+    """Say how max-T corrects, where it does."""
+    how = sorted({row.corrected_by for row in totals if row.corrected_by})
+    if not how:
+        return ()
+    text = (
+        "Westfall–Young: step-down max-T. All criteria of a unit change sign together, those of different "
+        "comparisons independently; p is how often the largest statistic of the results not yet found "
+        f"reaches a result's own, over {and_list(how)}."
+    )
+    return (text,)
 
 
 def _panel(panel: FormedPanel) -> str:
@@ -191,7 +206,7 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         notes.append(
             "Several ratings of one pair depend on each other. The binomial test ignores that and rejects "
             "too often (where methods did not differ, in 10 to 29 of 100 simulated studies with three or "
-            "five raters who agree as the paper's do); the item-level test and interval do not."
+            "five raters whose κ is about .4); the item-level test and interval do not."
         )
     if "model" in kinds:
         notes.append(

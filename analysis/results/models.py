@@ -49,7 +49,7 @@ NO_ERROR = "the ratings leave no error to reckon with"
 TOO_FEW = "there are too few items"
 
 _ERRORS = (
-    "clusters by item, or by prompt where it is known, bias-reduced sandwich errors (Mancl and DeRouen "
+    "clusters by the unit of the tests, bias-reduced sandwich errors (Mancl and DeRouen "
     "2001), t over clusters"
 )
 

@@ -40,7 +40,7 @@ MOST_RATERS = 30
 
 THESE = "item means, sign-flip test"
 POPULATION = "raters like these: items and raters as samples, t test"
-PAPER = "ratings pooled as in the paper, binomial on non-ties"
+POOLED = "ratings pooled, binomial on non-ties"
 BOOTSTRAP = "item means, bootstrap stratified by dataset"
 UNTIED = "rate of wins among non-tied ratings, binomial"
 
@@ -184,7 +184,7 @@ def _pooled(scores: pd.DataFrame, *, per_item: float, alpha: float) -> Iterator[
     ties = len(scores) - wins - losses
     test = binomial(wins, losses)
     tolerated = tolerated_correlation(wins, ties, losses, raters=per_item, alpha=alpha)
-    yield PAPER, (wins + ties / 2) / len(scores), None, test, _of(tolerated, alpha)
+    yield POOLED, (wins + ties / 2) / len(scores), None, test, _of(tolerated, alpha)
     rate = wilson(wins, wins + losses, level=1 - alpha)
     if rate.estimate is not None:
         note = f"Wilson's interval; Clopper–Pearson's {limits(_exact(scores, 1 - alpha))}"

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import gzip
+import io
+import re
+import shlex
+import zlib
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.verdicts.sheets import sheet_rows
 from guard_eval.errors import StudyError
 
-LINE = "line"
-"""The index's name in a table read from a CSV: the line of the file, so that a message can point at it."""
+LINE, SHEET_ROW = "line", "sheet row"
+"""The index's name in a table read from text, or from a sheet, so that a message can point at its rows."""
+SOURCE, DECIMAL_COMMA = "source", "decimal_comma"
+"""In a table's `attrs`: the file it was read from, and whether a comma in its numbers is a decimal one."""
 
 MOST_ROWS = 10_000_000
 """More rows are refused before they take a machine's memory: a report on so many takes 5 to 9 GB."""
@@ -24,23 +33,45 @@ MOST_ROWS = 10_000_000
 # Rows at a time: few enough that their cells are still in the processor's cache when they are coded.
 _BLOCK = 256
 
+_DELIMITERS = ",;\t|"
+_SEP = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)
+"""A first line by which Excel is told what separates cells."""
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_GZIP, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_FORMATS = "name a CSV, TSV, Parquet or XLSX file of verdicts"
 
-def load(path: Path) -> pd.DataFrame:
-    """Return the cells of a CSV (UTF-8) or Parquet file of verdicts, not yet checked.
+
+def load(path: Path | str) -> pd.DataFrame:
+    """Return the cells of a file of verdicts, not yet checked.
+
+    Text may be UTF-8, or UTF-16 or UTF-32 with a byte order mark, gzipped or not; its cells are separated by
+    commas, semicolons, tabs or bars, whichever gives the header most columns, or as a line `sep=;` says.
+    Beside text: Parquet (pyarrow) and XLSX (openpyxl).
 
     Raises:
         StudyError: The file is missing, unreadable, too long, or no table.
     """
+    path = Path(path)
     if path.suffix.lower() in {".parquet", ".pq"}:
-        return _read_parquet(path)
-    try:
-        return _read_csv(path)
-    except UnicodeDecodeError:
-        raise StudyError(f"{path} is not UTF-8 ({_undecodable(path)}); save it as 'CSV UTF-8'") from None
-    except OSError as error:
-        raise StudyError(
-            f"cannot read {path}: {error.strerror}; name a CSV or Parquet file of verdicts"
-        ) from None
+        frame = _read_parquet(path)
+    else:
+        try:
+            with path.open("rb") as file:
+                start = file.read(4)
+            if start == _OLD_EXCEL:
+                raise StudyError(f"{path} is a workbook of an old Excel; save it as XLSX or 'CSV UTF-8'")
+            frame = _read_sheet(path) if start == _ZIP else _read_text(path)
+        except OSError as error:  # gzip's own errors have no strerror
+            raise StudyError(f"cannot read {path}: {error.strerror or error}; {_FORMATS}") from None
+        except (EOFError, zlib.error) as error:
+            raise StudyError(f"cannot read {path}: {error}; it is cut off or damaged, copy it anew") from None
+    frame.attrs[SOURCE] = str(path)
+    return frame
 
 
 def places(found: list[int], word: str) -> str:
@@ -63,29 +94,71 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         ) from None
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_sheet(path: Path) -> pd.DataFrame:
+    rows = sheet_rows(path)
+    _, header = next(rows, (0, []))
+    return _table(_named(header, path), rows, path, SHEET_ROW)
+
+
+def _read_text(path: Path) -> pd.DataFrame:
     """Read cells as they stand: a method called NA or 007 keeps its name, unlike in pandas' reader."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = _numbered(file, path)
-        _, header = next(rows, (0, []))
-        header = [name.strip() for name in header]
-        _check_header(header, path)
-        return _table(header, rows, path)
+    with _opened(path) as binary:
+        start = binary.read(4)
+        binary.seek(0)
+        encoding = next((name for mark, name in _BOMS if start.startswith(mark)), "utf-8-sig")
+        with io.TextIOWrapper(binary, encoding=encoding, newline="") as file:
+            try:
+                return _read_lines(file, path)
+            except UnicodeDecodeError:
+                where = _undecodable(path, encoding)
+    raise StudyError(
+        f"{path} is not {encoding.removesuffix('-sig').upper()} ({where}; save it as 'CSV UTF-8', or run: "
+        f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(str(path))} > utf8.csv"
+    ) from None
 
 
-def _numbered(file: TextIO, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows with the lines they begin on; empty lines are no rows."""
-    reader = csv.reader(file, strict=True)
+def _opened(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP
+    return cast("BinaryIO", gzip.open(path)) if zipped else path.open("rb")
+
+
+def _read_lines(file: TextIO, path: Path) -> pd.DataFrame:
+    first = file.readline()
+    said = _SEP.match(first)
+    delimiter = said[1] if said else _delimiter(first)
+    lines = file if said else chain([first], file)
+    rows = _numbered(lines, path, delimiter, before=1 if said else 0)
+    _, header = next(rows, (0, []))
+    header = [name.strip() for name in header]
+    if "\x00" in first:
+        raise StudyError(f"{path} is no UTF-8 text, and may be UTF-16 without a mark; save it as 'CSV UTF-8'")
+    frame = _table(_named(header, path), rows, path, LINE)
+    frame.attrs[DECIMAL_COMMA] = delimiter != ","
+    return frame
+
+
+def _delimiter(header: str) -> str:
+    """Return what separates most cells of a header; the comma where several do so."""
+    parts = {sign: len(next(csv.reader([header], delimiter=sign), [])) for sign in _DELIMITERS}
+    return max(parts, key=parts.__getitem__)
+
+
+def _numbered(
+    lines: Iterator[str], path: Path, delimiter: str, *, before: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows with the lines they begin on; lines without a filled cell are no rows."""
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     start = 1
     try:
         for row in reader:
-            if row:
-                yield start, row
+            if any(row):
+                yield start + before, row
             start = reader.line_num + 1
     except csv.Error as error:
         ran_on = reader.line_num > start or "end of data" in str(error)
         hint = " (is a quotation mark left open?)" if ran_on else ""
-        raise StudyError(f"{path}, line {start}: {error}{hint}; fix the CSV") from None
+        raise StudyError(f"{path}, line {start + before}: {error}{hint}; fix the CSV") from None
 
 
 class _Places(dict[str, int]):
@@ -96,7 +169,9 @@ class _Places(dict[str, int]):
         return place
 
 
-def _table(header: list[str], numbered: Iterator[tuple[int, list[str]]], path: Path) -> pd.DataFrame:
+def _table(
+    header: list[str], numbered: Iterator[tuple[int, list[str]]], path: Path, numbers: str
+) -> pd.DataFrame:
     places_of = [_Places() for _ in header]
     codes: list[list[NDArray[np.int32]]] = [[] for _ in header]
     all_lines: list[NDArray[np.int64]] = []
@@ -105,7 +180,11 @@ def _table(header: list[str], numbered: Iterator[tuple[int, list[str]]], path: P
     while block := list(islice(numbered, _BLOCK)):
         count += len(block)
         _check_length(count, path)
-        wrong += [line for line, row in block if len(row) != len(header)]
+        for line, row in block:
+            if len(row) != len(header):
+                if any(row[len(header) :]) or len(row) < len(header):
+                    wrong.append(line)
+                del row[len(header) :]  # delimiters at the end of a line make empty cells
         if wrong:
             continue
         lines, rows = zip(*block, strict=True)
@@ -114,9 +193,9 @@ def _table(header: list[str], numbered: Iterator[tuple[int, list[str]]], path: P
             parts.append(np.fromiter(map(known.__getitem__, cells), dtype=np.int32, count=len(cells)))
     if wrong:
         raise StudyError(
-            f"{path}: not {len(header)} cells, as in the header, on {places(wrong, LINE)}; fix them"
+            f"{path}: not {len(header)} cells, as in the header, on {places(wrong, numbers)}; fix them"
         )
-    index = pd.Index(np.concatenate(all_lines) if all_lines else [], dtype=np.int64, name=LINE)
+    index = pd.Index(np.concatenate(all_lines) if all_lines else [], dtype=np.int64, name=numbers)
     columns = {
         name: pd.Categorical.from_codes(_joined(parts), categories=pd.Index(list(known), dtype=object))
         for name, known, parts in zip(header, places_of, codes, strict=True)
@@ -130,14 +209,19 @@ def _joined(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
     return joined
 
 
-def _check_header(header: list[str], path: Path) -> None:
-    if len(header) == 1:
-        for sign, name in ((";", "semicolons"), ("\t", "tabs")):
-            if sign in header[0]:
-                raise StudyError(f"{path}: its cells are separated by {name}; save it with commas")
-    repeated = sorted({name for name in header if header.count(name) > 1})
-    if repeated:
-        raise StudyError(f"{path}: the column {repeated[0]!r} stands twice in the header; keep one")
+def _named(header: list[str], path: Path) -> list[str]:
+    """Return the names of columns, without the nameless that delimiters at the end make."""
+    names = list(header)
+    while names and not names[-1]:
+        names.pop()
+    if "" in names:
+        place = names.index("") + 1
+        raise StudyError(f"{path}: column {place} has no name in the header; name it, or remove it")
+    for name in sorted(set(names)):
+        if names.count(name) > 1:
+            found = places([place for place, one in enumerate(names, start=1) if one == name], "column")
+            raise StudyError(f"{path}: the column {name!r} stands twice in the header ({found}); keep one")
+    return names
 
 
 def _check_length(rows: int, path: Path) -> None:
@@ -148,14 +232,17 @@ def _check_length(rows: int, path: Path) -> None:
         )
 
 
-def _undecodable(path: Path) -> str:
-    """Say where a file is no UTF-8."""
+def _undecodable(path: Path, encoding: str) -> str:
+    """Say where a file is not in its encoding, and what may stand there."""
+    if encoding != "utf-8-sig":
+        return "it is damaged)"
     before = 0
-    with path.open("rb") as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                return f"line {number}, byte {before + error.start}"
+                byte = line[error.start : error.start + 1].decode("cp1252", "replace")
+                return f"line {number}, byte {before + error.start}), where Windows-1252 has {byte!r}"
             before += len(line)
-    return "at its end"
+    return "at its end)"

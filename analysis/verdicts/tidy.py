@@ -9,19 +9,21 @@ import pandas as pd
 
 from analysis.verdicts import validation
 from analysis.verdicts.encoding import combined, recoded, text_codes
-from analysis.verdicts.reading import LINE, load
+from analysis.verdicts.reading import DECIMAL_COMMA, LINE, SHEET_ROW, load
+from analysis.verdicts.remedies import misnamed, unique_ids, wide
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
 TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
 NUMBERS = ("seconds", "active_seconds", "length_a", "length_b")
+KNOWN = frozenset((*TEXTS, *NUMBERS))
 REMARKS = "remarks"
 """In a table's `attrs`: what its reader must be warned of, sentences that name the lines."""
 
 
 def read(path: Path | str, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Return the validated verdicts of a CSV (UTF-8) or Parquet file.
+    """Return the validated verdicts of a file: CSV with any usual delimiter, gzipped or not, Parquet or XLSX.
 
     Args:
         path: The file.
@@ -31,7 +33,11 @@ def read(path: Path | str, *, rater_kind: RaterKind | None = None) -> pd.DataFra
         StudyError: The file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    return validate(load(Path(path)), rater_kind=rater_kind)
+    cells = load(path)
+    try:
+        return validate(cells, rater_kind=rater_kind)
+    except StudyError as error:
+        raise StudyError(f"{path}: {error}") from None
 
 
 def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
@@ -47,24 +53,29 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     Raises:
         StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
     """
-    missing = [name for name in REQUIRED if name not in frame.columns]
+    names = [str(name) for name in frame.columns]
+    missing = [name for name in REQUIRED if name not in names]
     if missing:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
-            f"{', '.join(REQUIRED)}"
+            f"{', '.join(REQUIRED)}{misnamed(missing, names) or wide(frame, missing, KNOWN)}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
-    index = frame.index if frame.index.name == LINE else pd.RangeIndex(1, len(frame) + 1, name="row")
+    index = (
+        frame.index if frame.index.name in {LINE, SHEET_ROW} else pd.RangeIndex(1, len(frame) + 1, name="row")
+    )
     texts = {name: text_codes(frame[name]) for name in TEXTS if name in frame.columns}
-    numbers = {name: _as_number(frame[name], index) for name in NUMBERS if name in frame.columns}
+    comma = bool(frame.attrs.get(DECIMAL_COMMA))
+    numbers = {name: _as_number(frame[name], index, comma=comma) for name in NUMBERS if name in names}
     validation.check_filled(texts, REQUIRED, index)
     found = validation.spelling(texts, index)
     validation.check_methods(texts, index)
     if rater_kind is None:
         found += validation.kind_hints(texts, index)
     texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
-    validation.check_consistent(texts, index)
+    anew = {"ids": unique_ids(frame)} if validation.ids_begin_anew(texts) else {}
+    validation.check_consistent(texts, index, **anew)
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)
     validation.check_duplicates(texts, index)
@@ -113,13 +124,16 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     return table
 
 
-def _as_number(column: pd.Series, index: pd.Index) -> pd.Series:
+def _as_number(column: pd.Series, index: pd.Index, *, comma: bool) -> pd.Series:
+    """Return numbers; `comma`: where no cell has a point, a comma is a decimal one."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes, cells = column.cat.codes.to_numpy(), pd.Series(column.cat.categories, dtype=object)
     else:
         codes, cells = np.arange(len(column)), column.reset_index(drop=True)
     text = not pd.api.types.is_numeric_dtype(cells)
     filled = cells.where(cells.astype(str).str.strip() != "") if text else cells
+    if comma and text and not filled.astype(str).str.contains(".", regex=False).any():
+        filled = filled.where(filled.isna(), filled.astype(str).str.replace(",", ".", regex=False))
     numbers = pd.to_numeric(filled, errors="coerce").astype(float).to_numpy()
     wrong = np.append(~np.isfinite(numbers) & filled.notna().to_numpy(), False)[codes]
     if wrong.any():

@@ -120,7 +120,8 @@ def check_methods(texts: Texts, index: pd.Index) -> None:
     same = a == b
     if same.any():
         raise StudyError(
-            f"a method is compared with itself on {where(same, index)}; method_a and method_b must differ"
+            f"method_a and method_b are both {names[a[np.argmax(same)]]!r} on {where(same, index)}, a method "
+            "compared with itself; name two"
         )
     called_tie = (a == tie) | (b == tie)
     if called_tie.any():
@@ -161,10 +162,18 @@ def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> TextCodes:
     return TextCodes(codes=np.where(own < 0, place, own), texts=names)
 
 
-def check_consistent(texts: Texts, index: pd.Index) -> None:
-    """Refuse a pair in two datasets and a rater of two kinds."""
+def ids_begin_anew(texts: Texts) -> bool:
+    """Return whether half of the pairs' ids or more stand in several datasets."""
+    pairs, datasets = texts["pair_id"], texts["dataset"]
+    found = np.unique(np.stack([pairs.codes, datasets.codes]), axis=1)[0]
+    several = np.bincount(found, minlength=len(pairs.texts)) > 1
+    return bool(several.any()) and 2 * int(several.sum()) >= len(pairs.texts)
+
+
+def check_consistent(texts: Texts, index: pd.Index, *, ids: str = "give each pair one dataset") -> None:
+    """Refuse a pair in two datasets, in which `ids` is the remedy, and a rater of two kinds."""
     for key, value, remedy in (
-        ("pair_id", "dataset", "give each pair one dataset"),
+        ("pair_id", "dataset", ids),
         ("pair_id", "prompt_id", "give each pair one prompt"),
         ("rater", "rater_kind", "give each rater one kind; people and models are never counted together"),
     ):
@@ -178,7 +187,11 @@ def check_consistent(texts: Texts, index: pd.Index) -> None:
         if several.any():
             bad = several[keys.codes]
             name = keys.texts[keys.codes[np.argmax(bad)]]
-            raise StudyError(f"the {key} {name!r} has more than one {value} ({where(bad, index)}); {remedy}")
+            own = values.codes[bad & (keys.codes == keys.codes[np.argmax(bad)])]
+            found = ", ".join(repr(values.texts[code]) for code in np.unique(own[own >= 0])[:5])
+            raise StudyError(
+                f"the {key} {name!r} has more than one {value} ({found}; {where(bad, index)}); {remedy}"
+            )
 
 
 def shown_first(texts: Texts, index: pd.Index) -> TextCodes:

@@ -26,6 +26,10 @@ CLASHES = (
 """Options of which no two make sense together."""
 
 
+WITH_FAILURES = 3
+"""The exit code where all judges came to the end, and some showings have no verdict."""
+
+
 class OrderOption(StrEnum):
     """In how many orders each pair is judged."""
 
@@ -119,6 +123,9 @@ def command(
     other server, base_url in study.toml, is sent no key, or that in the variable that api_key_env names:
     you are asked first, whatever --yes says, unless your own trusted.toml lists server and variable.
 
+    Exit code 0: all is judged. 3: all was asked, and some pairs have no verdict; the reasons are printed. 2:
+    an error that you can fix kept a judge from its end; the other judges were asked all the same.
+
     Judges stand in study.toml, a [[judge]] table each: model, criteria, orders, samples, prices and more.
     """
     _check(
@@ -152,7 +159,10 @@ def command(
             return
         if record is not None:
             runner.record(judges, record)
+        runner.raise_errors()
     say_next(f"guard-eval report {folder}")
+    if runner.failed:
+        raise typer.Exit(WITH_FAILURES)
 
 
 def _check(**chosen: bool) -> None:

@@ -63,6 +63,7 @@ class Store:
         self._study_hash = study_hash
         self._clock = clock
         self._claims = runs.Claims()
+        self._sent = sent.SentRequests(database)
 
     @classmethod
     def open(
@@ -444,7 +445,7 @@ class Store:
             ValueError: There is a limit, and the cost of a request is unknown.
         """
         now = self._clock()
-        bodies = sent.compressed(planned)
+        rows = self._sent.compress(run, planned)
         with self._database.write(lock=LOCK) as connection:
             journal.add(connection, answers)
             requests.settle(connection, [*answers, *settled], now)
@@ -453,7 +454,7 @@ class Store:
             if not planned:
                 return []
             outcomes = requests.reserve(connection, run, planned, now=now, limit_usd=limit_usd)
-            sent.keep(connection, bodies, outcomes)
+            sent.keep(connection, rows, outcomes)
             return outcomes
 
     def judge_again(self, rater: Rater, judgments: Sequence[Judgment]) -> int:
@@ -515,10 +516,10 @@ class Store:
 
         Until the batch is closed, nobody else claims or sends what is in it.
         """
-        bodies = sent.compressed(planned)
+        rows = self._sent.compress(run, planned)
         with self._database.write(lock=LOCK) as connection:
             batch, outcomes = batch_rows.add(connection, run, planned, now=self._clock(), limit_usd=limit_usd)
-            sent.keep(connection, bodies, outcomes)
+            sent.keep(connection, rows, outcomes)
             return batch, outcomes
 
     def update_batch(self, number: int, **values: str | None) -> None:
@@ -542,6 +543,14 @@ class Store:
         """Take the judge's batches that no run looks after; return this run's that are not done."""
         with self._database.write(lock=raters.pool_of(run.rater)) as connection:
             return batch_rows.adopt(connection, run, self._clock())
+
+    def batch_keys(self, number: int) -> frozenset[str]:
+        """Return the keys of all that was put into a batch."""
+        return self._read(batch_rows.keys_of, number)
+
+    def batch_names(self) -> set[str]:
+        """Return what providers call this study's batches, ended ones included."""
+        return self._read(batch_rows.names)
 
     def batch_requests(self, number: int) -> list[BatchRequest]:
         """Return what is in a batch and not settled; a request's key is its custom id."""

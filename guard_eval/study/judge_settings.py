@@ -38,6 +38,25 @@ TIMEOUT = 600.0
 REASONED_TIMEOUT = 1800.0
 """The same where the model reasons first."""
 
+ProviderName = Literal["openai", "anthropic", "gemini"]
+"""Whose interface is spoken: OpenAI's, which most servers speak, Anthropic's own, or Gemini's own."""
+
+_NOT_TAKEN = {
+    "anthropic": (
+        ("style", "chat"),
+        ("style", "responses"),
+        ("output", "json_object"),
+        ("reasoning_effort", "minimal"),
+    ),
+    "gemini": (
+        ("style", "chat"),
+        ("style", "responses"),
+        ("reasoning_effort", "xhigh"),
+        ("reasoning_effort", "max"),
+    ),
+}
+"""Settings that an interface has nothing for."""
+
 _LONGEST_NAME = 100
 
 
@@ -87,10 +106,11 @@ class Judge(SettingsTable):
     Attributes:
         name: What it is called as a rater; the model's name by default, for a second table of that model
             with `#2` after it.
+        provider: Whose interface the server speaks: `openai`'s, as most do, `anthropic`'s or `gemini`'s.
         model: The model, as its server calls it; pin a snapshot where there are any.
-        base_url: The server; OPENAI_BASE_URL's, or else OpenAI's, by default.
-        api_key_env: The environment variable that holds the key of a server that is not OpenAI's; without it,
-            such a server is sent no key.
+        base_url: The server; the environment's (OPENAI_BASE_URL), or else the provider's own, by default.
+        api_key_env: The environment variable that holds the key of a server that is not the provider's own;
+            without it, such a server is sent no key.
         criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
         prompt: A file in the study's folder with instructions in place of the paper's.
         examples: A file in the study's folder with pairs and their verdicts, shown before each pair.
@@ -116,6 +136,7 @@ class Judge(SettingsTable):
     """
 
     name: Annotated[str, AfterValidator(_name)] | None = None
+    provider: ProviderName = "openai"
     model: str = Field(min_length=1)
     base_url: str | None = None
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
@@ -147,6 +168,13 @@ class Judge(SettingsTable):
     def is_reasoning(self) -> bool:
         """Return whether the model reasons before it answers."""
         return _reasons(self.__dict__)
+
+    @model_validator(mode="after")
+    def _provider_takes_it(self) -> Self:
+        for name, value in _NOT_TAKEN.get(self.provider, ()):
+            if getattr(self, name) == value:
+                raise ValueError(f'{name} = "{value}" is not for provider = "{self.provider}"; remove one')
+        return self
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:

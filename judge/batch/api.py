@@ -1,4 +1,4 @@
-"""Files and batches at the provider: each step is repeated until it is done or known to be impossible.
+"""What a run in batches needs of a provider, and what all providers have in common.
 
 Uploading, polling and downloading cost nothing and are simply repeated. Making a batch costs its answers, so
 before that is repeated the provider is asked whether the batch is there.
@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Protocol
 
 from guard_eval.errors import StudyError
+from judge.backend import JudgeRequest
 from judge.failures import ErrorKind, JudgeError, Retry
-from judge.providers.client import APIError, APIStatusError, Client
+from judge.providers.client import Client
 from judge.providers.envelopes import excerpt
 from judge.providers.errors import is_page
 
 ENDED = {"completed", "failed", "expired", "cancelled"}
 """The statuses after which nothing more comes."""
 
-_STRANGE = "the server does not answer as a Batch API does; run again later, or without --batch"
+STRANGE = "the server does not answer as a Batch API does; run again later, or without --batch"
+TRANSFER = 600.0
+"""Seconds that a file may take on its way."""
+
+OVER = {"batch_expired", "batch_cancelled"}
+"""Codes of requests that were never made, because the batch ended before their turn."""
+
 _PATIENCE = 12
-_LIST = 100
-_PAGES = 20
-_TRANSFER = 600.0
 _NO_SUCH_THING = (404, 405, 501)
 
 Call = Callable[[], Awaitable[Any]]
@@ -67,79 +71,99 @@ class BatchStatus:
     codes: frozenset[str]
 
 
-class BatchApi:
-    """Speaks to one judge's provider about files and batches."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchDraft:
+    """A batch that is to be made, or whose making was interrupted.
 
-    def __init__(self, client: Client, *, retry: Retry, seed: int) -> None:
-        self.url = client.provider.url
-        self._client = client
-        self._files = client.sdk.files.with_raw_response
-        self._batches = client.sdk.batches.with_raw_response
-        self._retry = retry
-        self._seed = seed
+    Attributes:
+        input_file: What `upload` returned.
+        keys: Its requests' names.
+        others: The provider's names of batches that are none of it.
+        since: When it was put together; it was not made before.
+        path: Where its requests go, below the server's address.
+        label: What it is called.
+        content: Its lines.
+    """
+
+    input_file: str
+    keys: frozenset[str]
+    others: Collection[str]
+    since: datetime
+    path: str = ""
+    label: str = ""
+    content: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultLine:
+    """One line of a results or error file.
+
+    Attributes:
+        key: The request's custom id.
+        line: The line as it came.
+        status: The HTTP status of this request; None where it was never made.
+        request_id: The provider's name for it.
+        error: What went wrong, if it did: the error's object, or the body.
+    """
+
+    key: str
+    line: bytes
+    status: int | None
+    request_id: str | None
+    error: object
+
+    @property
+    def code(self) -> str | None:
+        """Return the error's code."""
+        return str(self.error.get("code")) if isinstance(self.error, dict) else None
+
+
+class BatchApi(Protocol):
+    """One provider's batches.
+
+    Attributes:
+        url: The server.
+        most_requests: How many requests it takes in one batch.
+        most_bytes: How large a batch may be.
+        stored: How long it keeps a batch's results.
+    """
+
+    url: str
+    most_requests: int
+    most_bytes: int
+    stored: timedelta
+
+    def line_of(self, request: JudgeRequest) -> bytes:
+        """Return a request's line; its body is the very bytes that go out online."""
+        ...
 
     async def upload(self, name: str, content: bytes) -> str:
-        """Upload a file of requests, and return the provider's name for it.
+        """Upload the lines under that name, where the provider wants that; return what they are called there.
 
         Raises:
             NotTakenError: The provider refuses the file, or has no Batch API.
             StudyError: Only the user can fix it.
         """
-        file = (name, content, "application/jsonl")
-        call = partial(self._files.create, file=file, purpose="batch", timeout=_TRANSFER)
-        try:
-            return _id(_json(await self._until(call, "upload")))
-        except Missing:
-            raise self._no_batch_api() from None
+        ...
 
-    async def create(self, input_file: str, path: str, *, label: str) -> BatchStatus:
-        """Make a batch of an uploaded file; where the answer to that is lost, find out whether it is there.
+    async def create(self, draft: BatchDraft) -> BatchStatus:
+        """Make a batch of what was uploaded; where the answer is lost, find out whether it is there.
 
         Raises:
-            NotTakenError: The provider refuses the file, or has no Batch API.
+            NotTakenError: The provider refuses it, or has no Batch API.
             StudyError: Only the user can fix it.
         """
+        ...
 
-        async def find() -> BatchStatus | None:
-            try:
-                return await self.find(input_file)
-            except Missing:
-                raise StudyError(
-                    f"the connection to {self.url} was lost while a batch was made, and whether it is there "
-                    "cannot be asked; run again: what it may cost stays set aside"
-                ) from None
+    async def find(self, draft: BatchDraft) -> BatchStatus | None:
+        """Return the batch that was made of this draft, if there is one.
 
-        call = partial(
-            self._batches.create,
-            input_file_id=input_file,
-            endpoint=f"/v1{path}",  # type: ignore[arg-type]
-            completion_window="24h",
-            metadata={"guard-eval": label},
-        )
-        try:
-            made = await self._until(call, "create", before_again=find)
-        except Missing:
-            raise self._no_batch_api() from None
-        return made if isinstance(made, BatchStatus) else _status(_json(made))
-
-    async def find(self, input_file: str) -> BatchStatus | None:
-        """Return the batch that was made of this file, if there is one.
+        A provider that gives a batch no name of ours returns what may be it; its results say whether it is.
 
         Raises:
             Missing: The server cannot list its batches.
         """
-        after: dict[str, Any] = {}
-        for _ in range(_PAGES):
-            call: Call = partial(self._batches.list, limit=_LIST, **after)
-            page = _json(await self._until(call, "list"))
-            entries = [each for each in page.get("data") or [] if isinstance(each, dict)]
-            for each in entries:
-                if each.get("input_file_id") == input_file:
-                    return _status(each)
-            if not page.get("has_more") or not entries:
-                return None
-            after = {"after": str(entries[-1].get("id"))}
-        return None
+        ...
 
     async def poll(self, name: str) -> BatchStatus:
         """Return how far a batch is.
@@ -147,22 +171,53 @@ class BatchApi:
         Raises:
             Missing: The provider does not know it.
         """
-        return _status(_json(await self._until(partial(self._batches.retrieve, name), name, patient=True)))
+        ...
 
     async def download(self, file: str) -> bytes:
-        """Return a file's content.
+        """Return a file of results.
 
         Raises:
             Missing: The provider does not have it any more.
         """
-        call = partial(self._files.content, file, timeout=_TRANSFER)
-        answer = (await self._until(call, file, patient=True)).http_response
-        content: bytes = answer.content
-        if is_page(answer.headers.get("content-type", ""), content):
-            raise StudyError(_STRANGE)
-        return content
+        ...
 
-    async def _until(
+    def read_results(self, content: bytes) -> Iterator[ResultLine]:
+        """Yield what the lines of a file of results say; what is no result is passed over."""
+        ...
+
+
+class BatchCalls:
+    """Calls about files and batches, each repeated until it is done or known to be impossible."""
+
+    def __init__(self, client: Client, *, retry: Retry, seed: int) -> None:
+        self.url = client.provider.url
+        self._client = client
+        self._retry = retry
+        self._seed = seed
+
+    async def create(self, call: Call, find: Callable[[], Awaitable[BatchStatus | None]]) -> Any:  # noqa: ANN401
+        """Call what makes a batch; before it is repeated, call `find`, and return what it finds.
+
+        Raises:
+            NotTakenError: The provider refuses the batch, or has no Batch API.
+            StudyError: Only the user can fix it.
+        """
+
+        async def found() -> BatchStatus | None:
+            try:
+                return await find()
+            except Missing:
+                raise StudyError(
+                    f"the connection to {self.url} was lost while a batch was made, and whether it is there "
+                    "cannot be asked; run again: what it may cost stays set aside"
+                ) from None
+
+        try:
+            return await self.until(call, "create", before_again=found)
+        except Missing:
+            raise self.no_batch_api() from None
+
+    async def until(
         self,
         call: Call,
         name: str,
@@ -186,8 +241,9 @@ class BatchApi:
         while True:
             try:
                 return await call()
-            except APIError as caught:
-                if isinstance(caught, APIStatusError) and caught.status_code in _NO_SUCH_THING:
+            except Exception as caught:  # noqa: BLE001 (each SDK has classes of its own; `explain` knows them)
+                answer = getattr(caught, "response", None)
+                if getattr(answer, "status_code", None) in _NO_SUCH_THING:
                     raise Missing from None
                 error = self._client.explain(caught)
             times += 1
@@ -212,58 +268,64 @@ class BatchApi:
         if times >= _PATIENCE if patient else not self._retry.allows(kind, times):
             raise StudyError(f"{error.detail}; run again to go on from here: batches are kept")
 
-    def _no_batch_api(self) -> NotTakenError:
+    def no_batch_api(self) -> NotTakenError:
+        """Return the error of a server that knows nothing of batches."""
         return NotTakenError(
             f"the server at {self.url} has no Batch API; run without --batch, or ask another server"
         )
 
 
-def _json(answer: Any) -> dict[str, Any]:  # noqa: ANN401 (the SDK's response)
+def content_of(answer: Any) -> bytes:  # noqa: ANN401 (a response of httpx2)
+    """Return a file's content.
+
+    Raises:
+        StudyError: It is a web page.
+    """
+    content: bytes = answer.content
+    if is_page(answer.headers.get("content-type", ""), content):
+        raise StudyError(STRANGE)
+    return content
+
+
+def json_of(answer: Any) -> dict[str, Any]:  # noqa: ANN401 (a response of httpx2)
+    """Return the object in a response.
+
+    Raises:
+        StudyError: There is none.
+    """
     try:
-        value = json.loads(answer.http_response.content)
+        value = json.loads(answer.content)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise StudyError(_STRANGE)
+        raise StudyError(STRANGE)
     return value
 
 
-def _status(batch: dict[str, Any]) -> BatchStatus:
-    counts = batch.get("request_counts")
-    counts = counts if isinstance(counts, dict) else {}
-    completed, failed, total = (counts.get(name) for name in ("completed", "failed", "total"))
-    whole = isinstance(completed, int) and isinstance(failed, int)
-    errors = batch.get("errors")
-    listed = errors.get("data") if isinstance(errors, dict) else None
-    listed = [each for each in listed or [] if isinstance(each, dict)]
-    return BatchStatus(
-        id=_id(batch),
-        status=str(batch.get("status")),
-        output_file=_name(batch.get("output_file_id")),
-        error_file=_name(batch.get("error_file_id")),
-        done=completed + failed if whole else None,  # type: ignore[operator]
-        total=total if isinstance(total, int) else None,
-        seconds=_seconds(batch),
-        errors=tuple(excerpt(str(each.get("message"))) for each in listed),
-        codes=frozenset(str(each.get("code")) for each in listed),
-    )
+def name_in(entry: dict[str, Any], field: str = "id") -> str:
+    """Return what the provider calls a file or batch.
 
-
-def _id(entry: dict[str, Any]) -> str:
-    name = entry.get("id")
+    Raises:
+        StudyError: It does not say.
+    """
+    name = entry.get(field)
     if not isinstance(name, str) or not name:
-        raise StudyError(_STRANGE)
+        raise StudyError(STRANGE)
     return name
 
 
-def _name(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+def entries(content: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yield the objects in a file's lines, each with its line; what is no object is passed over."""
+    for line in content.splitlines():
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield entry, line
 
 
-def _seconds(batch: dict[str, Any]) -> float:
-    begun = batch.get("created_at")
-    for name in ("completed", "expired", "cancelled", "failed"):
-        ended = batch.get(f"{name}_at")
-        if isinstance(ended, int | float) and isinstance(begun, int | float):
-            return float(max(0, ended - begun))
-    return 0.0
+def sentences(errors: object) -> tuple[str, ...]:
+    """Return what a batch's errors say, a sentence each."""
+    listed = errors if isinstance(errors, list) else []
+    return tuple(excerpt(str(each.get("message"))) for each in listed if isinstance(each, dict))

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from guard_eval.errors import StudyError
 from guard_eval.store import (
@@ -24,8 +24,17 @@ from guard_eval.store import (
     Showing,
 )
 from judge.backend import JudgeRequest, ShapeChanged
-from judge.batch.api import ENDED, BatchApi, BatchStatus, Missing, NotTakenError
-from judge.batch.files import MOST_REQUESTS, OVER, ResultLine, line_of, parts, read_results
+from judge.batch.api import (
+    ENDED,
+    OVER,
+    BatchApi,
+    BatchDraft,
+    BatchStatus,
+    Missing,
+    NotTakenError,
+    ResultLine,
+)
+from judge.batch.files import parts
 from judge.failures import ATTEMPTS, JudgeError
 from judge.lookup import look_up
 from judge.pricing.prices import Budget
@@ -43,9 +52,6 @@ CREATING = "creating"
 
 ROUNDS = 3
 """In how many batches one pair may meet a passing failure before it counts."""
-
-STORED = timedelta(days=30)
-"""How long OpenAI keeps the files of a batch."""
 
 _CLAIM = 1000
 """How many pairs are claimed at once."""
@@ -90,9 +96,10 @@ class BatchRunner:
         self._budget = budget
         self._patience = patience
         self._pending: dict[int, Showing] = {}  # this run's, and not settled
-        self._most = MOST_REQUESTS  # what the provider takes in one batch, as far as is known
+        self._most = api.most_requests  # what the provider takes in one batch, as far as is known
         self._rounds: Counter[int] = Counter()
         self._reported: dict[int, str] = {}
+        self._foreign: set[str] = set()  # batches at the provider that are not this study's
 
     async def run(self) -> None:
         """Judge until nothing is left."""
@@ -114,19 +121,25 @@ class BatchRunner:
                 going.append(batch)
             elif batch.status != CREATING or batch.input_file is None:
                 await self._close(batch, billed=False)
-            elif (found := await self._find(batch, batch.input_file)) is not None:
+            elif (found := await self._find(batch)) is not None:
                 going.append(found)
         for batch in going:
             self._session.report(f"going on with the batch {batch.provider_id}")
         return going
 
-    async def _find(self, batch: JudgeBatch, input_file: str) -> JudgeBatch | None:
+    async def _find(self, batch: JudgeBatch) -> JudgeBatch | None:
         """Return a batch whose making was interrupted, if the provider has it; else it costs nothing."""
+        draft = BatchDraft(
+            input_file=str(batch.input_file),
+            keys=await self._session.call(self._store.batch_keys, batch.id),
+            others=self._foreign | await self._session.call(self._store.batch_names),
+            since=batch.made_at,
+        )
         try:
-            status = await self._api.find(input_file)
+            status = await self._api.find(draft)
             if status is None:  # a provider's list may be a little behind
                 await asyncio.sleep(self._patience.second_look)
-                status = await self._api.find(input_file)
+                status = await self._api.find(draft)
         except Missing:
             self._session.report(
                 "a batch may have been made when a run was interrupted, and the server cannot list its "
@@ -160,10 +173,10 @@ class BatchRunner:
         """
         left = await self._left()
         numbers = {request.key: number for number, request in left.items()}
-        lines = ((each, line_of(each)) for each in left.values())
+        lines = ((each, self._api.line_of(each)) for each in left.values())
         most = self._most
         made: list[JudgeBatch] = []
-        for part in parts(lines, requests=most):
+        for part in parts(lines, requests=most, size=self._api.most_bytes):
             batch, short = await self._make(part, numbers)
             if batch is not None:
                 made.append(batch)
@@ -174,7 +187,7 @@ class BatchRunner:
                     "the budget leaves room for a part of the pairs; the rest waits for what these cost"
                 )
                 break
-            if made and most < MOST_REQUESTS:
+            if made and most < self._api.most_requests:
                 break  # the provider takes little at once: one after the other
         return made
 
@@ -211,16 +224,25 @@ class BatchRunner:
 
     async def _start(self, batch: JudgeBatch, lines: Sequence[bytes], path: str) -> JudgeBatch:
         """Upload a file and make a batch of it, each step stored as soon as it is done."""
-        label = f"batch-{batch.id}"
+        label, content = f"batch-{batch.id}", b"".join(lines)
         try:
-            name = await self._api.upload(f"guard-eval-{label}.jsonl", b"".join(lines))
+            name = await self._api.upload(f"guard-eval-{label}.jsonl", content)
         except StudyError:
             await self._close(batch, billed=False)
             raise
         try:
             await self._update(batch, input_file=name, status=UPLOADED)
             await self._update(batch, status=CREATING)
-            status = await self._api.create(name, path, label=label)
+            draft = BatchDraft(
+                input_file=name,
+                keys=await self._session.call(self._store.batch_keys, batch.id),
+                others=self._foreign | await self._session.call(self._store.batch_names),
+                since=batch.made_at,
+                path=path,
+                label=label,
+                content=content,
+            )
+            status = await self._api.create(draft)
         except NotTakenError:
             await self._close(batch, billed=False)
             raise
@@ -259,8 +281,7 @@ class BatchRunner:
             self._session.report(message)
         if status.status not in ENDED:
             return batch
-        await self._settle(batch, status)
-        return None
+        return await self._settle(batch, status)
 
     async def _forgotten(self, batch: JudgeBatch) -> None:
         """Give up a batch that the provider does not know any more.
@@ -268,7 +289,7 @@ class BatchRunner:
         Raises:
             StudyError: It should know it: the key may be another's.
         """
-        if datetime.now(UTC) - batch.made_at < STORED:
+        if datetime.now(UTC) - batch.made_at < self._api.stored:
             raise StudyError(
                 f"the server at {self._api.url} knows no batch {batch.provider_id}, which this study sent; "
                 "set key and address to those it was sent with"
@@ -279,8 +300,10 @@ class BatchRunner:
         )
         await self._close(batch, billed=True)
 
-    async def _settle(self, batch: JudgeBatch, status: BatchStatus) -> None:
+    async def _settle(self, batch: JudgeBatch, status: BatchStatus) -> JudgeBatch | None:
         """Journal a batch that has ended: answers first, then what brought none.
+
+        Return the batch that it is in truth, where this one turns out to be another study's.
 
         Raises:
             StudyError: The batch or a request met something that only the user can fix.
@@ -288,34 +311,50 @@ class BatchRunner:
         listed = await self._session.call(self._store.batch_requests, batch.id)
         requests = {each.key: each for each in listed}
         errors: dict[int, JudgeError] = {}
-        fatal: StudyError | None = None
+        fatal: list[StudyError] = []
         lost = False
+        results: list[ResultLine] = []
         for file in (status.output_file, status.error_file):
             try:
                 content = b"" if file is None else await self._api.download(file)
             except Missing:
                 lost = True
                 continue
-            lines = [(line, requests.pop(line.key)) for line in read_results(content) if line.key in requests]
+            found = list(self._api.read_results(content))
+            results += found
+            lines = [(line, requests.pop(line.key)) for line in found if line.key in requests]
             await self._store_answers(lines, seconds=status.seconds)
-            for line, request in lines:
-                if line.error is None or request.presentation is None:
-                    continue
-                try:
-                    errors[request.presentation] = self._error(line, request.shape)
-                except ShapeChanged:
-                    continue  # the next batch asks in another shape
-                except StudyError as error:
-                    fatal = fatal or error
+            errors |= self._errors(lines, fatal)
+        keys = await self._session.call(self._store.batch_keys, batch.id)
+        if results and not any(line.key in keys for line in results):
+            self._foreign.add(status.id)
+            return await self._find(batch)
         await self._close(batch, billed=lost or status.status == "completed")
         if status.status != "failed":
             silent = JudgeError(kind="server_error", detail="the batch brought neither answer nor error")
             errors.update((each.presentation, silent) for each in requests.values() if each.presentation)
         await self._count(status, errors)
-        if fatal is not None:
-            raise fatal
+        if fatal:
+            raise fatal[0]
         if status.status == "failed":
             self._refused(status, len(listed))
+        return None
+
+    def _errors(
+        self, lines: Sequence[tuple[ResultLine, BatchRequest]], fatal: list[StudyError]
+    ) -> dict[int, JudgeError]:
+        """Return what went wrong, by presentation; what only the user can fix is added to `fatal`."""
+        errors = {}
+        for line, request in lines:
+            if line.error is None or request.presentation is None:
+                continue
+            try:
+                errors[request.presentation] = self._error(line, request.shape)
+            except ShapeChanged:
+                continue  # the next batch asks in another shape
+            except StudyError as error:
+                fatal.append(error)
+        return errors
 
     async def _store_answers(
         self, lines: Sequence[tuple[ResultLine, BatchRequest]], *, seconds: float

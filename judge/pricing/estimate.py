@@ -6,15 +6,16 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
 from judge.failures import ASK_AGAIN, SAMPLES
+from judge.pricing.catalogue import has_catalogue
 from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, OWN, price
 from judge.pricing.tokens import Message, TokenCounter
+from judge.providers.shapes import texts_of
 from judge.request import RequestBuilder
 
 _BYTES_PER_TOKEN = 4
@@ -25,6 +26,7 @@ REASONING_TOKENS = 1000
 """What an answer of a model that reasons is guessed to take besides, until answers show it."""
 
 _PART = 500
+_NO_CATALOGUE = "; or install genai-prices, which has most prices: pip install 'guard-eval[judge]'"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,9 +147,7 @@ def _counted(counter: TokenCounter, prompts: Iterator[list[Message]]) -> int | N
 
 
 def _messages(builder: RequestBuilder, showing: Showing) -> list[Message]:
-    body: dict[str, Any] = json.loads(builder.build(showing).body)
-    messages: list[Message] = body["messages"] if "messages" in body else body["input"]
-    return messages
+    return texts_of(json.loads(builder.build(showing).body))
 
 
 def _likely(judge: Judge, paid: _Left, so_far: JudgeSpending | None) -> tuple[int, int]:
@@ -178,7 +178,7 @@ def _notes(
     if known is None:
         unknown = (
             f"the price of {judge.model!r} is unknown, and so is the cost: set {KEYS} in study.toml, or "
-            "name the model in a prices.toml beside it"
+            f"name the model in a prices.toml beside it{'' if has_catalogue() else _NO_CATALOGUE}"
         )
         return (unknown,)
     if known.assumed:

@@ -20,7 +20,7 @@ from judge.pricing.tokens import counter
 from judge.prompt import prompt_of
 from judge.providers.endpoint import key_variable, with_server_url
 from judge.providers.envelopes import visible
-from judge.providers.shapes import first_shape
+from judge.providers.shapes import first_shape, settings_in, texts_of
 from judge.rater import rater_name
 from judge.request import RequestBuilder
 
@@ -160,7 +160,7 @@ def _prices(left: Estimate) -> list[str]:
 
 def _example(judge: Judge, showing: Showing, seed: int) -> str:
     body = json.loads(RequestBuilder(judge, seed=seed).build(showing).body)
-    messages = body.pop("messages") if "messages" in body else body.pop("input")
+    messages, values = texts_of(body), settings_in(body)
     parts = [f"[{message['role']}]\n{message['content']}" for message in messages]
-    settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
+    settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
     return visible("\n\n".join([f"[POST {first_shape(judge).path}]\n{settings}", *parts]))

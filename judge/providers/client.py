@@ -8,26 +8,28 @@ SDK cannot parse it.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from guard_eval.errors import MissingExtraError
+from guard_eval.study.judge_settings import ProviderName
 from judge.backend import Response
 from judge.failures import JudgeError
-from judge.providers.endpoint import OWN_KEY, Provider, is_loopback
+from judge.providers.endpoint import MAKERS, Provider, is_loopback
 from judge.providers.envelopes import excerpt, read_error, read_usage
 from judge.providers.errors import ErrorReader, OnError, is_page, redact
 
 try:
     import httpx2
     import openai
-    from openai import APIError, APIStatusError
 except ImportError:
     raise MissingExtraError("judge", "openai") from None
 
-__all__ = ["APIError", "APIStatusError", "Client"]
+__all__ = ["Client", "Sdk"]
 
 CONNECT = 30.0
 """Seconds until a server that takes no connection is given up."""
@@ -40,17 +42,83 @@ _MOST = 64
 
 _JSON = {"Content-Type": "application/json"}
 
-_TALKATIVE = ("openai", "httpcore2", "httpx2")
+_TALKATIVE = ("anthropic", "google_genai", "openai", "httpcore2", "httpx2")
 """Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
 
 _HEADERS = {
     *("accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host"),
     *("idempotency-key", "transfer-encoding", "user-agent"),
+    *("anthropic-version", "x-api-key", "x-goog-api-key"),
+    *("x-goog-upload-command", "x-goog-upload-header-content-length", "x-goog-upload-header-content-type"),
+    *("x-goog-upload-offset", "x-goog-upload-protocol"),
 }
 """What a server other than the user's own is sent. The SDK adds more from the environment, such as
 OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS."""
 
+_REQUEST_IDS = ("x-request-id", "request-id")
+"""Where a response has the server's name for the request."""
+
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+
+class Sdk(Protocol):
+    """A provider's SDK, as far as one request needs it."""
+
+    async def post(
+        self,
+        path: str,
+        *,
+        cast_to: type[httpx2.Response],
+        content: bytes,
+        options: Any,  # noqa: ANN401
+    ) -> httpx2.Response:
+        """Send bytes and return the response; raise the SDK's error for a status that is no success."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+def _openai(provider: Provider, http: Callable[..., Any]) -> Sdk:
+    return openai.AsyncOpenAI(
+        api_key=provider.key,
+        base_url=provider.url,
+        max_retries=0,
+        timeout=_timeout(provider),
+        http_client=http(openai.DefaultAsyncHttpxClient),
+    )
+
+
+def _anthropic(provider: Provider, http: Callable[..., Any]) -> Sdk:
+    try:
+        import anthropic  # noqa: PLC0415 (an extra of its own)
+    except ImportError:
+        raise MissingExtraError("anthropic", "anthropic") from None
+    return anthropic.AsyncAnthropic(
+        api_key=provider.key,
+        base_url=provider.url.rstrip("/").removesuffix("/v1"),
+        max_retries=0,
+        timeout=_timeout(provider),
+        http_client=http(anthropic.DefaultAsyncHttpxClient),
+    )
+
+
+def _gemini(provider: Provider, http: Callable[..., Any]) -> Sdk:
+    from judge.providers.gemini_sdk import GeminiSdk  # noqa: PLC0415 (an extra of its own)
+
+    return GeminiSdk(provider, http(httpx2.AsyncClient, timeout=_timeout(provider)))
+
+
+_SDKS: dict[ProviderName, Callable[[Provider, Callable[..., Any]], Sdk]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+}
+
+
+def _timeout(provider: Provider) -> httpx2.Timeout:
+    return httpx2.Timeout(provider.timeout, connect=min(provider.timeout, CONNECT))
 
 
 class Client:
@@ -66,23 +134,21 @@ class Client:
         self.errors = ErrorReader(provider=provider)
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
-        # a proxy would read the key on its way from this machine to itself
-        direct = provider.url.lower().startswith("http:") and is_loopback(provider.url)
         self._sdks = [
-            openai.AsyncOpenAI(
-                api_key=provider.key,
-                base_url=provider.url,
-                max_retries=0,
-                timeout=httpx2.Timeout(provider.timeout, connect=min(provider.timeout, CONNECT)),
-                http_client=openai.DefaultAsyncHttpxClient(
-                    follow_redirects=False,  # nothing that is sent here is meant for another server
-                    trust_env=not direct,
-                    event_hooks={"request": [self._strip]},
-                ),
-            )
-            for _ in range(-(-min(concurrency, _MOST) // _SHARE))
+            _SDKS[provider.name](provider, self._http) for _ in range(-(-min(concurrency, _MOST) // _SHARE))
         ]
         self._turns = itertools.cycle(self._sdks)
+
+    def _http(self, make: Callable[..., Any], **more: Any) -> Any:  # noqa: ANN401 (an SDK's own class)
+        """Return an HTTP client of that class."""
+        # a proxy would read the key on its way from this machine to itself
+        direct = self.provider.url.lower().startswith("http:") and is_loopback(self.provider.url)
+        return make(
+            follow_redirects=False,  # nothing that is sent here is meant for another server
+            trust_env=not direct,
+            event_hooks={"request": [self._strip]},
+            **more,
+        )
 
     def __repr__(self) -> str:
         """Name model and server, and nothing else."""
@@ -101,17 +167,20 @@ class Client:
 
     async def _strip(self, request: httpx2.Request) -> None:
         """Take off what the environment adds, unless the request goes where the user's own key does."""
-        if self.provider.variable == OWN_KEY:
+        if self.provider.variable == MAKERS[self.provider.name].variable:
             return
         own = {name.lower() for name in self.provider.headers}
         for name in [each for each in request.headers if each.lower() not in _HEADERS | own]:
             if not name.lower().startswith("x-stainless-"):
                 del request.headers[name]
-        request.headers["Authorization"] = f"Bearer {self.provider.key}"
+        if self.provider.name == "gemini":
+            request.headers["x-goog-api-key"] = self.provider.key
+        else:
+            request.headers["Authorization"] = f"Bearer {self.provider.key}"
 
     @property
-    def sdk(self) -> openai.AsyncOpenAI:
-        """Return OpenAI's client, for what is no single request; give its errors to `explain`."""
+    def sdk(self) -> Any:  # noqa: ANN401 (the SDK's own client)
+        """Return the SDK's client, for what is no single request; give its errors to `explain`."""
         return self._sdks[0]
 
     async def post(self, path: str, body: bytes, *, on_error: OnError | None = None) -> Response | JudgeError:
@@ -134,7 +203,7 @@ class Client:
                 content=body,
                 options={"headers": {**self.provider.headers, **_JSON}},
             )
-        except APIError as error:
+        except Exception as error:  # noqa: BLE001 (each SDK has classes of its own; `explain` knows them)
             failed = error
         else:
             return self._read(answer, time.monotonic() - started, on_error)
@@ -148,7 +217,7 @@ class Client:
             self.errors.fatal("web_page", status=answer.status_code)
         if (failed := read_error(content)) is not None:  # routers pass on another server's error so
             return self.errors.status(failed[0], answer.headers, failed[1], on_error=on_error)
-        name = answer.headers.get("x-request-id")
+        name = next((answer.headers[each] for each in _REQUEST_IDS if each in answer.headers), None)
         body = redact(content, self.provider.key)
         return Response(
             status=answer.status_code,
@@ -160,15 +229,28 @@ class Client:
             headers=answer.headers,
         )
 
-    def explain(self, error: APIError, *, on_error: OnError | None = None) -> JudgeError:
-        """Return what an error of the SDK means; raises as `post` does."""
-        if isinstance(error, APIStatusError):
-            answer: Any = error.response
+    def explain(self, error: Exception, *, on_error: OnError | None = None) -> JudgeError:
+        """Return what an error of an SDK means; raises as `post` does, and what is none of these."""
+        answer = getattr(error, "response", None)
+        if isinstance(answer, httpx2.Response):
             page = is_page(answer.headers.get("content-type", ""), answer.content)
             return self.errors.status(
-                error.status_code, answer.headers, error.body, page=page, on_error=on_error
+                answer.status_code, answer.headers, _refusal(answer), page=page, on_error=on_error
             )
-        cause = error.__cause__ or error
+        cause = error if isinstance(error, httpx2.TransportError) else error.__cause__
+        if not isinstance(cause, httpx2.TransportError):
+            raise error
         if isinstance(cause, httpx2.TimeoutException) and not isinstance(cause, _NOT_SENT):
             return self.errors.timed_out(self.provider.timeout)
         return self.errors.lost(cause, sent=not isinstance(cause, _NOT_SENT))
+
+
+def _refusal(answer: httpx2.Response) -> object:
+    """Return what a refusal's body has under `error`, or else the body."""
+    try:
+        body = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return answer.content.decode(errors="replace")
+    if isinstance(body, list) and len(body) == 1:  # Gemini's
+        body = body[0]
+    return body.get("error", body) if isinstance(body, dict) else body

@@ -1,8 +1,8 @@
 """Where the judge's server is, and which key it is sent: read from the environment, checked, never repeated.
 
 A study.toml is a stranger's file. OPENAI_API_KEY goes to OpenAI and to the URL in the user's own
-OPENAI_BASE_URL, and nowhere else; any other server gets the key whose variable its
-`[[judge]]` names, or none.
+OPENAI_BASE_URL, and nowhere else; Anthropic's and Gemini's keys likewise. Any other server gets the key whose
+variable its `[[judge]]` names, or none.
 """
 
 from __future__ import annotations
@@ -15,13 +15,58 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from guard_eval.errors import StudyError
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge, ProviderName
 
 OPENAI = "https://api.openai.com/v1"
 """The server that is asked unless study.toml or OPENAI_BASE_URL names another."""
 
-OWN_KEY = "OPENAI_API_KEY"
-"""The variable that goes to OpenAI and to the URL in OPENAI_BASE_URL alone."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Maker:
+    """Whose interface is spoken, and what is its own.
+
+    Attributes:
+        label: Its name for people.
+        url: Its server, which is asked unless study.toml or the environment names another.
+        url_variable: Where the environment names another.
+        variable: The variable whose key goes to `url` and to the URL in `url_variable` alone.
+        example: An address for messages.
+    """
+
+    label: str
+    url: str
+    url_variable: str
+    variable: str
+    example: str
+
+
+MAKERS: dict[ProviderName, Maker] = {
+    "openai": Maker(
+        label="OpenAI",
+        url=OPENAI,
+        url_variable="OPENAI_BASE_URL",
+        variable="OPENAI_API_KEY",
+        example="http://localhost:8000/v1",
+    ),
+    "anthropic": Maker(
+        label="Anthropic",
+        url="https://api.anthropic.com",
+        url_variable="ANTHROPIC_BASE_URL",
+        variable="ANTHROPIC_API_KEY",
+        example="http://localhost:8000",
+    ),
+    "gemini": Maker(
+        label="Gemini",
+        url="https://generativelanguage.googleapis.com",
+        url_variable="GOOGLE_GEMINI_BASE_URL",
+        variable="GEMINI_API_KEY",
+        example="http://localhost:8000",
+    ),
+}
+"""What `provider` of a `[[judge]]` may name."""
+
+OWN_KEYS = {maker.variable for maker in MAKERS.values()}
+"""The variables whose keys go where the user's own environment says, without a question."""
 
 KEYLESS = "none"
 """Sent as key to servers that get none; the SDK wants one."""
@@ -41,6 +86,7 @@ class Provider:
         key: Its value; a placeholder where no key is sent.
         timeout: Seconds until a request without response is given up.
         headers: What study.toml sends along with each request.
+        name: Whose interface is spoken.
     """
 
     model: str
@@ -49,17 +95,19 @@ class Provider:
     key: str = field(repr=False)
     timeout: float
     headers: Mapping[str, str] = field(default_factory=dict)
+    name: ProviderName = "openai"
 
 
 def server(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
-    """Return the URL of the judge's server: study.toml's, else OPENAI_BASE_URL's, else OpenAI's.
+    """Return the URL of the judge's server: study.toml's, else the environment's, else the provider's own.
 
     Raises:
         StudyError: It is no http(s) URL, or carries a user name, a password or a query.
     """
     environ = os.environ if environ is None else environ
-    url = (judge.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
-    remedy = "give it as base_url in study.toml or as OPENAI_BASE_URL, such as http://localhost:8000/v1"
+    maker = MAKERS[judge.provider]
+    url = (judge.base_url or environ.get(maker.url_variable) or maker.url).strip()
+    remedy = f"give it as base_url in study.toml or as {maker.url_variable}, such as {maker.example}"
     try:
         parts = urlsplit(url)
         usable = (
@@ -119,21 +167,27 @@ def key_variable(judge: Judge, environ: Mapping[str, str] | None = None) -> str 
     """Return the environment variable whose value goes to the judge's server, or None where none does.
 
     Raises:
-        StudyError: The address cannot be used, or study.toml names OPENAI_API_KEY for another server.
+        StudyError: The address cannot be used, or study.toml names a provider's own key for another server.
     """
     environ = os.environ if environ is None else environ
     url = server(judge, environ)
-    given = environ.get("OPENAI_BASE_URL", "").strip()
-    own = origin(url) == origin(OPENAI) or (bool(given) and url.rstrip("/") == given.rstrip("/"))
     if judge.api_key_env is None:
-        return OWN_KEY if own else None
-    if judge.api_key_env.upper() == OWN_KEY and not own:
-        raise StudyError(
-            f"api_key_env of the judge {judge.model!r} names {OWN_KEY}, which goes to OpenAI and to "
-            f"OPENAI_BASE_URL alone, and not to {origin(url)}; put that server's own key into a variable of "
-            "another name, and name it there"
-        )
+        maker = MAKERS[judge.provider]
+        return maker.variable if _is_own(url, maker, environ) else None
+    for maker in MAKERS.values():
+        if judge.api_key_env.upper() == maker.variable and not _is_own(url, maker, environ):
+            raise StudyError(
+                f"api_key_env of the judge {judge.model!r} names {maker.variable}, which goes to "
+                f"{maker.label} and to {maker.url_variable} alone, and not to {origin(url)}; put that "
+                "server's own key into a variable of another name, and name it there"
+            )
     return judge.api_key_env
+
+
+def _is_own(url: str, maker: Maker, environ: Mapping[str, str]) -> bool:
+    """Return whether an address is the maker's, or what the user's environment gives for it."""
+    given = environ.get(maker.url_variable, "").strip()
+    return origin(url) == origin(maker.url) or (bool(given) and url.rstrip("/") == given.rstrip("/"))
 
 
 def provider_of(
@@ -157,11 +211,13 @@ def provider_of(
         variable=None,
         key=KEYLESS,
         timeout=judge.timeout,
+        name=judge.provider,
         headers=judge.headers,
     )
     variable = key_variable(judge, environ)
     key = "" if variable is None else environ.get(variable, "").strip()
-    if variable is None or (not key and judge.api_key_env is None and origin(found.url) != origin(OPENAI)):
+    optional = judge.api_key_env is None and origin(found.url) != origin(MAKERS[judge.provider].url)
+    if variable is None or (not key and optional):
         return found
     place = origin(found.url)
     if not key:

@@ -1,8 +1,9 @@
-"""What a server answers with, in either dialect or in a batch's line: text, usage, errors."""
+"""What a server answers with, in any dialect or in a batch's line: text, usage, errors."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,20 +49,35 @@ def load(body: bytes) -> object:
         envelope = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if isinstance(envelope, dict) and "custom_id" in envelope and isinstance(envelope.get("response"), dict):
+    if not isinstance(envelope, dict):
+        return envelope
+    if "custom_id" in envelope and isinstance(envelope.get("response"), dict):  # OpenAI's line
         return envelope["response"].get("body")
+    if "custom_id" in envelope and isinstance(envelope.get("result"), dict):  # Anthropic's
+        return envelope["result"].get("message")
+    if "key" in envelope and isinstance(envelope.get("response"), dict):  # Gemini's
+        return envelope["response"]
     return envelope
 
 
 def read_response(body: bytes) -> RawResponse | None:
-    """Return the model's answer, or None where `body` is no answer in either dialect."""
+    """Return the model's answer, or None where `body` is no answer in any dialect."""
     envelope = load(body)
     try:
-        if isinstance(envelope, dict) and "output" in envelope and "choices" not in envelope:
-            return _response(envelope)
-        return _completion(envelope)
+        return _reader(envelope)(envelope)
     except (TypeError, KeyError, IndexError, AttributeError):
         return None
+
+
+def _reader(envelope: object) -> Callable[[Any], RawResponse | None]:
+    """Return what reads an answer of this dialect."""
+    if not isinstance(envelope, dict) or "choices" in envelope:
+        return _completion
+    if envelope.get("type") == "message":
+        return _message
+    if "candidates" in envelope or "promptFeedback" in envelope:
+        return _candidate
+    return _response if "output" in envelope else _completion
 
 
 def _completion(envelope: Any) -> RawResponse:  # noqa: ANN401 (a stranger's JSON)
@@ -89,11 +105,46 @@ def _response(envelope: dict[str, Any]) -> RawResponse | None:
     )
 
 
+def _message(envelope: dict[str, Any]) -> RawResponse:
+    """Read an answer of Anthropic's: https://platform.claude.com/docs/en/api/messages."""
+    why = envelope.get("stop_reason")
+    if why == "refusal":
+        details = envelope.get("stop_details")
+        words = details.get("explanation") if isinstance(details, dict) else None
+        return RawResponse(content=None, refusal=words or "the model refused", ended="stop")
+    texts = [each["text"] for each in envelope["content"] if each.get("type") == "text"]
+    cut = why in ("max_tokens", "model_context_window_exceeded")
+    return RawResponse(
+        content="".join(texts) if texts else None, refusal=None, ended="length" if cut else "stop"
+    )
+
+
+_WITHHELD = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY"}
+"""Reasons for which Gemini ends an answer that its filters do not let pass."""
+
+
+def _candidate(envelope: dict[str, Any]) -> RawResponse:
+    """Read an answer of Gemini's: https://ai.google.dev/api/generate-content."""
+    candidates = envelope.get("candidates")
+    if not candidates:  # the prompt was blocked
+        return RawResponse(content=None, refusal=None, ended="content_filter")
+    first = candidates[0]
+    why = first.get("finishReason")
+    ended: Ended = "content_filter" if why in _WITHHELD else "length" if why == "MAX_TOKENS" else "stop"
+    parts = first.get("content", {}).get("parts") or []
+    texts = [each["text"] for each in parts if "text" in each and not each.get("thought")]
+    return RawResponse(content="".join(texts) if texts else None, refusal=None, ended=ended)
+
+
 def read_usage(body: bytes) -> Usage:
     """Return the model, fingerprint and tokens that `body` states; bytes of any kind are taken."""
     envelope = load(body)
     if not isinstance(envelope, dict):
         return Usage()
+    if envelope.get("type") == "message":
+        return _message_usage(envelope)
+    if "usageMetadata" in envelope:
+        return _candidate_usage(envelope)
     counts = _table(envelope.get("usage"))
     taken = _table(counts.get("prompt_tokens_details")) or _table(counts.get("input_tokens_details"))
     made = _table(counts.get("completion_tokens_details")) or _table(counts.get("output_tokens_details"))
@@ -105,6 +156,40 @@ def read_usage(body: bytes) -> Usage:
         cached_tokens=_count(taken.get("cached_tokens")),
         written_tokens=_count(taken.get("cache_write_tokens")),
         reasoning_tokens=_count(made.get("reasoning_tokens")),
+    )
+
+
+def _message_usage(envelope: dict[str, Any]) -> Usage:
+    """Read Anthropic's counts: tokens read from and written to the cache are not among its input's."""
+    counts = _table(envelope.get("usage"))
+    new, read, written = (
+        _count(counts.get(name))
+        for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    return Usage(
+        model=_text(envelope.get("model")),
+        input_tokens=None if new is None else new + (read or 0) + (written or 0),
+        cached_tokens=read,
+        written_tokens=written,
+        output_tokens=_count(counts.get("output_tokens")),
+        reasoning_tokens=_count(_table(counts.get("output_tokens_details")).get("thinking_tokens")),
+    )
+
+
+def _candidate_usage(envelope: dict[str, Any]) -> Usage:
+    """Read Gemini's counts: thoughts are not among its candidates' tokens, and a count of 0 is left out."""
+    counts = _table(envelope.get("usageMetadata"))
+    given, made, thoughts = (
+        _count(counts.get(name))
+        for name in ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
+    )
+    known = given is not None
+    return Usage(
+        model=_text(envelope.get("modelVersion")),
+        input_tokens=given,
+        cached_tokens=_count(counts.get("cachedContentTokenCount")),
+        output_tokens=(made or 0) + (thoughts or 0) if known else None,
+        reasoning_tokens=thoughts,
     )
 
 

@@ -37,7 +37,7 @@ name of the token limit, the next simpler form, the simplest one, or a request w
 GUESSES = ("next", "simplest")
 """Changes that are tried where the server does not say what it does not take."""
 
-_KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}")
+_KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 _CLIENT = range(400, 500)
 _FORM = {400, 404, 405, 415, 422, 500, 501}
 _UNKNOWN = (
@@ -89,10 +89,12 @@ def _unknown(change: Change, name: str) -> Rule:
 RULES = (
     Rule(statuses={402}, kind="no_credit"),
     Rule(codes={"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}, kind="no_credit"),
+    Rule(statuses={400, 429}, words=r"credit balance is too low|spend limit", kind="no_credit"),
     Rule(statuses={401}, kind="wrong_key"),
+    Rule(statuses={400}, words=r"API key not valid|API key expired", kind="wrong_key"),
     Rule(statuses={403}, kind="forbidden"),
     Rule(statuses=range(300, 400), kind="moved"),
-    Rule(statuses={429}, kind="rate_limited"),
+    Rule(statuses={429, 529}, kind="rate_limited"),
     Rule(statuses={408, 409, 425}, kind="server_error"),
     Rule(statuses={413}, kind="too_long"),
     Rule(statuses=range(200, 500), page=True, kind="web_page"),
@@ -116,7 +118,8 @@ RULES = (
     Rule(statuses=_FORM, words=r"/responses\b|not a chat model", change="responses"),
     Rule(
         statuses=_FORM,
-        words=r"response_format|text\.format|json_schema|json_object|json mode|structured.?output"
+        words=r"response_format|output_config|output_format|text\.format|json_schema|response_?mime_?type"
+        r"|response_?(?:json_?)?schema|json_object|json mode|structured.?output"
         r"|guided.?decoding|initialize samplers|\bgrammar\b",
         change="output",
     ),
@@ -129,7 +132,7 @@ RULES = (
     _unknown("system", r"\bsystem (?:role|message|prompt)|\brole\W{1,3}system"),
     Rule(
         statuses={404},
-        codes={"model_not_found"},
+        codes={"model_not_found", "not_found_error", "NOT_FOUND"},
         words=r"\bmodel\b.{0,100}(?:does not exist|not found)",
         kind="no_model",
     ),
@@ -151,7 +154,8 @@ _FATAL: dict[Fatal, str] = {
     "no_key": "{url} wants a key (HTTP {status}), and none is sent there: put that server's own key into an "
     "environment variable, and name it in this judge's table of study.toml: api_key_env",
     # the server's own words may hold a part of the key, so ours stand alone
-    "wrong_key": "{url} does not accept the key (HTTP 401); set {variable} in the environment to a valid one",
+    "wrong_key": "{url} does not accept the key (HTTP {status}); set {variable} in the environment to a "
+    "valid one",
     "forbidden": "{url} does not allow this key to use {model!r} (HTTP 403); set {variable} to one that may, "
     "or name another model",
     "moved": "{url} sends requests on to another address (HTTP {status}), which is not followed; give the "
@@ -217,6 +221,17 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     )
 
 
+def _retry_delay(error: Mapping[str, object]) -> float | None:
+    """Return how long Gemini asks to wait, which it says in the body: `{"retryDelay": "34s"}` in a detail."""
+    details = error.get("details")
+    for each in details if isinstance(details, list) else ():
+        delay = each.get("retryDelay") if isinstance(each, dict) else None
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)s", str(delay))
+        if found is not None:
+            return float(found[1])
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorReader:
     """Explains what goes wrong between one judge and its server."""
@@ -260,7 +275,8 @@ class ErrorReader:
                 continue
             if rule.kind in get_args(Fatal):
                 self.fatal(rule.kind, status=status, detail=detail)  # type: ignore[arg-type]
-            wait = retry_after(headers) if rule.kind in ("rate_limited", "server_error") else None
+            pauses = rule.kind in ("rate_limited", "server_error")
+            wait = (retry_after(headers) or _retry_delay(named)) if pauses else None
             return JudgeError(
                 kind=rule.kind,  # type: ignore[arg-type]
                 detail=detail,

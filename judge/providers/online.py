@@ -78,4 +78,5 @@ class OnlineBackend:
         await self.client.close()
 
     async def _probe(self) -> None:
-        self.notices.extend(await probe(self.client.sdk, self.client.provider.model))
+        if self.client.provider.name == "openai":  # the others are known
+            self.notices.extend(await probe(self.client.sdk, self.client.provider.model))

@@ -1,18 +1,24 @@
-"""The shapes in which servers of either dialect take a request: one judge's first, and the simpler ones."""
+"""The shapes in which servers of any dialect take a request: one judge's first, and the simpler ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.study.judge_settings import Judge
+from guard_eval.study.judge_settings import Judge, ProviderName
 from judge.prompt import RATIONALE, RATIONALE_WORDS
 
-Dialect = Literal["chat", "responses"]
-"""Which of OpenAI's two interfaces is spoken."""
+Dialect = Literal["chat", "responses", "messages", "generate"]
+"""Which interface is spoken: one of OpenAI's two, Anthropic's messages, or Gemini's generateContent."""
+
+NATIVE: dict[ProviderName, Dialect] = {"anthropic": "messages", "gemini": "generate"}
+"""The dialects of providers that have one of their own."""
+
+TAKES_SEED = {"chat", "generate"}
+"""The dialects that have a seed."""
 
 Output = Literal["json_schema", "json_object", "text"]
 """How the answer's form is asked for: by schema, by JSON mode, or by the prompt alone, as a verdict block."""
@@ -67,15 +73,28 @@ class RequestShape:
 
 def path_of(shape: str) -> str:
     """Return where a request is posted, after the server's base URL, by the name of its shape."""
-    return "/responses" if shape.startswith("responses/") else "/chat/completions"
+    return _PATHS[shape.partition("/")[0]]
+
+
+_PATHS = {
+    "chat": "/chat/completions",
+    "responses": "/responses",
+    "messages": "/v1/messages",
+    "generate": ":generateContent",  # after the model's name
+}
+
+
+def weaker(shape: RequestShape) -> Output:
+    """Return the output mode less strict than a shape's; Anthropic's interface has no JSON mode."""
+    return "text" if shape.dialect == "messages" else OUTPUTS[OUTPUTS.index(shape.output) + 1]
 
 
 def first_shape(judge: Judge) -> RequestShape:
     """Return the shape in which `judge` is asked first: what study.toml fixes, else the strictest."""
     return RequestShape(
-        dialect="responses" if judge.style == "responses" else "chat",
+        dialect=NATIVE.get(judge.provider, "responses" if judge.style == "responses" else "chat"),
         output=OUTPUTS[0] if judge.output == "auto" else judge.output,
-        limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
+        limit="max_completion_tokens" if judge.is_reasoning and judge.provider == "openai" else "max_tokens",
     )
 
 
@@ -105,7 +124,8 @@ def schema_of(judge: Judge) -> dict[str, Any]:
 
 def settings_of(judge: Judge, shape: RequestShape) -> dict[str, Any]:
     """Return what the body of a request says besides messages, seed and temperature."""
-    return _chat(judge, shape) if shape.dialect == "chat" else _responses(judge, shape)
+    build = {"chat": _chat, "responses": _responses, "messages": _messages, "generate": _generate}
+    return build[shape.dialect](judge, shape)
 
 
 def _chat(judge: Judge, shape: RequestShape) -> dict[str, Any]:
@@ -134,3 +154,102 @@ def _responses(judge: Judge, shape: RequestShape) -> dict[str, Any]:
     if judge.reasoning_effort is not None:
         body["reasoning"] = {"effort": judge.reasoning_effort}
     return body
+
+
+def _messages(judge: Judge, shape: RequestShape) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": judge.model, "max_tokens": judge.max_output_tokens}
+    output: dict[str, Any] = {}
+    if shape.output == "json_schema":
+        output["format"] = {"type": "json_schema", "schema": schema_of(judge)}
+    if judge.reasoning_effort == "none":
+        body["thinking"] = {"type": "disabled"}
+    elif judge.reasoning_effort is not None:
+        body["thinking"] = {"type": "adaptive"}
+        output["effort"] = judge.reasoning_effort
+    return {**body, "output_config": output} if output else body
+
+
+def _generate(judge: Judge, shape: RequestShape) -> dict[str, Any]:
+    body: dict[str, Any] = {"maxOutputTokens": judge.max_output_tokens}
+    if shape.output != "text":
+        body["responseMimeType"] = "application/json"
+    if shape.output == "json_schema":
+        body["responseJsonSchema"] = schema_of(judge)
+    if judge.reasoning_effort == "none":
+        body["thinkingConfig"] = {"thinkingBudget": 0}
+    elif judge.reasoning_effort is not None:
+        body["thinkingConfig"] = {"thinkingLevel": judge.reasoning_effort}
+    return body
+
+
+Text = dict[str, str]
+"""A message of a request: `role` and `content`."""
+
+
+def with_texts(body: dict[str, Any], texts: Sequence[Text], shape: RequestShape) -> dict[str, Any]:
+    """Return a request's body with its messages, as the shape's dialect has them.
+
+    Args:
+        body: The settings.
+        texts: The messages; the first may be the system's.
+        shape: The request's shape.
+    """
+    if shape.dialect in ("chat", "responses"):
+        return {**body, "messages" if shape.dialect == "chat" else "input": list(texts)}
+    system = [each for each in texts if each["role"] == "system"]
+    rest = [each for each in texts if each["role"] != "system"]
+    if shape.dialect == "generate":
+        contents = [
+            {"role": "user" if each["role"] == "user" else "model", "parts": [{"text": each["content"]}]}
+            for each in rest
+        ]
+        instruction = {"parts": [{"text": each["content"]} for each in system]}
+        return {
+            **({"systemInstruction": instruction} if system else {}),
+            **{name: value for name, value in body.items() if name in _BESIDE},
+            "generationConfig": {
+                _IN_GEMINI.get(name, name): value for name, value in body.items() if name not in _BESIDE
+            },
+            "contents": contents,
+        }
+    blocks = [{"type": "text", "text": each["content"]} for each in system]
+    messages: list[dict[str, Any]] = [dict(each) for each in rest]
+    # what all requests begin with is read from the cache: the instructions, and the examples, if any
+    if len(messages) > 1:
+        last = messages[-2]
+        last["content"] = [{"type": "text", "text": last["content"], "cache_control": _CACHED}]
+    elif blocks:
+        blocks[-1]["cache_control"] = _CACHED  # type: ignore[assignment]
+    return {**body, **({"system": blocks} if blocks else {}), "messages": messages}
+
+
+_CACHED = {"type": "ephemeral"}
+
+_BESIDE = {"safetySettings", "serviceTier", "labels"}
+"""Fields of study.toml's extra_body that in Gemini's interface stand beside the settings, and not in them."""
+
+_IN_GEMINI = {"top_p": "topP"}
+
+
+def texts_of(body: Mapping[str, Any]) -> list[Text]:
+    """Return the messages of a request in any dialect, the system's first."""
+    if "contents" in body:
+        parts = [("system", body.get("systemInstruction", {}).get("parts", []))]
+        parts += [
+            ("assistant" if each["role"] == "model" else "user", each["parts"]) for each in body["contents"]
+        ]
+        return [{"role": role, "content": part["text"]} for role, found in parts for part in found]
+    texts = body["messages"] if "messages" in body else body["input"]
+    system = [{"role": "system", "content": block["text"]} for block in body.get("system", ())]
+    return system + [
+        {"role": each["role"], "content": each["content"]}
+        if isinstance(each["content"], str)
+        else {"role": each["role"], "content": "".join(block["text"] for block in each["content"])}
+        for each in texts
+    ]
+
+
+def settings_in(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a request in any dialect says besides its messages."""
+    texts = {"messages", "input", "system", "systemInstruction", "contents"}
+    return {name: value for name, value in body.items() if name not in texts}

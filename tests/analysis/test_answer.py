@@ -177,7 +177,7 @@ def test_counts_are_of_the_whole_then_of_each_comparison():
         "1 rater; y against z: 2 pairs, 1 rater); a result rests on 2 to 6 pairs."
     )
     assert "The judge gpt compared 1 pair of continuations." in text
-    assert "whose unit is the pair (prompts are not known)" in text
+    assert "whose unit is the pair" in text
 
 
 def test_a_pairs_id_in_two_comparisons_is_two_pairs():

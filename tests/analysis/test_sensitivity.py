@@ -25,7 +25,7 @@ def test_shares_by_hand():
     assert rows[f"{THESE} (the default)"].share == pytest.approx(
         float(Fraction(2, 3) + Fraction(5, 6) + Fraction(2, 3)) / 4
     )
-    pooled = rows["ratings pooled as in the paper, binomial on non-ties"]
+    pooled = rows["ratings pooled, binomial on non-ties"]
     assert pooled.share == pytest.approx((5 + 3 / 2) / 12)
     assert pooled.test.statistic == 5
     majority = rows["majority of raters, sign test"]

@@ -31,6 +31,7 @@ def ask(store, judge, environ):
     def go(**more):
         return calibrate(store, judge, seed=11, retry=FAST, environ=environ, **more)
 
+    go.environ = environ
     go.judge = lambda: run_judge(store, judge, seed=11, retry=FAST, environ=environ)
     go.results = lambda: results(store, judge, seed=11)
     go.left = lambda: left(store, judge, seed=11)
@@ -142,6 +143,37 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
     assert sum(len(each.answers) < each.asked for each in found if each.check != "identical") == 2  # criteria
     server.act = fake.verdict
     assert ask().requests == 1
+
+
+def test_another_token_limit_time_out_or_concurrency_keeps_the_calibration(store, judge, pairs, ask, server):
+    store.add_pairs(pairs)
+    ask()
+    before, asked = ask.results(), len(server.asks)
+    assert before
+    for change in ({"max_output_tokens": 2048}, {"timeout": 99.0}, {"concurrency": 1}):
+        other = judge.model_copy(update=change)
+        assert results(store, other, seed=11) == before
+        assert left(store, other, seed=11) == []
+        assert calibrate(store, other, seed=11, retry=FAST, environ=ask.environ).requests == 0
+    assert len(server.asks) == asked
+    for change in ({"temperature": 0.5}, {"model": "another"}, {"base_url": "http://127.0.0.1:1/v1"}):
+        assert results(store, judge.model_copy(update=change), seed=11) == []
+
+
+def test_what_was_cut_off_is_asked_anew_under_a_higher_limit(*, store, judge, pairs, ask, server, fake):
+    store.add_pairs(pairs)
+    server.act = lambda one: (
+        fake.completion("{", finish="length") if one.texts[0] == one.texts[1] else fake.verdict(one)
+    )
+    assert ask().failures == {"truncated": 2}
+    server.act = fake.verdict
+    higher = judge.model_copy(update={"max_output_tokens": 2048})
+    assert len(left(store, higher, seed=11)) == 2
+    ledger = calibrate(store, higher, seed=11, retry=FAST, environ=ask.environ)
+    assert (ledger.requests, ledger.verdicts) == (2, 2)
+    assert {each.answers for each in results(store, higher, seed=11) if each.check == "identical"} == {
+        ("target",)
+    }
 
 
 def test_a_judge_that_was_never_calibrated_has_no_results(store, pairs, ask):

@@ -6,7 +6,7 @@ import pytest
 import typer
 from databases import every_row, setting
 
-from guard_eval.cli.judge import OrderOption, command
+from guard_eval.cli.judge import WITH_FAILURES, OrderOption, command
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
@@ -222,16 +222,113 @@ def test_a_calibration_goes_into_the_report_and_not_into_the_verdicts(folder, sa
     }
 
 
-def test_failures_are_listed_with_what_helps(folder, said, server, fake):
+@pytest.fixture
+def unfinished(capsys):
+    """Run the command, which must end with failures, and return what it printed."""
+
+    def run(folder, **options):
+        with pytest.raises(typer.Exit) as caught:
+            command(folder, **options)
+        assert caught.value.exit_code == WITH_FAILURES == 3
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_changed_setting_is_named_with_its_old_and_new_value(folder, said, server):
+    said(folder, yes=True)
+    for change in ("max_output_tokens = 2048\n", "timeout = 9\n", "concurrency = 8\n"):
+        write_settings(folder, STUDY.replace("concurrency = 4\n", "") + change)
+        out = said(folder, yes=True)
+        assert "nothing is left to ask" in out
+        assert "warning" not in out
+        with opened(folder) as store:
+            assert judge_run(Study.open(folder), store).asked_otherwise == ()
+    for change, words in (
+        ("temperature = 0.5\ntop_p = 0.9\n", "temperature: 0 → 0.5; top_p: none → 0.9"),
+        ("rationale = true\n", "the form of the answer; the prompt's words"),
+        ("extra_body = { top_k = 1 }\n", "top_k: none → 1"),
+        (f'base_url = "{server.url}"\n', "the server's address, or headers"),
+    ):
+        write_settings(folder, STUDY + change)
+        out = said(folder, yes=True)
+        assert f"has verdicts on other requests than study.toml asks for now ({words})" in out
+        assert 'a new name there (name = "…")' in out
+        assert "nothing is left to ask" in out
+        with opened(folder) as store:
+            run = judge_run(Study.open(folder), store)
+        assert run.asked_otherwise == (f"gpt-4o-2024-11-20 ({words})",)
+    assert len(server.asks) == 4
+
+
+def test_changed_criteria_on_a_finished_study_are_an_error_that_says_what_to_do(folder, said, server):
+    said(folder, yes=True)
+    other = STUDY.replace('["fluency", "coherence"]', '["fluency", "factuality"]')
+    write_settings(folder, other)
+    with pytest.raises(StudyError, match=r"new: factuality; left out: coherence.*a new name there"):
+        said(folder, yes=True)
+    assert len(server.asks) == 4
+    write_settings(folder, other + 'name = "again"\n')
+    assert "again: 4 judged" in said(folder, yes=True)
+
+
+def test_failures_are_listed_with_what_helps(folder, unfinished, said, server, fake):
     server.act = lambda _: fake.completion("{", finish="length")
-    out = said(folder, yes=True)
+    out = unfinished(folder, yes=True)
     assert "4 × truncated (set a higher max_output_tokens" in out
+    assert "    4 × the answer ended at max_output_tokens\n" in out
+    assert "    4 × the answer ended at max_output_tokens\n" in said(folder, ledger=True)
     study = Study.open(folder)
     with opened(folder) as store:
         run = judge_run(study, store)
     assert [(each.judge, each.kind, each.count) for each in run.failed] == [
         ("gpt-4o-2024-11-20", "truncated", 4)
     ]
+
+
+def test_the_server_s_sentences_are_counted_and_numbers_in_them_are_no_difference(
+    folder, unfinished, server, fake
+):
+    asked = []
+
+    def act(ask):
+        asked.append(ask)
+        if "number 0" in ask.texts[0]:
+            return fake.failure(400, f"bad request {len(asked)} of request req-{len(asked)}abcdef \x1b[31m")
+        return fake.failure(400, "not today", code="content_filter")
+
+    server.act = act
+    out = unfinished(folder, yes=True)
+    assert "failed: gpt-4o-2024-11-20: 2 × rejected\n    2 × HTTP 400: bad request" in out
+    assert "failed: gpt-4o-2024-11-20: 2 × content_filter\n    2 × HTTP 400: not today" in out
+    assert "\x1b" not in out
+    server.act = lambda ask: fake.verdict(ask) if len(set(ask.texts)) == 2 else fake.failure(422, "twice?")
+    out = unfinished(folder, yes=True, calibrate=True)
+    assert "failed: gpt-4o-2024-11-20: 2 × rejected\n    2 × HTTP 422: twice?" in out
+
+
+def test_one_judge_s_error_does_not_keep_the_others_from_judging(folder, said, server, capsys):
+    nobody = ANOTHER.replace('"second"', '"nobody"') + 'base_url = "http://127.0.0.1:9/v1"\n'
+    keyless = ANOTHER.replace('"second"', '"keyless"') + (
+        'base_url = "https://far.example/v1"\napi_key_env = "NOT_SET"\nusd_per_million_input_tokens = 0.0\n'
+        "usd_per_million_output_tokens = 0.0\n"
+    )
+    before, _, first = STUDY.partition("[[judge]]")
+    write_settings(folder, f"{before}{nobody}{keyless}[[judge]]{first}{ANOTHER}")
+    with pytest.raises(StudyError, match="2 judges did not come to the end") as caught:
+        command(folder, yes=True)
+    out, message = capsys.readouterr().out, str(caught.value)
+    assert "nobody: no answer from http://127.0.0.1:9/v1: the connection was refused" in message
+    assert "keyless: NOT_SET is not set in the environment" in message
+    assert "keyless is not asked: NOT_SET is not set" in out
+    assert "gpt-4o-2024-11-20: 4 judged" in out
+    assert "second: 4 judged" in out
+    with opened(folder) as store:
+        assert {row.rater for row in store.tidy()} == {"second", "gpt-4o-2024-11-20"}
+    only = STUDY.partition("[[judge]]")[0] + nobody
+    write_settings(folder, only)
+    with pytest.raises(StudyError, match=r"^no answer from .* start the server, or correct the port"):
+        said(folder, yes=True)
 
 
 def test_a_recording_is_judged_again_without_key_and_network(folder, twin, said, server, monkeypatch):

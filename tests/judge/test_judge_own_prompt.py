@@ -7,6 +7,7 @@ import re
 from itertools import product
 
 import pytest
+import typer
 from databases import setting
 from fake_openai import REASONS
 
@@ -25,7 +26,7 @@ from judge.pricing.estimate import estimate
 from judge.prompt import JSON_FORMAT, PROMPT_VERSION, TEXTS_ARE_DATA, JudgePrompt, code, nonce, prompt_of
 from judge.request import RequestBuilder
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 STUDY = """
 name = "s"
@@ -320,7 +321,8 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, said, server):
 
 def test_before_the_first_verdict_a_criterion_may_be_reworded(folder, said, server, fake):
     server.act = lambda _: fake.completion("", refusal="no")
-    said(folder(""), yes=True)
+    with pytest.raises(typer.Exit):  # with failures
+        said(folder(""), yes=True)
     server.act = fake.verdict
     assert "4 judged" in said(folder('name = "n"\n', study=STUDY.replace("How witty", "How silly")), yes=True)
 

@@ -93,7 +93,8 @@ def source(store_url, monkeypatch):
             {**request, "attempt": 0, "reserved": 2**63 - 1, "booked": -(2**63), "batch_id": 2},
             {**request, "attempt": 1, "reserved": None, "booked": None, "batch_id": None},
         ],
-        judge_schema.sent: [{"key": ODD, "attempt": 0, "body": bytes(range(256)) * 9}],
+        judge_schema.sent_form: [{"id": 6, "rater_id": 7, "shape": ODD, "body": b"\x00\xff"}],
+        judge_schema.sent: [{"key": ODD, "attempt": 0, "form_id": 6, "body": bytes(range(256)) * 9}],
         judge_schema.answer: [
             {**answer, "attempt": 0, "body": bytes(range(256)) * 900, "seconds": 1e300, "usd": 1e-9},
             {**answer, "attempt": 1, "body": b"", "seconds": -0.0, "usd": None},

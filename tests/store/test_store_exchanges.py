@@ -1,9 +1,13 @@
 """What was said between the study and its judges, read again from the store."""
 
+import hashlib
+
 import pytest
 from judged import LEASE, answer, planned
+from sqlalchemy import func, select
 
-from guard_eval.store import Settlement, Unjudged
+from guard_eval.store import Settlement, Store, Unjudged
+from guard_eval.store.judging.schema import sent, sent_form
 
 
 @pytest.fixture
@@ -98,3 +102,22 @@ def test_they_come_by_pair_and_judge_and_of_one_pair_or_judge_where_wanted(store
         each for each in found if each.pair_id == one and each.rater == "judge"
     ]
     assert list(store.exchanges(judge="nobody")) == []
+
+
+def test_requests_of_any_length_come_back_whole_and_take_little(store, judged, store_url, clock):
+    _, run, showings = judged
+    words = " ".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(100))
+    like = [f"{words} and of its own {number}".encode() for number in range(3)]
+    other = [b"", bytes(range(256)) * 1000]
+    number = showings[0].blind.presentation
+    bodies = [*like, *other]
+    planned_ones = [planned(str(place), number, usd=0, body=body) for place, body in enumerate(bodies)]
+    store.record(run, planned=planned_ones[:1])
+    with Store.open(store_url, clock=clock) as another:  # as another process would
+        another.record(run, planned=[*planned_ones[1:], planned("x", number, usd=0, shape="s", body=like[0])])
+        (exchange,) = another.exchanges()
+    assert [attempt.sent for attempt in exchange.attempts] == [*bodies, like[0]]
+    with store._database.read() as connection:
+        sizes = [row.size for row in connection.execute(select(func.length(sent.c.body).label("size")))]
+        assert connection.execute(select(func.count()).select_from(sent_form)).scalar_one() == 2
+    assert sorted(sizes)[3] < 100 < len(like[0])

@@ -53,6 +53,7 @@ APPEND_ONLY = {
     "verdict": "at",
     "answer": "at",
     "sent": "body",
+    "sent_form": "body",
     "note": "at",
     "pair": "prompt",
     "gold": "expected",

@@ -113,7 +113,7 @@ def failure(status, message="no", *, code=None, param=None, kind=None, **more):
 
 def answer(ask, text, *, finish="stop", refusal=None, tokens=(100, 10), **more):
     """Return a whole answer with this text, in the dialect of the request."""
-    chat = "messages" in ask
+    chat = "input" not in ask
     first, second = ("prompt", "completion") if chat else ("input", "output")
     usage = {
         f"{first}_tokens": tokens[0],

@@ -110,22 +110,22 @@ JUDGES_SHOWN = 6
 """Judges in the report's tables; all of them are in judges.csv."""
 
 BESIDE_NOTE = (
-    "As in the paper: ratings pooled, in percent; a judge's two orders of a pair are one score, and a flip "
+    "Ratings pooled, in percent; a judge's two orders of a pair are one score, and a flip "
     "is a tie. Agree: the same method has the larger share with people and with the judge; an equal share is "
     "no agreement. It compares totals and not verdicts: the judge may say the opposite on most pairs and "
     "agree here."
 )
 AGREEMENT_NOTE = (
     "Same as most people: on how many pairs the judge gives the verdict that more people gave than any other "
-    "(a tie where two verdicts are level), with Wilson's interval (t over prompts that "
-    "have several pairs); κ corrects it for chance. As one person: "
+    "(a tie where two verdicts are level), with Wilson's interval (t where a unit "
+    "has several pairs); κ corrects it for chance. As one person: "
     "how often the judge says the same as one person. Two people: how often two people do, on the same "
     "pairs; a judge need not agree with people more than they agree among themselves. τ-b: Kendall's rank "
     "correlation of the judge's score with people's mean."
 )
 LEAN_NOTE = (
     "Of the pairs on which both most people and the judge take a side, those where the sides differ. p: "
-    "McNemar's exact test, the pairs of a prompt taken together; a small "
+    "McNemar's exact test, the pairs of a unit taken together; a small "
     "one says that the judge leans to one method more than people do."
 )
 ALTERNATIVE_NOTE = (

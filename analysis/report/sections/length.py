@@ -19,7 +19,7 @@ NOTE = (
 
 ADJUSTED_NOTE = (
     "A linear model of pairs' win shares on the logarithm of the length ratio, within datasets, with HC3 "
-    "errors (CR3 over prompts that have several pairs). At equal length: "
+    "errors (CR3 where a unit has several pairs). At equal length: "
     "its prediction where both texts are equally long. Per doubling: by how many "
     "points the share rises when the first-named method's text becomes twice as long beside the other. The "
     "first p tests the adjusted share against one half, the second the slope against none; both are "

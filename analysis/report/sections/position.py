@@ -22,9 +22,8 @@ NOTE = (
 ORDER_NOTE = (
     "The win share of the first-named method when it was shown first and when it was shown second, over "
     "pairs; their mean is the share with each order weighing the same. The interval is a t interval over "
-    "prompts where they are known, else pairs, and "
-    "p tests that mean against one half, uncorrected: it shows whether a conclusion hangs on the "
-    "order."
+    "the unit named under Methods, and p tests that mean against one half, uncorrected: "
+    "it shows whether a conclusion hangs on the order."
 )
 
 COLUMNS: Columns[PositionRow] = {

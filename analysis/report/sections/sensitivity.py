@@ -16,7 +16,7 @@ NOTE = (
     "the table shows whether a conclusion hangs on the choice of analysis, and is no second set of "
     "conclusions. Item means with a sign-flip test are about other pairs judged by these raters; items and "
     "raters as samples are also about other raters like these. Pooling takes ratings of a pair for "
-    "independent, which they are not. GEE: models of single ratings with items (prompts, where known) as "
+    "independent, which they are not. GEE: models of single ratings with the unit of the tests as "
     "clusters and, where the data allow, a term for each rater, so that the share is that of this panel of "
     "raters; their errors are those of large samples of items."
 )

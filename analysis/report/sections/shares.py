@@ -29,7 +29,7 @@ from guard_eval.reporting.words import (
 )
 
 TESTS_NOTE = (
-    "Win share: wins plus half the ties, averaged over pairs. p as in the paper: exact binomial on non-tied "
+    "Win share: wins plus half the ties, averaged over pairs. p by rating: exact binomial on non-tied "
     "ratings, which treats ratings as independent; several ratings of one pair are not, and then it finds "
     "differences too often."
 )
@@ -66,12 +66,15 @@ COLUMNS: Columns[ShareRow] = {
     "high": lambda row: row.share.high,
     "level": lambda row: row.level,
     "interval": lambda row: row.share.method,
-    "p_as_in_the_paper": lambda row: row.paper_test.p_value,
-    "paper_test": lambda row: row.paper_test.method,
+    "p_by_rating": lambda row: row.paper_test.p_value,
+    "rating_test": lambda row: row.paper_test.method,
     "p_by_item": lambda row: row.test.p_value,
     "item_test": lambda row: row.test.method,
     "p_adjusted": lambda row: row.adjusted,
     "correction": lambda row: row.correction,
+    "corrected_by": lambda row: row.corrected_by,
+    "p_holm": lambda row: row.holm,
+    "p_westfall_young": lambda row: row.max_t,
     "family": lambda row: row.family,
     "declared_beforehand": lambda row: row.declared,
     "warnings": lambda row: "; ".join(
@@ -138,7 +141,7 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
             "Losses": lambda row: row.losses,
             "Win share": lambda row: percent(row.share.estimate),
             interval_name(first.level): lambda row: limits(row.share),
-            "p as in the paper": lambda row: p_of(row.paper_test),
+            "p by rating": lambda row: p_of(row.paper_test),
             _test_name(first): lambda row: p_of(row.test),
             first.correction: _adjusted,
         },

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 
 from guard_eval.cli.console import progress, say, say_table
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Failure
-from judge.ledger import Ledger, RunProgress
+from judge.ledger import FailureReason, Ledger, RunProgress, counted_reasons, failure_reasons
 from judge.lookup import Reparsed
 from judge.pricing.preview import DryRun, usd
 
@@ -38,12 +39,31 @@ REMEDIES = {
 """What helps against a kind of failure, where something does."""
 
 
-def say_previews(previews: Sequence[DryRun], *, notes: bool, example: bool) -> None:
-    """Print what would be asked of each judge, what it would cost, and one request in full."""
+REASONS = 5
+"""So many reasons of one kind of failure are printed."""
+
+
+def say_previews(
+    previews: Sequence[DryRun], *, notes: bool, example: bool, changes: Mapping[str, Sequence[str]]
+) -> None:
+    """Print what would be asked of each judge, what it would cost, and one request in full.
+
+    Args:
+        previews: The judges' runs.
+        notes: Whether notes are printed too.
+        example: Whether the first request is.
+        changes: What of each judge's requests is another than it was for its verdicts.
+    """
     for preview in previews:
         for line in preview.summary:
             if notes or not line.startswith("note: "):
                 say(line)
+        if changed := changes.get(preview.name):
+            say(
+                f"warning: {preview.name} has verdicts on other requests than study.toml asks for now "
+                f"({'; '.join(changed)}), which stay as they are. Take back the change, or give the judge a "
+                'new name there (name = "…"), under which all pairs are asked anew'
+            )
         if not preview.example:
             say("nothing is left to ask")
         say()
@@ -104,8 +124,11 @@ class ProgressLine:
             f"{self._name}: {ledger.verdicts} judged, {ledger.requests} requests sent ({ledger.retries} of "
             f"them again), {ledger.reused} answers from the journal{cost}"
         )
-        if count := ledger.failures.get("timeout"):
-            say(f"{self._name}: {count} × timeout{REMEDIES['timeout']}")
+
+    def failures(self, ledger: Ledger) -> None:
+        """Print what of the run failed, where no ledger of the study does."""
+        counts = {(self._name, *why): count for why, count in ledger.reasons.items()}
+        _say_reasons(counted_reasons(counts))
 
     def _rate(self, done: int) -> str:
         now = time.monotonic()
@@ -150,14 +173,25 @@ def say_ledger(spends: Sequence[JudgeSpending], failures: Sequence[Failure]) -> 
             say(f"{each.judge}: the price of {each.unpriced} requests was unknown; they are in no sum")
         if each.open:
             say(f"{each.judge}: {each.open} requests are under way, or in a batch")
-    latest = {(each.rater, each.presentation): each.kind for each in failures}
-    for (judge, kind), count in sorted(Counter((name, kind) for (name, _), kind in latest.items()).items()):
-        say(f"failed: {judge}: {count} × {kind}{REMEDIES.get(kind, '')}")
-    if latest:
+    if failures:
+        _say_reasons(failure_reasons(failures))
         say(
             "What got no answer is asked again by the same command; an answer that is no verdict is kept "
             "and counted in the report."
         )
+
+
+def _say_reasons(reasons: Sequence[FailureReason]) -> None:
+    """Print each judge's failures by kind, with the reasons that were given, the most frequent first."""
+    for (judge, kind), group in groupby(
+        sorted(reasons, key=lambda each: (each.judge, each.kind)), lambda each: (each.judge, each.kind)
+    ):
+        listed = sorted(group, key=lambda each: -each.count)
+        say(f"failed: {judge}: {sum(each.count for each in listed)} × {kind}{REMEDIES.get(kind, '')}")
+        for each in listed[:REASONS]:
+            say(f"    {each.count} × {each.reason}")
+        if more := sum(each.count for each in listed[REASONS:]):
+            say(f"    {more} × something else: guard-eval judge STUDY --view FILE.html shows each")
 
 
 def say_reparsed(name: str, result: Reparsed) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -26,15 +27,18 @@ from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
 from judge.calibration import calibrate, left
 from judge.examples import check_examples
-from judge.lookup import reparse
+from judge.lookup import reparse, request_changes
 from judge.pricing.availability import check_available
 from judge.pricing.lists import study_prices
 from judge.pricing.preview import DryRun, dry_run
 from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, priced
 from judge.providers.endpoint import provider_of, with_server_url
-from judge.rater import check_words, judge_plan, rater_name
+from judge.providers.envelopes import visible
+from judge.rater import check_criteria, check_words, judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
+
+T = TypeVar("T")
 
 
 class JudgeRunner:
@@ -59,35 +63,87 @@ class JudgeRunner:
         self._calibrate = calibrate
         self._replay = replay
         self._plain_http = plain_http
+        self._errors: dict[str, StudyError] = {}
+        self.failed = 0
+        """Showings that have no verdict after this call."""
+        self._several = False
 
     def judge(self, judges: Sequence[Judge], *, dry_run: bool, yes: bool) -> bool:
-        """Preview, ask, and run; return whether the judges have judged."""
+        """Preview, ask, and run; return whether the judges have judged.
+
+        A judge that only the user can put right keeps no other one waiting; see `raise_errors`.
+
+        Raises:
+            StudyError: None of the judges can be asked.
+        """
         if not self._store.pairs():
             raise StudyError(
                 f"{self._study.folder} has no pairs yet; run: guard-eval pair {self._study.folder}"
             )
-        previews = [self._preview(judge) for judge in judges]
-        say_previews(previews, notes=dry_run or not yes, example=dry_run)
-        if dry_run:
+        self._several = len(judges) > 1
+        planned = [(judge, preview) for judge in judges if (preview := self._try(judge, self._preview))]
+        judges, previews = [each for each, _ in planned], [each for _, each in planned]
+        changed = {visible(rater_name(each)): self._changes(each) for each in judges}
+        say_previews(previews, notes=dry_run or not yes, example=dry_run, changes=changed)
+        if dry_run or not previews:
+            self.raise_errors()
             return False
         if not any(preview.example for preview in previews):
             return True
         asks = not (yes or self._replay) and any(preview.estimate.requests for preview in previews)
         if asks and not sys.stdin.isatty():
             raise StudyError("nobody is here to be asked whether to spend this; add --yes")
-        ready = []
-        for place, (judge, preview) in enumerate(zip(judges, previews, strict=True)):
-            if preview.example:
-                ready.append(self._ready(judge, preview, yes=yes))
-                if preview.estimate.price is None:  # it is known by now
-                    previews[place] = self._preview(ready[-1])
+        ready, previews = self._prepared(judges, previews, yes=yes)
+        if not ready:
+            self.raise_errors()
         keys = () if self._replay else (provider_of(each, plain_http=self._plain_http) for each in ready)
         if not may_leave(keys) or (asks and not typer.confirm(question(previews, budget=self._budget))):
             return False
         for judge in ready:
-            self._run(judge)
+            self._try(judge, self._run)
         self.show_ledger()
         return True
+
+    def _prepared(
+        self, judges: Sequence[Judge], previews: Sequence[DryRun], *, yes: bool
+    ) -> tuple[list[Judge], list[DryRun]]:
+        """Return the judges that can be asked, with their prices, and what that would take."""
+        ready, found = [], []
+        for judge, preview in zip(judges, previews, strict=True):
+            if not preview.example:
+                continue
+            name = visible(rater_name(judge))
+            known = self._try(judge, partial(self._ready, preview=preview, yes=yes))
+            if known is None:
+                if not self._several:
+                    continue
+                say(f"{name} is not asked: {self._errors[name]}")
+                continue
+            ready.append(known)
+            found.append(preview if preview.estimate.price else self._preview(known))
+        return ready, found
+
+    def _try(self, judge: Judge, step: Callable[[Judge], T]) -> T | None:
+        """Take a step with a judge; keep the error that only the user can fix for the end."""
+        try:
+            return step(judge)
+        except StudyError as error:
+            self._errors[visible(rater_name(judge))] = error
+            return None
+
+    def raise_errors(self) -> None:
+        """Raise what kept judges from judging, if anything did.
+
+        Raises:
+            StudyError: It names each judge, unless there is one alone.
+        """
+        if not self._errors:
+            return
+        if not self._several:
+            raise next(iter(self._errors.values()))
+        lines = [f"{name}: {error}" for name, error in self._errors.items()]
+        count = f"{len(lines)} judges" if len(lines) > 1 else "a judge"
+        raise StudyError("\n  ".join((f"{count} did not come to the end:", *lines)))
 
     def reparse(self, judges: Sequence[Judge]) -> None:
         """Read the journal again."""
@@ -103,10 +159,16 @@ class JudgeRunner:
         """Print what the judges have taken, over all runs."""
         say_ledger(self._store.spending(), self._store.failures())
 
+    def _changes(self, judge: Judge) -> tuple[str, ...]:
+        """Return what of the judge's requests is another than it was, setting by setting."""
+        return request_changes(self._store, judge, seed=self._seed)
+
     def _preview(self, judge: Judge) -> DryRun:
         name = rater_name(judge)
         check_examples(self._store, judge)
         check_words(self._store, judge)
+        if not self._calibrate and any(each.judge == name for each in self._store.spending()):
+            check_criteria(self._store, judge, self._store.rater(name, "model"))
         if self._calibrate:
             showings = left(self._store, judge, seed=self._seed)
         else:
@@ -164,7 +226,11 @@ class JudgeRunner:
 
         go = calibrate if self._calibrate else run_judge
         with showing_progress(rater_name(judge), budget=self._budget) as shown:
-            shown.done(go(self._store, judge, seed=self._seed, on_progress=shown.progress, **options))
+            ledger = go(self._store, judge, seed=self._seed, on_progress=shown.progress, **options)
+            shown.done(ledger)
+            self.failed += ledger.failures.total()
+            if self._calibrate:
+                shown.failures(ledger)
 
     def _replaying(self, judge: Judge, path: Path) -> Callable[[], Backend]:
         recording = load_recording(path)

@@ -15,7 +15,7 @@ import typer
 
 from guard_eval.cli.console import say
 from guard_eval.errors import StudyError
-from judge.providers.endpoint import OWN_KEY, Provider, origin
+from judge.providers.endpoint import OWN_KEYS, Provider, origin
 
 
 def path() -> Path:
@@ -55,7 +55,7 @@ def may_leave(providers: Iterable[Provider]) -> bool:
     wanted = {
         (origin(each.url), each.variable): None
         for each in providers
-        if each.variable not in (None, OWN_KEY)  # OWN_KEY goes where the user's own environment says
+        if each.variable is not None and each.variable not in OWN_KEYS
     }
     known = trusted() if wanted else set()
     for server, variable in wanted:

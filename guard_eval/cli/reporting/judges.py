@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from analysis.results.judges.judge_usage import FailureCount, JudgeUsage, UsedPrompt
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from judge.calibration import results
 from judge.examples import described
-from judge.lookup import requests_changed
+from judge.ledger import failure_reasons
+from judge.lookup import request_changes
 from judge.prompt import prompt_of
 from judge.rater import rater_name
 
@@ -22,9 +21,6 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
     seed = study.settings.seed
     names = {each.judge for each in spending}
     judges = [judge for judge in study.settings.judge if rater_name(judge) in names]
-    # the last one of each showing counts
-    failed = {(each.rater, each.presentation): (each.kind, each.detail) for each in store.failures()}
-    counts = Counter((name, *why) for (name, _), why in failed.items())
     return JudgeUsage(
         prompts=tuple(
             UsedPrompt(
@@ -37,12 +33,14 @@ def judge_run(study: Study, store: Store) -> JudgeUsage | None:
         ),
         spent=tuple(spending),
         failed=tuple(
-            FailureCount(judge=judge, kind=kind, reason=reason, count=count)
-            for (judge, kind, reason), count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+            FailureCount(judge=each.judge, kind=each.kind, reason=each.reason, count=each.count)
+            for each in failure_reasons(store.failures())
         ),
         seen=tuple(store.models_seen()),
         checked=tuple(item for judge in judges for item in results(store, judge, seed=seed)),
         asked_otherwise=tuple(
-            rater_name(judge) for judge in judges if requests_changed(store, judge, seed=seed)
+            f"{rater_name(judge)} ({'; '.join(changes)})"
+            for judge in judges
+            if (changes := request_changes(store, judge, seed=seed))
         ),
     )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import pandas as pd
 
 from analysis.report.build import Report, write_report
 from analysis.report.context import Context
 from analysis.report.paper_tables import paper_tables as tables_of
-from analysis.results.shares import Estimand, share_rows
-from analysis.verdicts.panel import Panel, PanelRule
+from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
+from guard_eval.cli.console import say
 from guard_eval.cli.reporting.study import study_context, versions
+from guard_eval.cli.reporting.table_settings import TableOptions, declared, stem, table_context
 from guard_eval.cli.reporting.verdict_tables import rows_of, table_of, verdicts
 from guard_eval.errors import StudyError
-from guard_eval.records import RaterKind
 from guard_eval.reporting.tables import to_markdown
 from guard_eval.reporting.words import titled
 from guard_eval.store import Store
@@ -27,19 +28,17 @@ def report(
     source: Study | Path,
     output: Path | None = None,
     *,
-    rater_kind: RaterKind | None = None,
-    raters: Estimand | None = None,
+    settings: Path | None = None,
     random_part: bool = False,
-    panel: PanelRule | None = None,
+    **given: Unpack[TableOptions],
 ) -> Report:
     """Write the significance report.
 
     Args:
         source: A study, or a table of verdicts.
         output: The folder to write; the study's own, or TABLE-report in the current folder.
-        rater_kind: Who judged, where a table does not say it.
-        raters: For whom the answer on a table is to hold, by default for these raters; a study declares it.
-        panel: Take all judges of a table together besides, by this rule; a study declares its panel.
+        settings: A file that declares what holds for a table; by default the report.toml beside it, if any.
+        given: What holds for a table, before the file; a study declares all of it in study.toml.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
     Returns:
@@ -48,22 +47,7 @@ def report(
     Raises:
         StudyError: There are no verdicts, or the folder holds something else.
     """
-    if raters is not None and isinstance(source, Study):
-        declared = source.settings.analysis.raters
-        raise StudyError(
-            f"{source.folder} is a study, whose study.toml declares raters = {declared!r} under [analysis]; "
-            "leave --raters out"
-        )
-    if panel is not None and isinstance(source, Study):
-        raise StudyError(
-            f"{source.folder} is a study, whose study.toml declares a panel in its table [panel], if any; "
-            "leave --panel out"
-        )
-    table, context = _with_context(source, rater_kind=rater_kind)
-    if panel is not None:
-        context = replace(context, panel=Panel(rule=panel), command=f"{context.command} --panel {panel}")
-    if raters is not None:
-        context = replace(context, raters=raters, command=f"{context.command} --raters {raters}")
+    table, context = _with_context(source, given, settings)
     if random_part:
         context = replace(context, random_part=True, command=f"{context.command} --random-part")
     if output is None:
@@ -71,13 +55,15 @@ def report(
     return write_report(table, output, context)
 
 
-def paper_tables(source: Study | Path, *, rater_kind: RaterKind | None = None) -> list[str]:
+def paper_tables(
+    source: Study | Path, *, settings: Path | None = None, **given: Unpack[TableOptions]
+) -> list[str]:
     """Return the paper's tables of these verdicts, in Markdown.
 
     Raises:
         StudyError: There are no verdicts.
     """
-    table, context = _with_context(source, rater_kind=rater_kind)
+    table, context = _with_context(source, given, settings)
     frame = orient(validate(table), context.planned)
     rows = share_rows(frame, planned=context.planned, alpha=context.alpha)
     with titled(context.titles):
@@ -85,17 +71,21 @@ def paper_tables(source: Study | Path, *, rater_kind: RaterKind | None = None) -
 
 
 def _with_context(
-    source: Study | Path, *, rater_kind: RaterKind | None = None
+    source: Study | Path, given: TableOptions, settings: Path | None
 ) -> tuple[pd.DataFrame, Context]:
     """Return verdicts, and what else is known of them."""
     if not isinstance(source, Study):
-        context = Context(
-            name=source.stem,
-            question="Which of the compared strategies writes better continuations?",
-            versions=versions(),
-            command=f"guard-eval report {source.name}{f' --rater-kind {rater_kind}' if rater_kind else ''}",
+        declaration = declared(source, given, settings)
+        if declaration.file is not None:
+            say(f"settings: {declaration.file}")
+        found = verdicts(source, rater_kind=declaration.settings.rater_kind)
+        return table_context(source, found, declaration, versions())
+    of_table = {"settings": settings, **given}
+    if first := next((name for name, value in of_table.items() if value is not None), None):
+        raise StudyError(
+            f"{source.folder} is a study, whose study.toml declares what holds for it; leave "
+            f"--{first.replace('_', '-')} out"
         )
-        return verdicts(source, rater_kind=rater_kind), context
     with Store.open(source.database, study_hash=source.hash) as store:
         rows = rows_of(source, store)
         context = study_context(source, store, {row.rater_kind for row in rows})
@@ -104,7 +94,7 @@ def _with_context(
 
 def _own_folder(table: Path) -> Path:
     """Return the folder for the report on a table: in the current one, and no folder of anything else."""
-    folder = Path(f"{table.stem}-report")
+    folder = Path(f"{stem(table)}-report")
     is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not is_new and not (folder / "report.json").is_file():
         raise StudyError(f"{folder} exists and is no report; name another folder: --output FOLDER")

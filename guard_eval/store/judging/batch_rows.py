@@ -86,3 +86,14 @@ def requests_of(connection: Connection, number: int) -> list[BatchRequest]:
         .order_by(request.c.presentation_id, request.c.key)
     )
     return [BatchRequest(**row) for row in connection.execute(left).mappings()]
+
+
+def keys_of(connection: Connection, number: int) -> frozenset[str]:
+    """Return the keys of all that was put into a batch, settled or not."""
+    return frozenset(connection.execute(select(request.c.key).where(request.c.batch_id == number)).scalars())
+
+
+def names(connection: Connection) -> set[str]:
+    """Return the providers' names of all batches that have one."""
+    found = connection.execute(select(batch.c.provider_id).where(batch.c.provider_id.is_not(None)))
+    return set(found.scalars())

@@ -8,6 +8,8 @@ dollar, so that a sum is exact.
 
 from __future__ import annotations
 
+from typing import get_args
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -22,6 +24,7 @@ from sqlalchemy import (
     Table,
 )
 
+from guard_eval.store.judging.values import Style
 from guard_eval.store.schema import ExactText, Moment, metadata, refuse_changes
 
 batch = Table(
@@ -52,7 +55,7 @@ request = Table(
     Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
     Column("run_id", Integer, ForeignKey("run.id"), doc="which run sends it"),
     Column("batch_id", Integer, ForeignKey("batch.id"), index=True),
-    Column("style", String(16), nullable=False, doc="chat, responses, batch or replay"),
+    Column("style", String(16), nullable=False, doc="the interface that was spoken, batch or replay"),
     Column("shape", ExactText, doc="dialect, output mode, the limit's name, and what was left out"),
     Column("state", String(16), nullable=False),
     Column("reserved", BigInteger, doc="the most it can cost, in billionths of a US dollar"),
@@ -61,17 +64,34 @@ request = Table(
     Column("settled_at", Moment),
     CheckConstraint("attempt >= 0", name="attempt"),
     CheckConstraint("state IN ('open', 'answered', 'released', 'lost')", name="state"),
-    CheckConstraint("style IN ('chat', 'responses', 'batch', 'replay')", name="style"),
+    CheckConstraint(f"style IN {get_args(Style)}", name="style"),
 )
 
 Index("ix_request_booked", request.c.booked)
+
+sent_form = Table(
+    "sent_form",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("shape", ExactText),
+    Column("body", LargeBinary, nullable=False, doc="how a judge's requests in one shape begin"),
+)
+
+refuse_changes(sent_form)
 
 sent = Table(
     "sent",
     metadata,
     Column("key", ExactText, primary_key=True),
     Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("body", LargeBinary, nullable=False, doc="the request as it is sent, compressed by zlib"),
+    Column("form_id", Integer, ForeignKey("sent_form.id"), nullable=False),
+    Column(
+        "body",
+        LargeBinary,
+        nullable=False,
+        doc="as it is sent, by zlib with the form as dictionary",
+    ),
     ForeignKeyConstraint(["key", "attempt"], ["request.key", "request.attempt"]),
 )
 
@@ -99,7 +119,7 @@ answer = Table(
     Column("output_tokens", Integer),
     Column("reasoning_tokens", Integer),
     Column("usd", Float(53)),
-    Column("backend", String(16), nullable=False, doc="chat, responses, batch or replay"),
+    Column("backend", String(16), nullable=False, doc="the interface that was spoken, batch or replay"),
     Column("shape", ExactText, doc="dialect, output mode, the limit's name, and what was left out"),
     Column("seconds", Float(53), nullable=False),
     Column("at", Moment, nullable=False),

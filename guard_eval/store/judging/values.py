@@ -9,7 +9,7 @@ from typing import Literal
 
 from guard_eval.records import BlindPair, Choice, Rater
 
-Style = Literal["chat", "responses", "batch", "replay"]
+Style = Literal["chat", "responses", "messages", "generate", "batch", "replay"]
 """How a judge is asked: online in one of two dialects, in a batch, or from a recording."""
 
 NotReserved = Literal["budget", "elsewhere", "not_claimed"]

@@ -1,14 +1,42 @@
-"""A judge that is asked in batches."""
+"""A judge that is asked in batches, by OpenAI's interface or by another provider's."""
 
 import pytest
+from fake_anthropic import FakeAnthropic
+from fake_gemini import FakeGemini
+from fake_openai import FakeOpenAI
 from sqlalchemy import select
 
 from guard_eval.store.judging.schema import batch
+from judge.batch.anthropic_batches import AnthropicBatches
+from judge.batch.gemini_batches import GeminiBatches
+from judge.batch.openai_batches import OpenAIBatches
+
+SERVERS = {"openai": FakeOpenAI, "anthropic": FakeAnthropic, "gemini": FakeGemini}
+CLASSES = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
 
 
 @pytest.fixture
-def judge(judge):
-    return judge.model_copy(update={"style": "batch"})
+def provider(request):
+    """Name the provider: OpenAI unless a test is parametrized otherwise."""
+    return getattr(request, "param", "openai")
+
+
+@pytest.fixture
+def server(provider):
+    made = SERVERS[provider]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def batch_class(provider):
+    return CLASSES[provider]
+
+
+@pytest.fixture
+def judge(judge, provider, server):
+    url = getattr(server, "base", server.url)
+    return judge.model_copy(update={"style": "batch", "provider": provider, "base_url": url})
 
 
 @pytest.fixture

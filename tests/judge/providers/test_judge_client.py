@@ -62,7 +62,7 @@ def test_the_server_gets_the_body_as_it_is(send, server, judge, blind, fake):
         (502, "server_error", "perhaps"),  # a gateway: what is behind it may have done the work
         (503, "server_error", "no"),
         (504, "server_error", "perhaps"),
-        (529, "server_error", "no"),
+        (529, "rate_limited", "no"),
     ],
 )
 def test_passing_failures_are_distinguished(*, send, server, fake, status, kind, billed):

@@ -1,0 +1,237 @@
+"""Tables as programs write them: any usual delimiter and encoding; what is refused says what to do."""
+
+import gzip
+import os
+import subprocess
+import sys
+import zipfile
+
+import pandas as pd
+import pytest
+
+from analysis.verdicts.reading import load
+from analysis.verdicts.tidy import read, validate
+from guard_eval.errors import StudyError
+
+HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict,seconds"
+ROWS = ("1,d,x,y,anna,fluency,x,1.5", "2,d,x,y,anna,fluency,tie,", "3,d,x,y,anna,fluency,y,20")
+GOOD = "\n".join((HEADER, *ROWS)) + "\n"
+
+
+def write(tmp_path, content, name="verdicts.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return read(write(tmp_path, GOOD, "plain.csv"))
+
+
+def with_sign(sign):
+    return GOOD.replace(",", sign)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (with_sign(";"), "a.csv"),
+        (with_sign("\t"), "a.tsv"),
+        (with_sign("|"), "a.txt"),
+        (with_sign(";").replace("1.5", "1,5"), "a.csv"),  # as a German Excel writes it
+        ('"sep=;"\r\n' + with_sign(";").replace("\n", "\r\n"), "a.csv"),
+        ("sep=\t\n" + with_sign("\t"), "a.csv"),
+        ("sep=#\n" + with_sign("#"), "a.csv"),
+        (gzip.compress(GOOD.encode()), "a.csv.gz"),
+        (gzip.compress(with_sign("\t").encode()), "named-like-nothing"),
+        (GOOD.encode("utf-16"), "a.csv"),
+        (b"\xff\xfe" + with_sign("\t").encode("utf-16-le"), "a.txt"),  # Excel's "Unicode text"
+        (b"\xfe\xff" + GOOD.encode("utf-16-be"), "a.csv"),
+        (GOOD.encode("utf-32"), "a.csv"),
+        (b"\xef\xbb\xbfsep=;\r\n" + with_sign(";").encode(), "a.csv"),
+        (GOOD.replace("\n", "\r"), "a.csv"),
+        (GOOD.replace("\n", ",,\n"), "a.csv"),  # delimiters at every end
+        ("\n".join((HEADER, *(f"{row},," for row in ROWS))), "a.csv"),  # and at the rows' alone
+        (GOOD + ",,,,,,,\n" * 3, "a.csv"),  # rows that a spreadsheet thinks are used
+    ],
+)
+def test_the_same_table_however_it_is_written(tmp_path, plain, content, name):
+    found = read(write(tmp_path, content, name))
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), plain.reset_index(drop=True))
+
+
+def test_lines_are_those_of_the_file_below_a_line_that_names_the_delimiter(tmp_path):
+    assert list(read(write(tmp_path, "sep=,\n" + GOOD)).index) == [3, 4, 5]
+    with pytest.raises(StudyError, match=r"verdicts\.csv: the verdict 'z' names .* on line 4"):
+        read(write(tmp_path, "sep=,\n" + GOOD.replace("tie", "z")))
+
+
+def test_a_comma_is_a_decimal_one_where_it_does_not_separate_and_nothing_else_is(tmp_path):
+    commas = with_sign(";").replace("1.5", "1,25")
+    assert read(write(tmp_path, commas))["seconds"].tolist()[::2] == [1.25, 20.0]
+    with pytest.raises(StudyError, match=r"seconds is not a number \('1,25'\) on line 2"):
+        read(write(tmp_path, commas.replace("20", "20.5")))  # one column, two conventions
+    with pytest.raises(StudyError, match=r"seconds is not a number \('1,234'\)"):
+        read(write(tmp_path, GOOD.replace("1.5", '"1,234"')))  # a thousand, or one and a bit
+
+
+def test_texts_stay_as_they_are(tmp_path):
+    """A name may begin like a formula, have line breaks and quotation marks, or be the other delimiter."""
+    rows = ['=1+1;d;x;y;"an\nna";"a ""b""";x;', "@SUM(A1);d;x;y;b,c;c;tie;1"]
+    frame = read(write(tmp_path, "\n".join((HEADER.replace(",", ";"), *rows))))
+    assert frame["pair_id"].tolist() == ["=1+1", "@SUM(A1)"]
+    assert frame["rater"].tolist() == ["an\nna", "b,c"]
+    assert frame["criterion"].tolist() == ['a "b"', "c"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            GOOD.replace("anna", "änna").encode("latin-1"),
+            r"line 2, byte \d+\), where Windows-1252 has 'ä'; .*iconv",
+        ),
+        (gzip.compress(GOOD.encode())[:-12], "cut off or damaged"),
+        (gzip.compress(GOOD.encode())[:12] + b"\x00" * 30, "cannot read"),
+        (b"\xd0\xcf\x11\xe0" + b"\x00" * 600, "an old Excel; save it as XLSX"),
+        (GOOD.replace("rater", ""), "column 5 has no name in the header; name it"),
+        (GOOD.replace("seconds", "rater"), r"'rater' stands twice in the header \(columns 5, 8\); keep one"),
+        (
+            GOOD.replace("pair_id", "Pair ID").replace("rater", "RATER"),
+            "lack the column.*pair_id, rater; .*rename 'Pair ID' to 'pair_id' and 'RATER' to 'rater'",
+        ),
+        (GOOD + "4,d,x,y,anna,fluency,x,1,,,more\n", "not 8 cells, as in the header, on line 5"),
+        (GOOD.replace(",verdict,", ",winner,"), "the column 'winner' holds verdicts: rename it to 'verdict'"),
+    ],
+)
+def test_what_is_refused_says_where_and_what_to_do(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(StudyError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def run_remedy(error, folder):
+    """Paste the lines that a message offers, as they stand, into a Python of their own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.startswith("  ")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, cwd=folder, env=environment)
+
+
+ODD = 'it\'s "fun"'
+IN_CSV = '"it\'s ""fun"""'
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (  # a column per criterion
+            f"pair_id,dataset,method_a,method_b,rater,fluency,{IN_CSV}\n1,d,x,y,anna,x,tie\n2,d,x,y,anna,,y\n",
+            [
+                ("1", "anna", "fluency", "x"),
+                ("1", "anna", ODD, "tie"),
+                ("2", "anna", ODD, "y"),
+            ],
+        ),
+        (  # a column per rater
+            "pair_id;dataset;method_a;method_b;criterion;anna;ben\n1;d;x;y;c;x;y\n2;d;x;y;c;tie;\n",
+            [("1", "anna", "c", "x"), ("1", "ben", "c", "y"), ("2", "anna", "c", "tie")],
+        ),
+        (  # neither is named
+            "pair_id,dataset,method_a,method_b,fluency,style\n1,d,x,y,x,y\n",
+            [("1", "all", "fluency", "x"), ("1", "all", "style", "y")],
+        ),
+        (  # no dataset either
+            "pair_id,method_a,method_b,rater,fluency,style\n1,x,y,r,x,y\n",
+            [("1", "r", "fluency", "x"), ("1", "r", "style", "y")],
+        ),
+    ],
+)
+def test_a_wide_table_comes_with_the_lines_that_make_it_long(tmp_path, content, expected):
+    path = write(tmp_path, content)
+    with pytest.raises(StudyError, match="it is wide") as caught:
+        read(path)
+    run_remedy(caught.value, tmp_path)
+    found = read(tmp_path / "verdicts-long.csv")
+    names = ["pair_id", "rater", "criterion", "verdict"]
+    assert sorted(found[names].itertuples(index=False, name=None)) == sorted(expected)
+
+
+def test_a_table_without_verdicts_is_not_called_wide(tmp_path):
+    with pytest.raises(StudyError, match="lack the column") as caught:
+        read(write(tmp_path, "pair_id,dataset,method_a,method_b,rater,note\n1,d,x,y,r,good\n"))
+    assert "melt" not in str(caught.value)
+
+
+def test_ids_that_begin_anew_come_with_the_lines_that_make_them_unique(tmp_path):
+    rows = [f"{i},{d},x,y,{r},c,x" for d in ("news", "law") for i in range(3) for r in "ab"]
+    path = write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows)))
+    with pytest.raises(StudyError, match=r"'0' has more than one dataset \('news', 'law'; lines 2") as caught:
+        read(path)
+    run_remedy(caught.value, tmp_path)
+    found = read(tmp_path / "verdicts-unique.csv")
+    assert (len(found), found["pair_id"].nunique()) == (12, 6)
+
+
+def test_one_pair_with_two_datasets_is_a_slip(tmp_path):
+    rows = [f"{i},{d},x,y,{d},c,x" for i in range(5) for d in (("e", "d") if i == 0 else ("d",))]
+    with pytest.raises(StudyError, match=r"'0' has more than one dataset .*; give each pair one dataset"):
+        read(write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows))))
+
+
+def test_the_remedy_for_a_frame_speaks_of_the_frame():
+    frame = pd.DataFrame(
+        [["1", "d", "x", "y", "r", "x", None]], columns=[*HEADER.split(",")[:5], "fluency", "style"]
+    )
+    with pytest.raises(StudyError, match=r"  table = table\.melt") as caught:
+        validate(frame)
+    scope = {"table": frame}
+    exec(str(caught.value).splitlines()[-1].strip(), scope)
+    assert validate(scope["table"])["criterion"].tolist() == ["fluency"]
+
+
+def workbook(tmp_path, sheets):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    path = tmp_path / "verdicts.xlsx"
+    book.save(path)
+    return path
+
+
+CELLS = [HEADER.split(","), *(row.split(",") for row in ROWS)]
+
+
+def test_a_workbook(tmp_path, plain):
+    typed = [CELLS[0], *([int(row[0]), *row[1:7], float(row[7]) if row[7] else None] for row in CELLS[1:])]
+    path = workbook(tmp_path, {"Notes": [], "Verdicts": [[None] * 12, *typed, [None, None, ""]]})
+    found = read(path)
+    assert list(found.index) == [3, 4, 5]
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), plain.reset_index(drop=True))
+
+
+def test_a_workbook_that_is_refused(tmp_path):
+    wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
+    with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
+        read(workbook(tmp_path, {"a": wrong}))
+    with pytest.raises(StudyError, match=r"one sheet with cells, and has 2 \('a' and 'b'\)"):
+        read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
+    with pytest.raises(StudyError, match=r"one sheet with cells, and has 0"):
+        read(workbook(tmp_path, {"a": []}))
+    with pytest.raises(StudyError, match=r"the cell B2 holds the error '#N/A'; fix its formula"):
+        read(workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]}))
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as other:
+        other.writestr("a.csv", GOOD)
+    with pytest.raises(StudyError, match=r"cannot read .*other\.zip as XLSX"):
+        read(tmp_path / "other.zip")
+
+
+def test_a_workbook_without_openpyxl(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(StudyError, match=r"needs openpyxl; run: pip install 'guard-eval\[xlsx\]'"):
+        load(write(tmp_path, b"PK\x03\x04", "a.xlsx"))

@@ -1,0 +1,80 @@
+"""A real server with a real model: `transformers serve` and the bundled model, whose verdicts are noise."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import guard_eval.demo
+from judge.failures import Retry
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("fastapi") is None or find_spec("uvicorn") is None or find_spec("torch") is None,
+        reason="`transformers serve` needs pip install 'transformers[serving]'",
+    ),
+]
+
+TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Serve the bundled model, with a chat template, and return URL and model."""
+    folder = tmp_path_factory.mktemp("served") / "model"
+    shutil.copytree(Path(guard_eval.demo.__file__).parent / "model", folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TEMPLATE}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = [str(Path(sys.executable).with_name("transformers")), "serve", str(folder)]
+    if not Path(program[0]).exists():
+        program[:1] = [sys.executable, "-m", "transformers.cli.transformers"]
+    log = (folder.parent / "log").open("wb")
+    process = subprocess.Popen(
+        [*program, "--port", str(port), "--host", "127.0.0.1", "--device", "cpu"], stdout=log, stderr=log
+    )
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                break
+            except (urllib.error.URLError, OSError):
+                assert process.poll() is None, (folder.parent / "log").read_text()
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1", str(folder)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+        log.close()
+
+
+def test_every_request_gets_a_verdict_or_a_failure_that_says_why(run, store, pairs, served):
+    url, model = served
+    pairs(1)
+    ledger = run(
+        model=model,
+        base_url=url,
+        api_key_env=None,
+        name="small",
+        max_output_tokens=64,
+        concurrency=1,
+        retry=Retry(timeout=300),
+    )
+    assert ledger.verdicts + ledger.failures.total() == 2
+    assert set(ledger.failures) <= {"truncated", "unparseable", "wrong_schema", "too_long"}
+    answers = list(store.answers_of("small"))
+    assert answers
+    assert all(answer.usage.metered for answer in answers)
+    assert {each.kind for each in store.failures()} == set(ledger.failures)
+    assert all(each.detail for each in store.failures())
