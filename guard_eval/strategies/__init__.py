@@ -42,6 +42,7 @@ nothing, take the likeliest token of what they leave. One's own strategies: `own
 """
 
 from guard_eval.strategies.kinds import (
+    SOURCES,
     STRATEGIES,
     AdaptiveContrastiveSearch,
     AdaptiveDecoding,
@@ -81,6 +82,7 @@ from guard_eval.strategies.kinds import (
 from guard_eval.strategies.parsing import parse
 
 __all__ = [
+    "SOURCES",
     "STRATEGIES",
     "AdaptiveContrastiveSearch",
     "AdaptiveDecoding",

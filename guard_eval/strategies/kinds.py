@@ -452,6 +452,35 @@ STRATEGIES: dict[str, type[Any]] = {
     "guard": Guard,
 }
 
+SOURCES: dict[str, str] = {
+    "greedy": "the likeliest token",
+    "beam": "Freitag and Al-Onaizan 2017, arXiv 1702.01806",
+    "temperature": "Ackley, Hinton and Sejnowski 1985",
+    "top_k": "Fan, Lewis and Dauphin 2018, arXiv 1805.04833",
+    "top_p": "Holtzman et al. 2020, arXiv 1904.09751",
+    "typical": "Meister et al. 2023, arXiv 2202.00666",
+    "min_p": "Nguyen et al. 2025, arXiv 2407.01082",
+    "epsilon": "Hewitt, Manning and Liang 2022, arXiv 2210.15191",
+    "eta": "Hewitt, Manning and Liang 2022, arXiv 2210.15191",
+    "top_n_sigma": "Tang et al. 2024, arXiv 2411.07641",
+    "top_h": "Baghaei Potraghloo et al. 2025, arXiv 2509.02510",
+    "p_less": "Tan, Wu and Howard 2025, arXiv 2509.23234",
+    "min_k": "Ding et al. 2026, arXiv 2604.11012",
+    "xtc": "p-e-w 2024, text-generation-webui, pull request 6335",
+    "mirostat": "Basu et al. 2021, arXiv 2007.14966",
+    "repetition_penalty": "Keskar et al. 2019, arXiv 1909.05858",
+    "frequency_penalty": "OpenAI's API",
+    "presence_penalty": "OpenAI's API",
+    "no_repeat_ngram": "Paulus, Xiong and Socher 2018, arXiv 1705.04304",
+    "dry": "p-e-w 2024, text-generation-webui, pull request 5677",
+    "contrastive_decoding": "Li et al. 2023, arXiv 2210.15097; needs model.amateur",
+    "adaptive": "Zhu et al. 2024, arXiv 2402.18223",
+    "contrastive": "Su et al. 2022, arXiv 2202.06417",
+    "acs": "Garces Arias et al. 2024, arXiv 2407.18698",
+    "guard": "the paper",
+}
+"""Who described each."""
+
 _NAMES: dict[type, str] = {kind: name for name, kind in STRATEGIES.items()}
 
 
