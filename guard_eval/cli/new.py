@@ -100,7 +100,7 @@ def _all_strategies() -> str:
         lines.append(f"    {mark}{entry:<{_WIDTH}} # {SOURCES[name]}")
     return "\n".join(
         [
-            "# Temperature and truncations draw, penalties take the likeliest. Join steps by +, in their order:",
+            "# Truncations draw, penalties alone take the likeliest. Join steps by +, in their order:",
             '# "dry + min_p(p=0.05) + temperature(tau=0.8)".',
             "strategies = [",
             *lines,

@@ -26,7 +26,7 @@ class Nearly(OwnStrategy):
 """
 
 
-@pytest.mark.filterwarnings("ignore:`use_push_based_shuffle`:DeprecationWarning")  # Ray's own
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
 @pytest.mark.timeout(0)  # it waits for what must come, however long the machine takes
 def test_workers_are_sent_its_source(tmp_path, own_registry):
     made = {}
