@@ -135,3 +135,16 @@ def test_the_sentence_names_few_results_and_counts_many():
     )
     assert "by people coherence is equivalent" in shown(judged)
     assert "by gpt coherence is equivalent" in shown(judged)
+
+
+def test_a_long_table_keeps_what_was_shown():
+    undecided = [ratings([1.0, 0.0], f"u{place}") for place in range(60)]
+    rows = equivalence_rows(
+        share_rows(pd.concat([*undecided, ratings([0.5] * 60 + [1.0, 0.0], "zest")])), margin=0.1
+    )
+    found = section(rows, name_methods=False)
+    (table,) = found.parts
+    assert len(table.rows) == 40
+    assert table.rows[-1][0] == "zest"
+    assert "The other 21\u00a0results are in equivalence.csv." in table.note
+    assert len(found.exports["equivalence"].rows) == 61

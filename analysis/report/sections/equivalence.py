@@ -7,15 +7,23 @@ from collections.abc import Sequence
 
 from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
-from analysis.results.equivalence import EquivalenceRow
+from analysis.results.equivalence import Conclusion, EquivalenceRow
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, table_of
 from guard_eval.reporting.words import and_list, equals, judged_by, limits, p_value, percent, plural, title
 
 NAMED = 6
 """Up to so many results are named in a sentence."""
+MOST_ROWS = 40
+"""Rows of the table; with more results the undecided are left out first, then the different."""
 GROUPS = 3
 """Up to so many of people and judges have a part of it."""
+ORDER: dict[Conclusion, int] = {
+    "equivalent": 0,
+    "different but negligible": 1,
+    "different": 2,
+    "undecided": 3,
+}
 NOTE = (
     "Two one-sided t tests that the share is {margin} or more away from 50 %, with the unit and the error of "
     "the shares' own interval: equivalent where p is at most {alpha:g}, which without a correction is where "
@@ -65,8 +73,12 @@ def section(rows: Sequence[EquivalenceRow], *, name_methods: bool) -> Section | 
         name = next(row.correction for row in rows if row.family)
         note += CORRECTED.format(name=name, size=plural(size, "result"))
     reasons = sorted({row.reason for row in rows if row.reason})
+    shown = [place for _, place in sorted((ORDER[row.conclusion], place) for place, row in enumerate(rows))]
+    kept = [rows[place] for place in sorted(shown[:MOST_ROWS])]
+    if len(rows) > len(kept):
+        note += f" The other {plural(len(rows) - len(kept), 'result')} are in equivalence.csv."
     table = cell_table(
-        rows,
+        kept,
         {
             "Result": lambda row: row.conclusion,
             "Win share": lambda row: percent(row.share.estimate),
