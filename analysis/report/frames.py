@@ -134,10 +134,8 @@ def _check(declared: Declared) -> None:
         value = declared.get(name, end / 2)
         if not isinstance(value, int | float) or not 0 < value < end:
             raise StudyError(f"{name} is {value!r}; write a number between 0 and {end:g}")
-    if isinstance(declared.get("family"), str):
-        raise StudyError(
-            f"family is {declared['family']!r}; write a list of results, as [{declared['family']!r}]"
-        )
+    if isinstance(family := declared.get("family"), str):
+        raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
 
 
 def _frame(rows: Iterable[Row], columns: Columns[Row]) -> pd.DataFrame:
