@@ -334,8 +334,8 @@ def _leader(row: RankingRow) -> str:
     best, n = row.order[0], f"n = {row.ranking.n} {row.unit}"
     test = f"any difference: {p_rounded(row.adjusted, sentence=True)}"
     if row.adjusted is None or row.adjusted > 1 - row.ranking.level + 1e-12:
-        none = f"on {title(row.criterion)} there was no evidence of any difference among {len(row.order)} methods"
-        return f"{none} ({test}, {n})"
+        none = f"there was no evidence of any difference among {len(row.order)} methods"
+        return f"on {title(row.criterion)} {none} ({test}, {n})"
     share = row.ranking.shares[best]
     figures = [f"possible ranks {_possible(row, best)}", f"expected share {percent(share.estimate)}"]
     if share.low is not None:
