@@ -12,9 +12,14 @@ Floats = NDArray[np.float64]
 
 DRAWS = 20_000
 """Draws of the largest error among all differences; its quantile has a Monte-Carlo error of some .01."""
+MANY_UNITS = 1_000
+"""With more units, the errors of scores are drawn from their covariance alone."""
 _BLOCK = 500
 _STEP = 1e-5
 """For the derivatives of shares."""
+_NUMBERS = 4_000_000
+"""At most so many numbers of units' information at once."""
+_LEFT = 1e-6
 
 
 def rank_sets(
@@ -56,25 +61,42 @@ def rank_sets(
 def simultaneous_line(influence: Floats, *, freedom: float, level: float = 0.95, seed: int = 0) -> float:
     """Return how many standard errors all differences of scores stay within at once, at the level.
 
-    It is the quantile of the largest of all |differences| of a t vector with the scores' covariance, by
-    simulation: narrower than Bonferroni's, since differences that share a method go together.
+    It is the quantile of the largest of all |differences| in standard errors, by simulation, so that
+    differences that share a method go together. It is drawn in two ways and the larger is taken: as a t
+    vector with the scores' covariance; and, where units are not many, from the influences with random signs
+    and the standard errors of each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which
+    is larger where few units know of a difference.
+
+    Args:
+        influence: What each unit adds to the error of each score, [units, K].
+        freedom: Degrees of freedom of the variances.
+        level: The chance that all differences stay within.
+        seed: It alone decides the draws.
     """
-    covariance = influence.T @ influence
-    first, second = np.triu_indices(len(covariance), 1)
-    errors = np.sqrt(np.maximum(0.0, _variances(covariance)[first, second]))
-    known = errors > 1e-12 * max(1e-300, float(errors.max(initial=0.0)))
+    first, second = np.triu_indices(influence.shape[1], 1)
+    squares = _variances(influence.T @ influence)[first, second]
+    known = squares > 1e-24 * max(1e-300, float(squares.max(initial=0.0)))
     if not known.any():
         return 0.0
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(0.0, values))
+    first, second, squares = first[known], second[known], squares[known]
     rng = np.random.default_rng(seed)
+    values, vectors = np.linalg.eigh(influence.T @ influence)
+    root = vectors * np.sqrt(np.maximum(0.0, values))
     largest = []
     for _ in range(0, DRAWS, _BLOCK):
         drawn = rng.standard_normal((_BLOCK, len(root))) @ root.T
-        apart = np.abs(drawn[:, first[known]] - drawn[:, second[known]]) / errors[known]
-        scale = np.sqrt(rng.chisquare(freedom, _BLOCK) / freedom)
-        largest.append(apart.max(axis=1) / scale)
-    return float(np.quantile(np.concatenate(largest), level))
+        sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
+        largest.append(sums.max(axis=1) / (rng.chisquare(freedom, _BLOCK) / freedom))
+    line = float(np.quantile(np.concatenate(largest), level))
+    units = len(influence)
+    if units <= MANY_UNITS:
+        largest.clear()
+        for _ in range(0, DRAWS, _BLOCK):
+            drawn = (rng.integers(0, 2, (_BLOCK, units)) * 2.0 - 1) @ influence
+            sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
+            largest.append((sums / np.maximum(1 - sums / units, 1e-9)).max(axis=1) * freedom / units)
+        line = max(line, float(np.quantile(np.concatenate(largest), level)))
+    return float(np.sqrt(line))
 
 
 def strength_influence(
@@ -88,9 +110,11 @@ def strength_influence(
 ) -> Floats:
     """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
 
-    It is the inverse information times the unit's part of the likelihood's gradient, less its stratum's mean
-    and enlarged as leaving the unit out would: the sandwich estimate of the covariance, for verdicts that
-    depend on each other within a unit in any way.
+    It is what leaving the unit out changes, to first order: its part of the likelihood's gradient by the
+    inverse of the information that the others have, less its stratum's mean. It gives the sandwich estimate
+    of the covariance, for verdicts that depend on each other within a unit in any way; by the others'
+    information, so that a difference that few units know of is not taken for surer than it is (CR3: Bell
+    and McCaffrey 2002).
 
     Args:
         parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
@@ -104,23 +128,46 @@ def strength_influence(
     half = (parameters[first] - parameters[second]) / 2
     logits = np.stack([half, np.full(len(half), parameters[-1]), -half], axis=-1)
     chance = special.softmax(logits, axis=-1)
-    lean = (points - 1) / 2 - (chance[:, 0] - chance[:, 2]) / 2
+    expected, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
+    lean = (points - 1) / 2 - expected
+    last = np.full(len(unit), methods)
     gradient = np.zeros((units, methods + 1))
-    np.add.at(gradient, (unit, first), lean)
-    np.add.at(gradient, (unit, second), -lean)
-    np.add.at(gradient, (unit, np.full(len(unit), methods)), (points == 1) - chance[:, 1])
-    counts = np.zeros((methods, methods))
-    np.add.at(counts, (first, second), 1.0)
-    upper = np.triu_indices(methods, 1)
-    table = np.zeros((1, len(upper[0]), 3))
-    table[0, :, 0] = (counts + counts.T)[upper]
-    _, information = newton.moments(parameters[None], table)
-    solved = np.linalg.solve((information + newton.gauge(information))[0], gradient.T).T
+    for place, value in ((first, lean), (second, -lean), (last, (points == 1) - tie)):
+        np.add.at(gradient, (unit, place), value)
+    # The information of a comparison, in its two methods' strengths and in log ν.
+    spread, joint = (chance[:, 0] + chance[:, 2]) / 4 - expected**2, -expected * tie
+    cells = (
+        (first, first, spread),
+        (second, second, spread),
+        (first, second, -spread),
+        (second, first, -spread),
+        (first, last, joint),
+        (last, first, joint),
+        (second, last, -joint),
+        (last, second, -joint),
+        (last, last, tie * (1 - tie)),
+    )
+    whole = np.zeros((1, methods + 1, methods + 1))
+    for row, column, value in cells:
+        np.add.at(whole[0], (row, column), value)
+    whole[0, -1, -1] += np.isneginf(parameters[-1])
+    whole += newton.gauge(whole)
+    solved = np.empty_like(gradient)
+    size = max(1, _NUMBERS // (methods + 1) ** 2)
+    for begin in range(0, units, size):
+        mine = (unit >= begin) & (unit < begin + size)
+        own = np.zeros((min(size, units - begin), methods + 1, methods + 1))
+        for row, column, value in cells:
+            np.add.at(own, (unit[mine] - begin, row[mine], column[mine]), value[mine])
+        # A unit that alone joins two groups of methods would leave nothing to know their difference by.
+        others = whole - (1 - _LEFT) * own
+        solved[begin : begin + size] = np.linalg.solve(others, gradient[begin : begin + size, :, None])[
+            ..., 0
+        ]
     for stratum in np.unique(strata):
         mine = strata == stratum
-        size = int(mine.sum())
-        if size > 1:
-            solved[mine] = (solved[mine] - solved[mine].mean(axis=0)) * size / (size - 1)
+        if mine.sum() > 1:
+            solved[mine] -= solved[mine].mean(axis=0)
     return np.asarray(solved, dtype=np.float64)
 
 
