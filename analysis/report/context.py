@@ -46,6 +46,7 @@ class Context:
         declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
+        compare: Comparisons of several to show in full, by their two methods.
         correction: For the number of tests in the family: `holm`, `bh` or `max-t`.
         margin: The largest distance of a share from one half that does not matter, where one was set.
         sequential: Whether it was declared that verdicts are looked at while they come in.
@@ -75,6 +76,7 @@ class Context:
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
     correction: Correction = "holm"
+    compare: tuple[tuple[str, str], ...] = ()
     margin: float | None = None
     sequential: bool = False
     raters: Estimand = "these"

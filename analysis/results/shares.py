@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -135,6 +135,7 @@ def share_rows(
     alpha: float = 0.05,
     correction: Correction = "holm",
     raters: Estimand = "these",
+    by_dataset: Collection[tuple[str, str]] | None = None,
     seed: int = 0,
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
@@ -149,6 +150,7 @@ def share_rows(
         correction: Holm's, Benjamini and Hochberg's, or Westfall and Young's step-down max-T by sign flips,
             which finds more where criteria repeat each other.
         raters: For whom shares of people and simulations are to hold.
+        by_dataset: The comparisons that have rows for each dataset, too; `None` for all of them.
         seed: Of the sign patterns that max-T draws.
 
     Raises:
@@ -167,7 +169,8 @@ def share_rows(
         datasets = sorted(own_items["dataset"].unique())
         counted = comparisons[cell[:4]], wholes[cell.rater_kind, cell.judge]
         rows.append(row(cell, None, mine, own_items, counted))
-        for name in datasets if len(datasets) > 1 else ():
+        split = len(datasets) > 1 and (by_dataset is None or cell[:2] in by_dataset)
+        for name in datasets if split else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
             rows.append(row(cell, name, part, own, counted))
     found = sorted(rows, key=cell_order(planned))

@@ -98,6 +98,14 @@ def command(
             "dataset; otherwise a part that looks as if it were not is refused (docs/assisted.md).",
         ),
     ] = False,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B",
+            help="Of three or more methods show the comparison of these two in full: by dataset, with "
+            "figures, agreement and sensitivity.",
+        ),
+    ] = None,
     paper: Annotated[
         bool,
         typer.Option(
@@ -135,6 +143,8 @@ def command(
         for table in commands.paper_tables(opened, settings=settings, **given):
             typer.echo(f"{table}\n")
         return
-    report = commands.report(opened, output, settings=settings, random_part=random_part, **given)
+    report = commands.report(
+        opened, output, settings=settings, random_part=random_part, compare=compare, **given
+    )
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

@@ -145,7 +145,7 @@ def section(rows: Sequence[AgreementRow], *, name_methods: bool) -> Section | No
         exports["agreement_of_two"] = table_of(((row, pair) for row in several for pair in row.pairs), PAIRS)
     small = (row for row in several if 3 <= len(row.raters) <= MATRIX_RATERS)
     parts += [matrix(row, name_methods=name_methods) for row in islice(small, MATRICES)]
-    return Section(anchor="agreement", title="Agreement", parts=tuple(parts), exports=exports)
+    return Section(anchor="agreement", title="Agreement", folded=True, parts=tuple(parts), exports=exports)
 
 
 def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) -> Table:
