@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from guard_eval.cli.console import StudyFolder, say, say_next
+from guard_eval.cli.console import StudyFolder, count_of, say, say_next
 from guard_eval.records import Pair
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -36,7 +36,7 @@ def pair(study: Study) -> list[Pair]:
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     for dataset, count in sorted(Counter(prompt.dataset for prompt in drawn).items()):
         short = " (all there are)" if count < settings.pairs.per_dataset else ""
-        say(f"{dataset}: {count} prompts drawn{short}")
+        say(f"{dataset}: {count_of(count, 'prompt')} drawn{short}")
     methods = sorted({method for couple in settings.pairs.compare for method in couple})
     continuations = {
         method: list(texts.values()) for method, texts in current_texts(study, methods, drawn).items()
@@ -54,5 +54,7 @@ def pair(study: Study) -> list[Pair]:
         new = store.add_pairs(pairs)
     for_people = sum(pair.for_people for pair in pairs)
     which = "each" if for_people == len(pairs) else f"each of {for_people} drawn at random, and a judge all"
-    say(f"{len(pairs)} pairs, {new} of them new; {settings.annotation.raters_per_pair} people see {which}")
+    people = settings.annotation.raters_per_pair
+    see = "1 person sees" if people == 1 else f"{people} people see"
+    say(f"{count_of(len(pairs), 'pair')}, {new} of them new; {see} {which}")
     return pairs

@@ -36,7 +36,7 @@ def check_complete(
         if missing:
             raise StudyError(
                 f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
-                f"(the first is {missing[0]!r}); run: guard-eval generate"
+                f"(the first is {missing[0]!r}); run: guard-eval generate STUDY"
             )
 
 
