@@ -4,6 +4,8 @@
     python benchmarks/calibration.py --output docs/calibration.md      # some minutes on two cores
     python benchmarks/calibration.py --prompts                         # pairs that share prompts
     python benchmarks/calibration.py --raters                          # new raters a study; ten minutes
+    python benchmarks/calibration.py --corrections                     # Holm beside max-T
+    python benchmarks/calibration.py --equivalence                     # two one-sided tests
     python benchmarks/calibration.py --quick                           # does it run? (rates mean nothing)
 
 Every cell of the grid simulates studies without a difference (share .5) and with one (share .6) and gives
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from calibration_claims import print_corrections, print_equivalence
 from calibration_tables import MARK, Row, markdown
 from common import heading, line, parser
 from numpy.typing import NDArray
@@ -527,6 +530,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
     option("--processes", type=int, default=2)
     option("--prompts", action="store_true", help="the tables of pairs that share prompts instead; printed")
     option("--raters", action="store_true", help="the table of new raters for each study instead; printed")
+    option("--corrections", action="store_true", help="the tables of corrections instead; printed")
+    option("--equivalence", action="store_true", help="the table of claims of equivalence instead; printed")
     option("--output", type=Path, help="Markdown file; without it the tables are printed")
     options = command.parse_args(None if arguments is None else list(arguments))
     options.studies = options.studies or (2000 if options.prompts else 4000)
@@ -537,6 +542,12 @@ def main(arguments: Iterable[str] | None = None) -> None:
         return
     if options.prompts:
         print_prompts(options.studies, options.seed)
+        return
+    if options.corrections:
+        print_corrections(options.studies, options.seed)
+        return
+    if options.equivalence:
+        print_equivalence(options.studies, options.seed)
         return
     tables = markdown(run(tasks(options), options.processes), studies=options.studies, seed=options.seed)
     if options.output:

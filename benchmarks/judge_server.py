@@ -14,10 +14,11 @@ import struct
 import subprocess
 import sys
 import urllib.request
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 FAULTS = {"rate": 0.10, "error": 0.05, "prose": 0.05, "truncated": 0.02, "reset": 0.02}
@@ -64,9 +65,26 @@ class Log:
 class State:
     """What all connections share: the settings, chance and the log."""
 
-    def __init__(self, faults: Mapping[str, float]) -> None:
-        self.random, self.faults = random.Random(5), faults
+    def __init__(self, faults: Mapping[str, float], *, slots: int | None, seconds: float) -> None:
+        self.random, self.faults, self.seconds = random.Random(5), faults, seconds
         self.log = Log()
+        self._free = slots
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def serve(self, answer: Callable[[], None]) -> None:
+        """Answer late; where all slots are taken, the request waits its turn, whether given up or not."""
+        self._waiting.append(answer)
+        self._begin()
+
+    def _begin(self) -> None:
+        while self._waiting and self._free != 0:
+            self._free = None if self._free is None else self._free - 1
+            asyncio.get_running_loop().call_later(self.seconds, self._end, self._waiting.popleft())
+
+    def _end(self, answer: Callable[[], None]) -> None:
+        self._free = None if self._free is None else self._free + 1
+        answer()
+        self._begin()
 
     def fault(self) -> str:
         """Draw what becomes of a request."""
@@ -100,7 +118,7 @@ class Connection(asyncio.Protocol):
             self._send(404, {"error": {"message": "not found"}})
         else:
             log.requests += 1
-            asyncio.get_running_loop().call_later(LATENCY, self._answer, rest[:size])
+            self._state.serve(partial(self._answer, rest[:size]))
 
     def _answer(self, body: bytes) -> None:
         log, drawn = self._state.log, self._state.fault()
@@ -148,9 +166,12 @@ class Server:
 
 
 @contextmanager
-def serving(faults: Mapping[str, float] | None = None) -> Iterator[Server]:
-    """Start a server and end it."""
-    command = [sys.executable, "-P", __file__, json.dumps(faults or {})]
+def serving(
+    faults: Mapping[str, float] | None = None, *, slots: int | None = None, seconds: float = LATENCY
+) -> Iterator[Server]:
+    """Start a server and end it; with `slots` it does so many requests at once and lets the rest wait."""
+    state = {"faults": faults or {}, "slots": slots, "seconds": seconds}
+    command = [sys.executable, "-P", __file__, json.dumps(state)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             port = int(process.stdout.readline() if process.stdout else 0)
@@ -168,4 +189,4 @@ async def serve(state: State) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(State(json.loads(sys.argv[1]))))
+    asyncio.run(serve(State(**json.loads(sys.argv[1]))))

@@ -40,12 +40,15 @@ from judge.run import run_judge
 
 TITLES = {
     "speed": "Raw loop and judge in turns, concurrency 64, 50 ms latency",
+    "queues": "Servers that do 1, 4 and 64 requests at once and let the rest wait",
     "faults": "10 % 429, 5 % 500, 5 % prose, 2 % truncated, 2 % resets",
     "kept": "The journal with and without the requests as they are sent",
 }
 KEY = "sk-benchmark"
 METHODS = ("guard", "top_k(k=50)")
 CONCURRENCY = 64
+QUEUES = ((1, 0.25, 160), (4, 0.25, 640), (64, 2.0, 1920))
+"""Requests that a server does at once, seconds of each, and how many there are."""
 _TOML = """
 name = "benchmark"
 seed = 1
@@ -145,6 +148,34 @@ def _both_clocks(act: Callable[[], object]) -> tuple[float, float]:
     processor, clock = time.process_time(), time.perf_counter()
     act()
     return time.perf_counter() - clock, time.process_time() - processor
+
+
+def queues(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Judge at servers that let requests wait; twelve answers one after the other fill the time-out."""
+    rows: list[Row] = []
+    for slots, seconds, questions in QUEUES:
+        wanted = questions // 10 if options.quick else questions
+        with (
+            serving(slots=slots, seconds=seconds) as server,
+            Store.open(f"sqlite:///{folder}/queue-{slots}.db", create=True) as store,
+        ):
+            store.add_pairs(make_pairs(wanted // 2))
+            judge = Judge(model=MODEL, base_url=server.url, concurrency=CONCURRENCY, timeout=12 * seconds)
+            started = time.perf_counter()
+            ledger = run_judge(store, judge, seed=1, environ={"OPENAI_API_KEY": KEY})
+            took, sent = time.perf_counter() - started, server.log().requests
+        ratio = took / (wanted * seconds / slots)
+        lost, vain = wanted - ledger.verdicts, sent - wanted
+        rows += [
+            (
+                f"{slots} at once, {seconds} s each, {wanted} requests",
+                f"{took:.1f} s, **{ratio:.2f}** × the ideal",
+                "≤ 1.3 ×",
+                ratio <= 1.3,
+            ),
+            (f"{slots} at once: lost; sent in vain", f"{lost}; {vain}", "0; 0", lost == vain == 0),
+        ]
+    return rows
 
 
 def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -277,7 +308,7 @@ def _answered(right: object) -> Answer:
     )
 
 
-MEASURES: dict[str, Measure] = {"speed": speed, "faults": faults, "kept": kept}
+MEASURES: dict[str, Measure] = {"speed": speed, "queues": queues, "faults": faults, "kept": kept}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

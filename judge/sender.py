@@ -52,6 +52,7 @@ class Sender:
         self._seed = seed
         self._ledger = ledger
         self._reached = False
+        self._any_queued = False
         self._turns = 0  # how often the form, or the bound of the cost, was changed
         self._open = 0  # reservations that are not settled
         self._settled = asyncio.Event()
@@ -220,10 +221,22 @@ class Sender:
         if isinstance(result, Response):
             self._limiter.answered(place)
         elif result.late:
-            return self._limiter.too_late(place)
+            return self._was_queued(result, place)
         elif result.kind == "rate_limited":
             self._limiter.too_much(place)
         return False
+
+    def _was_queued(self, error: JudgeError, place: Place) -> bool:
+        """Return whether a request came too late for waiting behind others; say so once."""
+        queued = self._limiter.too_late(place)
+        if queued and not self._any_queued:
+            self._any_queued = True
+            self._backend.notices.append(
+                f"a request came too late for waiting behind others ({error.detail}): fewer are sent at once "
+                "from here on; what was given up may be charged, and a longer timeout in study.toml gives up "
+                "less"
+            )
+        return queued
 
     async def _store(
         self, request: JudgeRequest, reservation: Reservation, presentation: int | None, response: Response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow
 from analysis.stats.population import FEWEST_RATERS
 from analysis.verdicts.panel import PANEL_OF
@@ -23,6 +24,11 @@ SPELT_OUT = 6
 """Up to this many results are given with their figures; more would no longer be one paragraph."""
 JUDGES_SPELT_OUT = 4
 """Up to this many judges have sentences of their own."""
+RANKINGS_SPELT_OUT = 4
+"""Up to this many rankings of one group of raters are put into words."""
+NAMED = 3
+"""Methods that a sentence names before it counts the rest."""
+RANKS_HOLD = "What is said of ranks holds at once at the level of the intervals (see Ranking)."
 ONE_BY_ONE = "Each judge is a result of its own; they are not counted together."
 ONE_BY_ONE_BUT_PANEL = "Judges are counted together in the declared panel alone."
 
@@ -34,6 +40,7 @@ def answer(
     exploratory: bool,
     redundant: Sequence[str] = (),
     panels: Collection[str] = (),
+    rankings: Sequence[RankingRow] = (),
     assisted_by: str | None = None,
     texts: str = "continuations",
 ) -> str:
@@ -47,6 +54,7 @@ def answer(
         exploratory: Whether anything makes these results exploratory.
         redundant: What an audit found on criteria that measure the same thing.
         panels: Names of declared panels of judges.
+        rankings: `ranking_rows`: of three or more methods the answer is who leads.
         assisted_by: The judge who was declared to assist people.
         texts: What was compared, in the plural.
     """
@@ -58,7 +66,11 @@ def answer(
     kinds = {kind for kind, _ in order}
     judges = [who for who in order if who[1]]
     left_out = set(judges[JUDGES_SPELT_OUT:])
-    parts = [_group(groups[who], alpha, texts) for who in order if who not in left_out]
+    parts = [
+        _group(groups[who], alpha, texts, [row for row in rankings if row.who == who])
+        for who in order
+        if who not in left_out
+    ]
     if left_out:
         parts.append(f"{len(left_out)} more judges stand in the table below.")
     if len(judges) > 1:
@@ -92,17 +104,20 @@ def _assisted(rows: list[ShareRow], judge: str) -> str:
 
 def differs(row: ShareRow, alpha: float) -> bool:
     """Return whether the item-level test rejects "no difference", after correction in the family."""
-    p = _deciding(row)
+    p = row.deciding
     return p is not None and p <= alpha
 
 
-def _deciding(row: ShareRow) -> float | None:
-    return row.adjusted if row.family else row.test.p_value
-
-
-def _group(rows: list[ShareRow], alpha: float, texts: str) -> str:
+def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[RankingRow]) -> str:
     """Word what people, or one judge, found: differences first, then what showed none, the clearest first."""
     declared = [row for row in rows if row.family] or rows
+    ranked = [ranking_sentence(row, alpha) for row in rankings[:RANKINGS_SPELT_OUT]]
+    if len(rankings) > len(ranked):
+        ranked.append(f"{plural(len(rankings) - len(ranked), 'more ranking')} stand below.")
+    if ranked:
+        ranked.append(RANKS_HOLD)
+    if ranked and len(declared) > SPELT_OUT:
+        return " ".join([_opening(declared, texts, brief=True), *ranked, _counted(declared, alpha)])
     ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
     shown, rest = ordered[:SPELT_OUT], ordered[SPELT_OUT:]
     groups: dict[tuple[str, str, str], list[ShareRow]] = {}
@@ -116,13 +131,60 @@ def _group(rows: list[ShareRow], alpha: float, texts: str) -> str:
         sentences.append(
             f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
         )
-    return " ".join([_opening(declared, texts), *sentences])
+    return " ".join([_opening(declared, texts), *ranked, *sentences])
 
 
-def _opening(rows: list[ShareRow], texts: str) -> str:
+def ranking_sentence(row: RankingRow, alpha: float) -> str:
+    """Say who leads, who may lead as well, and who comes last; or that nothing shows any difference."""
+    names = [row.methods[place] for place in row.order]
+    sets = [row.sets[place] for place in row.order] if row.sets else []
+    on, p = f"On {title(row.criterion)}", row.adjusted
+    about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
+    if p is None or p > alpha or not sets:
+        return f"{on} there is no evidence of any difference among {len(names)} methods ({about})."
+    may_lead = [name for name, (low, _) in zip(names, sets, strict=True) if low == 1]
+    may_be_last = [name for name, (_, high) in zip(names, sets, strict=True) if high == len(names)]
+    if len(may_lead) == len(names) == len(may_be_last):
+        return f"{on} the {len(names)} methods differ ({about}), and no rank is sure; {names[0]} is first."
+    if len(may_lead) == 1:
+        first = f"{on} {names[0]} leads, ahead of all others"
+    else:
+        others = may_lead if names[0] not in may_lead else [name for name in may_lead if name != names[0]]
+        first = f"{on} {names[0]} leads and cannot be told apart from {_some(others)}"
+    last = ""
+    if len(may_lead) + len(may_be_last) <= len(names) or len(may_be_last) == 1:
+        last = f"; {_some(may_be_last[::-1])} {'comes' if len(may_be_last) == 1 else 'come'} last"
+    return f"{first}{last} ({about})."
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return a few names, and how many there are besides."""
+    if len(names) <= NAMED:
+        return and_list(names)
+    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+
+
+def _counted(rows: Sequence[ShareRow], alpha: float) -> str:
+    """Say how many comparisons show a difference."""
+    criteria, of = ({row.criterion for row in rows}, {(row.method_a, row.method_b) for row in rows})
+    results = f"{len(rows)} comparisons"
+    if len(criteria) > 1:
+        results = f"{len(rows)} results ({len(of)} comparisons, {len(criteria)} criteria)"
+    found = sum(differs(row, alpha) for row in rows)
+    corrected = f" after {rows[0].correction}'s correction" if rows[0].family else ""
+    if not found:
+        return f"None of the {results} shows a difference by itself{corrected}."
+    shows = "shows" if found == 1 else "show"
+    return f"Of {results}, {found} {shows} a difference{corrected}: see Comparisons."
+
+
+def _opening(rows: list[ShareRow], texts: str, *, brief: bool = False) -> str:
     whole = rows[0].whole
     text = f"{_who(rows[0])} compared {plural(whole.pairs, 'pair')} of {texts}"
     compared = {(row.method_a, row.method_b): row.comparison for row in rows}
+    if brief:
+        methods = {name for pair in compared for name in pair}
+        return f"{text} by {len(methods)} methods in {len(compared)} comparisons."
     if len(compared) > 1:
         people = not rows[0].judge
         parts = [
@@ -186,7 +248,7 @@ def _figures(row: ShareRow) -> str:
     interval = (
         f", {percent(row.level, 0)} interval {limits(row.share)}\u00a0%" if row.share.low is not None else ""
     )
-    p = _deciding(row)
+    p = row.deciding
     return f"win share {percent(row.share.estimate)}{interval}, {'no p' if p is None else equals(p)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +12,15 @@ from analysis.report.answer import answer
 from analysis.report.context import Context
 from analysis.report.examples import JudgedExample, judged_example
 from analysis.report.files import frame_csv, numbers, write_files
+from analysis.report.manuscript import manuscript
 from analysis.report.methods import limitations, methods
 from analysis.report.section import Section
 from analysis.report.sections import (
     agreement,
     assisted,
     audits,
+    comparisons,
+    equivalence,
     judge_run,
     judges,
     length,
@@ -31,6 +35,7 @@ from analysis.report.sections import (
 from analysis.results.agreement import agreement_rows
 from analysis.results.audits import REDUNDANT, audit
 from analysis.results.bias import length_rows, order_rows, position_rows
+from analysis.results.equivalence import equivalence_rows
 from analysis.results.judges.assisted import assisted_lines, assisted_ranks, with_assisted_shares
 from analysis.results.judges.judge_agreement import beside_rows, judge_rows
 from analysis.results.ranking import ranking_rows
@@ -38,8 +43,9 @@ from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows, with_anytime_tests
 from analysis.results.shares import share_rows
-from analysis.verdicts.scores import ScoredVerdicts
+from analysis.verdicts.scores import CELL, ScoredVerdicts
 from analysis.verdicts.tidy import remarks, validate
+from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import standalone
 from guard_eval.reporting.rendering import render
@@ -47,6 +53,9 @@ from guard_eval.reporting.tables import Table, to_csv
 from guard_eval.reporting.words import titled
 
 _TEMPLATES = Path(__file__).parent / "templates"
+SCRIPT = _TEMPLATES / "page.js"
+MOST_IN_FULL = 24
+"""Results (comparison, criterion, who judged) up to which all comparisons of several methods are in full."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +82,17 @@ class ReportPage:
     examples: tuple[JudgedExample, ...]
     methods: tuple[str, ...]
     limits: tuple[str, ...]
+    manuscript: Mapping[str, str | bytes]
+    script: str = ""
+
+    @property
+    def scripted(self) -> bool:
+        """Return whether there is a table that the page's reader can sort."""
+        return any(isinstance(part, Table) and part.sortable for one in self.sections for part in one.parts)
 
 
 def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    """Write index.html, report.md, report.tex, report.json, figures/, csv/ and prompts/.
+    """Write index.html, report.md, report.tex, report.json, figures/, csv/, prompts/ and paper/.
 
     The same input gives the same bytes.
 
@@ -106,47 +122,78 @@ def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
             files[f"figures/{drawing.name}.png"] = drawing.png
     if context.judging is not None:
         files |= {f"prompts/{one.version}.txt": one.text for one in context.judging.prompts}
+    files |= page.manuscript
     files["report.json"] = numbers(context, page.summary, tables)
     files |= {f"csv/{name}.csv": to_csv(table) for name, table in tables.items()}
     files["csv/verdicts.csv"] = frame_csv(frame, simulated=frame["rater_kind"].isin(SIMULATED))
     return Report(paths=write_files(folder, files), summary=page.summary)
 
 
+def _in_full(scored: ScoredVerdicts, context: Context, *, ranked: bool) -> tuple[tuple[str, str], ...]:
+    """Return the comparisons that are analysed in every way: all, or of many those that were asked for."""
+    pairs = scored.frame[["method_a", "method_b"]].drop_duplicates().itertuples(index=False, name=None)
+    known = tuple(sorted((str(a), str(b)) for a, b in pairs))
+    asked = []
+    for a, b in context.compare:
+        found = next((pair for pair in known if set(pair) == {a, b}), None)
+        if found is None:
+            names = ", ".join(sorted({name for pair in known for name in pair}))
+            raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
+        asked.append(found)
+    if asked or not ranked:
+        return tuple(asked) or known
+    results = scored.scores[CELL].drop_duplicates()
+    return known if len(results) <= MOST_IN_FULL else ()
+
+
 def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
-    frame, alpha = scored.frame, context.alpha
+    frame, alpha, seed = scored.frame, context.alpha, context.seed or 0
+    rankings = ranking_rows(scored, alpha=alpha, seed=seed)
+    in_full = _in_full(scored, context, ranked=bool(rankings))
+    part = scored.only(in_full)
     rows = share_rows(
         scored,
         planned=context.planned,
         alpha=alpha,
         correction=context.correction,
         raters=context.raters,
+        by_dataset=in_full,
+        seed=seed,
+    )
+    near = (
+        equivalence_rows(rows, margin=context.margin, alpha=alpha, correction=context.correction)
+        if context.margin is not None
+        else ()
     )
     looks = (
         sequential_rows(scored, planned=context.planned, alpha=alpha, raters=context.raters_per_item.get)
         if context.sequential
         else ()
     )
-    lines = assisted_lines(scored, random=context.random_part, alpha=alpha)
+    lines = assisted_lines(scored if context.assisted_by else part, random=context.random_part, alpha=alpha)
     answering = with_anytime_tests(rows, looks) if looks else rows
     if context.assisted_by is not None:
         answering = with_assisted_shares(rows, lines, context.assisted_by)
-    agreeing = agreement_rows(scored, alpha=alpha)
+    agreeing = agreement_rows(part, alpha=alpha)
     places = position_rows(scored, alpha=alpha)
     several = len({(row.method_a, row.method_b) for row in rows}) > 1
     simulated = any(row.simulated for row in rows)
     found = audit(frame)
     redundant = tuple(one.what for one in found if one.kind == REDUNDANT)
     sections = (
-        shares.section(rows, name_methods=several),
+        ranking.section(rankings),
+        comparisons.section(rows, rankings, in_full=in_full if context.compare else ())
+        if rankings
+        else shares.section(rows, name_methods=several),
+        equivalence.section(near, name_methods=several),
         sequential.section(looks, name_methods=several),
-        ranking.section(ranking_rows(scored, alpha=alpha, seed=context.seed or 0)),
         sensitivity.section(
-            sensitivity_rows(scored, alpha=alpha, seed=context.seed or 0, raters=context.raters),
+            sensitivity_rows(part, alpha=alpha, seed=seed, raters=context.raters),
             name_methods=several,
             alpha=alpha,
         ),
         agreement.section(agreeing, name_methods=several),
-        judges.section(judge_rows(scored, alpha=alpha), beside_rows(scored), name_methods=several),
+        judges.section(judge_rows(part, alpha=alpha), beside_rows(part), name_methods=several),
         assisted.section(
             lines,
             assisted_ranks(scored, random=context.random_part, alpha=alpha) if lines else (),
@@ -156,26 +203,30 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         ),
         judge_run.section(context.judging, alpha=alpha),
         raters.section(rater_rows(scored, alpha=alpha)),
-        position.section(places, order_rows(scored, alpha=alpha), name_methods=several),
-        length.section(length_rows(scored, alpha=alpha), name_methods=several),
+        position.section(places, order_rows(part, alpha=alpha), name_methods=several),
+        length.section(length_rows(part, alpha=alpha), name_methods=several),
         audits.section(found, simulated=simulated),
         metrics.section(context, simulated=simulated),
     )
+    summary = answer(
+        answering,
+        alpha=alpha,
+        assisted_by=context.assisted_by,
+        texts=context.texts,
+        exploratory=bool(context.why_exploratory),
+        redundant=redundant,
+        rankings=rankings,
+        panels=[panel.name for panel in scored.panels],
+    )
     return ReportPage(
         context=context,
-        summary=answer(
-            answering,
-            alpha=alpha,
-            assisted_by=context.assisted_by,
-            texts=context.texts,
-            exploratory=bool(context.why_exploratory),
-            redundant=redundant,
-            panels=[panel.name for panel in scored.panels],
-        ),
+        summary=" ".join(filter(None, (summary, equivalence.sentence(near)))),
         simulated=simulated,
+        script=SCRIPT.read_text(encoding="utf-8"),
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
-        methods=methods(rows, context, scored.panels),
+        methods=(*methods(rows, context, scored.panels), *ranking.method(rankings)),
+        manuscript=manuscript(answering, rankings, agreeing, context),
         limits=(
             *limitations(rows, agreeing, places, context),
             *(f"{text}." for text in remarks(frame)),

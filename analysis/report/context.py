@@ -46,7 +46,9 @@ class Context:
         declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
         alpha: The error rate.
-        correction: For the number of tests in the family: `holm` or `bh`.
+        compare: Comparisons of several to show in full, by their two methods.
+        correction: For the number of tests in the family: `holm`, `bh` or `max-t`.
+        margin: The largest distance of a share from one half that does not matter, where one was set.
         sequential: Whether it was declared that verdicts are looked at while they come in.
         raters: For whom the answer is to hold: the raters who take part, or raters like them.
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
@@ -74,6 +76,8 @@ class Context:
     planned: tuple[tuple[str, str, str], ...] | None = None
     alpha: float = 0.05
     correction: Correction = "holm"
+    compare: tuple[tuple[str, str], ...] = ()
+    margin: float | None = None
     sequential: bool = False
     raters: Estimand = "these"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from guard_eval.reporting.tables import Table
 
 LIST = "files.txt"
 """Names every file of a report, so that a later one knows what was there."""
-OURS = re.compile(r"(csv|figures|prompts)/[A-Za-z0-9_-]+\.(csv|svg|pdf|png|txt)")
+OURS = re.compile(r"(csv|figures|paper|prompts)/[A-Za-z0-9_-]+\.(bib|csv|svg|pdf|png|tex|txt)")
 """The files that a later report may take away; whatever else a list names is not touched."""
 
 

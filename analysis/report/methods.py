@@ -54,6 +54,7 @@ def methods(
         f"Test: {tests}, two-sided; {null}. Beside it: {totals[0].paper_test.method}.",
         unit_note(totals),
         _family(totals, context),
+        *_flips(totals),
         *context.declared,
     ]
     if sampled:
@@ -79,10 +80,23 @@ def methods(
     if sum(bool(judge) for _, judge in groups) > 1:
         notes.append(JUDGES)
     notes += [_panel(panel) for panel in panels]
-    drawn = "the bootstraps' draws, and nothing else here, hang on it"
+    drawn = "the draws of bootstraps and of sign patterns, and nothing else here, hang on it"
     given = "none is given, so it is 0" if context.seed is None else f"{context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")
     return tuple(notes)
+
+
+def _flips(totals: Sequence[ShareRow]) -> tuple[str, ...]:
+    """Say how max-T corrects, where it does."""
+    how = sorted({row.corrected_by for row in totals if row.corrected_by})
+    if not how:
+        return ()
+    text = (
+        "Westfall–Young: step-down max-T. All criteria of a unit change sign together, those of different "
+        "comparisons independently; p is how often the largest statistic of the results not yet found "
+        f"reaches a result's own, over {and_list(how)}."
+    )
+    return (text,)
 
 
 def _panel(panel: FormedPanel) -> str:

@@ -18,6 +18,7 @@ class Section:
         title: Its heading, also in the list of contents.
         paragraphs: The text before tables and figures, plain.
         parts: Tables and figures, in the order shown.
+        folded: Whether a page shows it only when it is opened: what most readers do not need.
         exports: Tables for csv/ by file name without ending, unrounded.
     """
 
@@ -25,6 +26,7 @@ class Section:
     title: str
     paragraphs: tuple[str, ...] = ()
     parts: tuple[Table | Drawing, ...] = ()
+    folded: bool = False
     exports: Mapping[str, Table] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.agreement import Coefficient, cohen, fleiss, gwet, krippendorff
 from analysis.stats.counts import from_counts
+from analysis.stats.intraclass import Intraclass, intraclass
 from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, item_numbers, units
 
 MOST_RATERS = 40
@@ -46,6 +47,9 @@ class AgreementRow(CellRow):
         units: How many of them.
         agreement: Raw agreement and Fleiss' κ.
         alpha: Krippendorff's α, ordinal.
+        nominal: The same, nominal: a tie is as far from either method as they are from each other.
+        interval: The same, interval: distances are squares of −1, 0 and 1.
+        intraclass: Intraclass correlations of scores from −1 to 1, and the design effect.
         ac1: Gwet's AC1.
         ac2: Gwet's AC2 with ordinal weights: a tie is half-way between the methods.
         categories: Fleiss' κ of method_a, tie and method_b, each against the two others (his κ_j of 1971).
@@ -59,6 +63,9 @@ class AgreementRow(CellRow):
     units: int
     agreement: Coefficient
     alpha: Coefficient
+    nominal: Coefficient
+    interval: Coefficient
+    intraclass: Intraclass
     ac1: Coefficient
     ac2: Coefficient
     categories: tuple[Coefficient, ...]
@@ -108,6 +115,15 @@ def _row(cell: Cell, scores: pd.DataFrame, *, level: float) -> AgreementRow:
         units=found.n,
         agreement=fleiss(patterns, level=level),
         alpha=krippendorff(patterns, metric="ordinal", level=level),
+        nominal=krippendorff(patterns, metric="nominal", level=level),
+        interval=krippendorff(patterns, metric="interval", level=level),
+        intraclass=intraclass(
+            item,
+            rater,
+            scores["net"].to_numpy() / scores["showings"].to_numpy(),
+            clusters=None if found.clusters is None else found.clusters[item],
+            level=level,
+        ),
         ac1=gwet(patterns, level=level),
         ac2=gwet(patterns, weights="ordinal", level=level),
         categories=by_category(counts, found.clusters, level=level),

@@ -5,9 +5,10 @@ large-sample theory over items, where the default test needs none; they add a we
 term for each rater, and the order of the verdicts. Rater terms are fixed effects whose sum over all ratings
 is zero, so that an intercept is the mean over the panel of raters, each weighing as much as he has rated.
 
-A mixed model with random items and raters is left out: no maintained Python library fits one without
-sampling. So is a logistic model of the non-tied ratings: beside the rate of wins and the ordinal model it
-adds only a share on the scale of logits, where a few ratings of one rater weigh as much as many.
+A mixed model with random items and raters is left out: no kept-up Python library fits an ordinal one without
+sampling (docs/adr/0014), and the linear one is that of `results.population`. So is a logistic model of the
+non-tied ratings: beside the rate of wins and the ordinal model it adds only a share on the scale of logits,
+where a few ratings of one rater weigh as much as many.
 """
 
 from __future__ import annotations

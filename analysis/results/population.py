@@ -123,7 +123,13 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
             f"{design.raters}"
         )
         return PopulationShare(
-            share=replace(these, low=None, high=None, method=design.method, warnings=(why,)),
+            share=Interval(
+                estimate=these.estimate,
+                level=level,
+                n=these.n,
+                method=design.method,
+                warnings=(why,),
+            ),
             test=TestResult(p_value=None, statistic=0.0, n=test.n, method=design.method, warnings=(why,)),
             raters=design.raters,
         )
@@ -140,7 +146,15 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
     # Whoever concludes on more raters than took part cannot be surer than of these.
     p = None if test.p_value is None else max(test.p_value, float(found.p_values(0.5)[0]))
     return PopulationShare(
-        share=replace(these, low=max(0.0, low), high=min(1.0, high), method=design.method, warnings=cut),
+        share=replace(
+            these,
+            low=max(0.0, low),
+            high=min(1.0, high),
+            method=design.method,
+            warnings=cut,
+            error=math.sqrt(variance),
+            freedom=float(found.freedoms[0]),
+        ),
         test=replace(
             test,
             p_value=p,

@@ -7,9 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from analysis.stats.correction import holm
+from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.bootstrap import RankingIntervals, bootstrap, tally
-from analysis.stats.ranks.davidson import half_win, to_matrices
+from analysis.stats.ranks.davidson import fit, half_win, shares, to_matrices
+from analysis.stats.ranks.rank_sets import rank_sets, share_influence, simultaneous_line, strength_influence
+from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE, and_list
 
@@ -28,6 +33,12 @@ class RankingRow:
         judge: Which judge; empty for people.
         criterion: The quality judged.
         ranking: The methods in alphabetical order with strengths, ranks and their intervals.
+        scores: What ranks the methods, in alphabetical order: their strengths, or, where some would be
+            infinite, strengths after half a win to either side of every comparison made.
+        sets: The least and the greatest rank of each, all true ones at once at the level of `ranking`; empty
+            where nothing can be said.
+        difference: The test that no method is better than another.
+        adjusted: Its p after Holm's correction over the criteria.
         half_wins: Strengths by Bradley–Terry with a tie as half a win, for comparison; None where undefined.
         unit: What was drawn anew for the intervals: pairs, or the prompts they share.
         warnings: What a reader must know before using it.
@@ -37,9 +48,23 @@ class RankingRow:
     judge: str
     criterion: str
     ranking: RankingIntervals
+    scores: tuple[float, ...]
+    sets: tuple[tuple[int, int], ...]
+    difference: TestResult
+    adjusted: float | None = None
     half_wins: tuple[float, ...] | None
     unit: str
     warnings: tuple[str, ...] = ()
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Return whose verdicts these are: the kind, and the judge's name."""
+        return (self.rater_kind, self.judge)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Return the methods, in alphabetical order."""
+        return self.ranking.estimate.methods
 
     @property
     def tied(self) -> float | None:
@@ -49,10 +74,8 @@ class RankingRow:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Return the methods' places, the strongest first; as they stand where there are no strengths."""
-        strengths = self.ranking.estimate.strengths
-        places = range(len(self.ranking.estimate.methods))
-        return tuple(places if strengths is None else sorted(places, key=lambda one: (-strengths[one], one)))
+        """Return the methods' places, the strongest first."""
+        return tuple(sorted(range(len(self.methods)), key=lambda one: (-self.scores[one], one)))
 
 
 def ranking_rows(
@@ -93,6 +116,11 @@ def ranking_rows(
                     seed=seed,
                 )
             )
+    for who in {row.who for row in rows}:
+        places = [place for place, row in enumerate(rows) if row.who == who]
+        corrected = holm([rows[place].difference.p_value for place in places]).p_values
+        for place, value in zip(places, corrected, strict=True):
+            rows[place] = replace(rows[place], adjusted=value)
     return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion)))
 
 
@@ -126,11 +154,13 @@ def _row(
     place = {name: number for number, name in enumerate(methods)}
     items, pairs = int(item.max()) + 1, len(methods) * (len(methods) - 1) // 2
     too_many = items * pairs * 3 > MOST_CELLS
+    first, second = (cell[name].map(place).to_numpy(dtype=np.int64) for name in ("method_a", "method_b"))
+    sides = np.sign(cell["net"].to_numpy(dtype=np.int64))
     counts = tally(
         np.zeros_like(item) if too_many else item,
-        cell["method_a"].map(place).to_numpy(dtype=np.int64),
-        cell["method_b"].map(place).to_numpy(dtype=np.int64),
-        1 + np.sign(cell["net"].to_numpy()),
+        first,
+        second,
+        1 + sides,
         items=1 if too_many else items,
         methods=len(methods),
     )
@@ -139,14 +169,43 @@ def _row(
     if too_many:
         why = f"no intervals: {items} {unit} are too many to draw anew"
         ranking = replace(ranking, n=items, warnings=(*ranking.estimate.warnings, why))
-    halves = half_win(*to_matrices(counts.sum(axis=0, dtype=float), len(methods)), methods)
+    total = counts.sum(axis=0, dtype=float)
+    parameters, smoothed = _parameters(ranking, total)
+    own = pd.factorize(cell["dataset"].groupby(item, sort=True).min())[0]
+    influence = strength_influence(parameters, item, first, second, 1 + sides, strata=own)
+    influence = share_influence(parameters, influence)
+    line = simultaneous_line(influence, freedom=max(1, items - 1), level=level, seed=seed)
+    sets = rank_sets(shares(parameters), influence, freedom=max(1, items - 1), level=level, line=line)
+    nets = np.zeros((items, len(methods)))
+    np.add.at(nets, (item, first), sides)
+    np.add.at(nets, (item, second), -sides)
+    halves = half_win(*to_matrices(total, len(methods)), methods)
     alone = (f"never compared with {and_list(apart)}, which stand apart",) if apart else ()
     return RankingRow(
         rater_kind=kind,
         judge=judge,
         criterion=criterion,
         ranking=ranking,
+        scores=tuple(parameters[:-1].tolist()),
+        sets=sets if items > 1 else (),
+        difference=any_difference(nets, seed=seed),
         half_wins=halves.strengths,
         unit=unit,
-        warnings=(*alone, *ranking.warnings),
+        warnings=(*alone, *ranking.warnings, *smoothed),
     )
+
+
+def _parameters(
+    ranking: RankingIntervals, total: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return finite log-strengths and log ν, and what to say where the data alone determine none."""
+    found = ranking.estimate
+    if found.strengths is not None:
+        return np.array([*found.strengths, -np.inf if found.log_nu is None else found.log_nu]), ()
+    compared = total.sum(axis=1, keepdims=True) > 0
+    table = total + compared * np.array([0.5, 0.0, 0.5])
+    ties = table[:, 1].sum()
+    start = np.zeros(len(found.methods) + 1)
+    start[-1] = np.log(2 * ties / (table.sum() - ties)) if ties else -np.inf
+    why = "ranks are of strengths after half a win was given to either side of every comparison made"
+    return fit(table[None], start).parameters[0], (why,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -10,18 +10,25 @@ from typing import Literal
 import pandas as pd
 
 from analysis.results.cells import CellRow, VerdictCounts, cell_fields, cell_order, families
+from analysis.results.corrections import flip_correction
 from analysis.results.population import population_share, share_interval, share_test
-from analysis.stats.correction import benjamini_hochberg, holm, within_reach
+from analysis.stats.correction import Corrected, benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
-from analysis.stats.significance import TestResult, binomial, reachable
+from analysis.stats.significance import TestResult, binomial, out_of_reach, reachable
 from analysis.verdicts.scores import CELL, Cell, Planned, ScoredVerdicts, Verdicts, by_cell, units
+from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF
 
 Estimand = Literal["these", "population"]
 """For whom a share holds: the raters who took part, or raters like them."""
 
-Correction = Literal["holm", "bh"]
+Correction = Literal["holm", "bh", "max-t"]
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
+"""Those that need p-values alone."""
+NO_FLIPS = (
+    "correction = 'max-t' flips the signs of items, which holds for raters = 'these' only, not 'population'; "
+    "take correction = 'holm'"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +71,9 @@ class ShareRow(CellRow):
             without a test, or where none could reach one minus the level.
         out_of_reach: Why no corrected p could have been small; empty where it could.
         correction: The correction's name.
+        corrected_by: How its p-values were found, where there are several ways.
+        holm: The p-value after Holm's correction, whichever was declared.
+        max_t: The same after Westfall and Young's; `None` for raters like these, where it does not hold.
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
@@ -91,6 +101,9 @@ class ShareRow(CellRow):
     adjusted: float | None = None
     out_of_reach: str = ""
     correction: str = "Holm"
+    corrected_by: str = ""
+    holm: float | None = None
+    max_t: float | None = None
     family: int = 0
     declared: bool = False
     anytime: bool = False
@@ -105,6 +118,11 @@ class ShareRow(CellRow):
         return VerdictCounts(wins=self.wins, ties=self.ties, losses=self.losses)
 
     @property
+    def deciding(self) -> float | None:
+        """Return the p-value that a conclusion rests on: corrected in the family, as it is outside."""
+        return self.adjusted if self.family else self.test.p_value
+
+    @property
     def n(self) -> int:
         """Return how many scores were counted."""
         return self.wins + self.ties + self.losses
@@ -117,6 +135,8 @@ def share_rows(
     alpha: float = 0.05,
     correction: Correction = "holm",
     raters: Estimand = "these",
+    by_dataset: Collection[tuple[str, str]] | None = None,
+    seed: int = 0,
 ) -> tuple[ShareRow, ...]:
     """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
 
@@ -127,9 +147,17 @@ def share_rows(
         verdicts: A table of verdicts.
         planned: The family declared beforehand; `None` where nothing was declared.
         alpha: One minus the confidence level.
-        correction: Holm's, or Benjamini and Hochberg's.
+        correction: Holm's, Benjamini and Hochberg's, or Westfall and Young's step-down max-T by sign flips,
+            which finds more where criteria repeat each other.
         raters: For whom shares of people and simulations are to hold.
+        by_dataset: The comparisons that have rows for each dataset, too; `None` for all of them.
+        seed: Of the sign patterns that max-T draws.
+
+    Raises:
+        StudyError: Max-T was wanted for raters like these.
     """
+    if correction == "max-t" and raters == "population":
+        raise StudyError(NO_FLIPS)
     scored = ScoredVerdicts.of(verdicts, planned)
     scores, items = scored.scores, dict(by_cell(scored.items))
     rows: list[ShareRow] = []
@@ -141,10 +169,12 @@ def share_rows(
         datasets = sorted(own_items["dataset"].unique())
         counted = comparisons[cell[:4]], wholes[cell.rater_kind, cell.judge]
         rows.append(row(cell, None, mine, own_items, counted))
-        for name in datasets if len(datasets) > 1 else ():
+        split = len(datasets) > 1 and (by_dataset is None or cell[:2] in by_dataset)
+        for name in datasets if split else ():
             part, own = mine[mine["dataset"] == name], own_items[own_items["dataset"] == name]
             rows.append(row(cell, name, part, own, counted))
-    return _adjust(sorted(rows, key=cell_order(planned)), planned, correction, alpha)
+    found = sorted(rows, key=cell_order(planned))
+    return _adjust(found, planned, correction, alpha, partial(_flips, items=items, seed=seed))
 
 
 def unit_note(rows: Sequence[ShareRow]) -> str:
@@ -215,26 +245,52 @@ def _row(
     )
 
 
+def _flips(rows: Sequence[ShareRow], *, items: Mapping[Cell, pd.DataFrame], seed: int) -> Corrected:
+    """Return max-T over the rows of a family."""
+    cells = [Cell(row.method_a, row.method_b, row.rater_kind, row.judge, row.criterion) for row in rows]
+    return flip_correction(
+        [items[cell] for cell in cells],
+        [(cell.method_a, cell.method_b) for cell in cells],
+        alone=[row.test.p_value for row in rows],
+        seed=seed,
+    )
+
+
 def _adjust(
-    rows: list[ShareRow], planned: Planned | None, correction: Correction, alpha: float
+    rows: list[ShareRow],
+    planned: Planned | None,
+    correction: Correction,
+    alpha: float,
+    flips: Callable[[Sequence[ShareRow]], Corrected],
 ) -> tuple[ShareRow, ...]:
     """Put corrected p-values into the rows of each family, and take out those that say nothing."""
     out = list(rows)
     totals = ((place, row) for place, row in enumerate(rows) if row.dataset is None)
     for places in families(totals, planned):
-        tests = [rows[place].test for place in places]
-        corrected, reasons = within_reach(
-            [test.p_value for test in tests],
-            [test.smallest for test in tests],
-            alpha=alpha,
-            correct=CORRECTIONS[correction],
-        )
-        for place, value, why in zip(places, corrected.p_values, reasons, strict=True):
+        own = [rows[place] for place in places]
+        found = {
+            name: within_reach(
+                [row.test.p_value for row in own],
+                [row.test.smallest for row in own],
+                alpha=alpha,
+                correct=correct,
+            )
+            for name, correct in CORRECTIONS.items()
+        }
+        if all(row.estimand == "these" for row in own):
+            # Tests that move together can all be as extreme as one: only its own smallest p binds a test.
+            reasons = tuple(out_of_reach(row.test.smallest, alpha) if row.test.n else "" for row in own)
+            found["max-t"] = flips(own), reasons
+        corrected, reasons = found[correction]
+        for number, place in enumerate(places):
             out[place] = replace(
                 rows[place],
-                adjusted=value,
-                out_of_reach=why,
+                adjusted=None if reasons[number] else corrected.p_values[number],
+                out_of_reach=reasons[number],
                 correction=corrected.method,
+                corrected_by=corrected.how,
+                holm=found["holm"][0].p_values[number],
+                max_t=found["max-t"][0].p_values[number] if "max-t" in found else None,
                 family=corrected.n,
                 declared=planned is not None,
             )

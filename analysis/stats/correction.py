@@ -21,11 +21,13 @@ class Corrected:
             false discovery rate after Benjamini; `None` where there was no test.
         n: The size of the family, tests that could not be made included.
         method: The correction's name.
+        how: How the p-values were found, where there are several ways.
     """
 
     p_values: tuple[float | None, ...]
     n: int
     method: str = "Holm"
+    how: str = ""
 
 
 def holm(p_values: Sequence[float | None]) -> Corrected:

@@ -27,6 +27,8 @@ class Interval:
         n: How many independent units it rests on.
         method: The method and its settings, in words.
         warnings: What a reader must know before using it.
+        error: The standard error that a t interval rests on; `None` for other intervals.
+        freedom: Its degrees of freedom.
     """
 
     estimate: float | None = None
@@ -36,6 +38,8 @@ class Interval:
     n: int
     method: str
     warnings: tuple[str, ...] = ()
+    error: float | None = None
+    freedom: float | None = None
 
 
 def check_level(level: float) -> None:
@@ -49,7 +53,8 @@ def t_interval(
 ) -> Interval:
     """Return an estimate with the limits of a t interval, cut at `lowest` and `highest`."""
     half, estimate = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * error, whole.estimate or 0.0
-    return replace(whole, low=max(lowest, estimate - half), high=min(highest, estimate + half))
+    low, high = max(lowest, estimate - half), min(highest, estimate + half)
+    return replace(whole, low=low, high=high, error=error, freedom=freedom)
 
 
 def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
@@ -147,13 +152,15 @@ def _within(whole: Interval, variance: float, spread: float, unit: str) -> Inter
     if variance <= 1e-30:
         why = f"every {unit} has the same mean: a t interval would have no width, so none is given"
         return replace(whole, warnings=(*warnings, why))
-    freedom = variance**2 / spread
-    half = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * math.sqrt(variance)
+    freedom, error = variance**2 / spread, math.sqrt(variance)
+    half = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * error
     estimate = whole.estimate or 0.0
     low, high = estimate - half, estimate + half
     if low < 0 or high > 1:
         warnings = (*warnings, f"the interval was cut at 0 or 1; with so few {unit}s it is rough")
-    return replace(whole, low=max(0.0, low), high=min(1.0, high), warnings=warnings)
+    return replace(
+        whole, low=max(0.0, low), high=min(1.0, high), warnings=warnings, error=error, freedom=freedom
+    )
 
 
 def _of_clusters(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -71,6 +71,23 @@ class ScoredVerdicts:
             return verdicts
         return cls(frame=orient(verdicts.frame, planned), planned=planned, panel=verdicts.panel)
 
+    def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
+        """Return the verdicts on some comparisons; itself where they are all there are."""
+        names = [text_codes(self.frame[name]) for name in ("method_a", "method_b")]
+        wanted = np.zeros((len(names[0].texts), len(names[1].texts)), dtype=bool)
+        for a, b in comparisons:
+            if a in names[0].texts and b in names[1].texts:
+                wanted[names[0].texts.index(a), names[1].texts.index(b)] = True
+        kept = wanted[names[0].codes, names[1].codes]
+        if kept.all():
+            return self
+        # A panel is of the judges who judged all of it; where some of them lack, it is none.
+        judged = set(self.frame.loc[kept, "rater"])
+        whole = all(set(panel.members) <= judged for panel in self.panels)
+        return ScoredVerdicts(
+            frame=self.frame[kept], planned=self.planned, panel=self.panel if whole and kept.any() else None
+        )
+
     @cached_property
     def raters(self) -> pd.DataFrame:
         """Return `rater_scores`, without the panel."""
@@ -126,9 +143,8 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     columns = [judges if name == "judge" else frame[name] for name in keys]
     codes = [text_codes(column).ranked().codes for column in columns]
     place, first = _numbered(combined(*codes))
-    scores = pd.DataFrame(
-        {name: column.to_numpy()[first] for name, column in zip(keys, columns, strict=True)}
-    )
+    taken = [column.iloc[first].reset_index(drop=True) for column in columns]
+    scores = pd.DataFrame(dict(zip(keys, taken, strict=True)))
     scores["item"] = combined(*(column[first] for column in codes[:-1]))
     scores["unit"] = unit_codes(frame)[first]
     showings = np.bincount(place, minlength=len(first)).astype(np.int64)

@@ -44,6 +44,13 @@ def command(
             "moderate, 0.1 large; a report states it under Sensitivity."
         ),
     ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Plan a claim of equivalence instead: that a win share is within this distance of one half, "
+            "such as 0.05, where it is one half; --share is not used."
+        ),
+    ] = None,
     items: Annotated[
         str | None, typer.Option(help="Numbers of items to tabulate, with commas; default: around the need.")
     ] = None,
@@ -114,6 +121,7 @@ def command(
         wanted=power,
         raters=raters or ("3" if judge_r is not None else "1,2,3,4,5" if rater_sd is None else "3,5,10,20"),
         rater_sd=rater_sd,
+        margin=margin,
         items=items,
         model="latent normal" if model == "latent" else "Dirichlet-multinomial",
         studies=studies,

@@ -14,6 +14,7 @@ import pandas as pd
 import typer
 
 from analysis.planning import page
+from analysis.planning.equivalence import equivalence_answer, equivalence_needs, equivalence_table
 from analysis.planning.mixture import mixture_table, mixtures
 from analysis.planning.pilot import PilotRow, most_demanding, pilot_rows
 from analysis.planning.power import PowerPlan, plan
@@ -58,6 +59,7 @@ def show_power(
     items: str | None,
     output: Path | None,
     as_json: bool,
+    margin: float | None = None,
     judge_r: float | None = None,
     human_pairs: str = "",
     judge_pairs: str = "",
@@ -81,6 +83,9 @@ def show_power(
         items=() if items is None else _numbers("--items", items),
         **known,
     )
+    if margin is not None:
+        _show_equivalence(question, margin, items, output, judge_r, as_json=as_json)
+        return
     if judge_r is not None:
         if output is not None:
             raise StudyError(f"--output {output} is a curve of people alone; leave it out with --judge-r")
@@ -92,6 +97,32 @@ def show_power(
         typer.echo(page.as_json(found))
     else:
         _show(found, output)
+
+
+def _show_equivalence(
+    question: PlanningQuestion,
+    margin: float,
+    items: str | None,
+    output: Path | None,
+    judge_r: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    others = {"--judge-r": judge_r, "--rater-sd": question.rater_sd, "--items": items, "--output": output}
+    if first := next((name for name, value in others.items() if value is not None), None):
+        raise StudyError(f"--margin plans a claim of equivalence by these raters alone; leave {first} out")
+    found = equivalence_needs(question, margin, progress=lambda line: None if as_json else say(f"{line} …"))
+    answer = equivalence_answer(question, margin, found)
+    if as_json:
+        rows = [asdict(need) for need in found]
+        typer.echo(json.dumps({"answer": answer, "margin": margin, "needs": rows}, indent=1))
+        return
+    say(f"\n{answer}")
+    table = equivalence_table(question, margin, found)
+    say(f"\n{table.caption}")
+    say_table(table.columns, [[str(cell) for cell in row] for row in table.rows])
+    say(table.note)
+    say_next("guard-eval new my-study   (equivalence_margin is under [analysis] in its study.toml)")
 
 
 def _show_mixtures(

@@ -70,6 +70,19 @@ def command(
             "default: these."
         ),
     ] = None,
+    correction: Annotated[
+        Literal["holm", "bh", "max-t"] | None,
+        typer.Option(
+            help="For the number of results; max-t (step-down, by sign flips) finds more than holm where "
+            "criteria repeat each other; default: holm."
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Also say which win shares are within this distance of one half, such as 0.05: equivalence."
+        ),
+    ] = None,
     panel: Annotated[
         Literal["majority", "mean"] | None,
         typer.Option(
@@ -85,6 +98,14 @@ def command(
             "dataset; otherwise a part that looks as if it were not is refused (docs/assisted.md).",
         ),
     ] = False,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B",
+            help="Of three or more methods show the comparison of these two in full: by dataset, with "
+            "figures, agreement and sensitivity.",
+        ),
+    ] = None,
     paper: Annotated[
         bool,
         typer.Option(
@@ -113,6 +134,8 @@ def command(
         "unit": unit,
         "rater_kind": kind,
         "raters": raters,
+        "correction": correction,
+        "margin": margin,
         "panel": panel,
     }
     given = cast("TableOptions", {name: value for name, value in options.items() if value is not None})
@@ -120,6 +143,8 @@ def command(
         for table in commands.paper_tables(opened, settings=settings, **given):
             typer.echo(f"{table}\n")
         return
-    report = commands.report(opened, output, settings=settings, random_part=random_part, **given)
+    report = commands.report(
+        opened, output, settings=settings, random_part=random_part, compare=compare, **given
+    )
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -51,9 +53,16 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
     environment.tests["table"] = lambda part: isinstance(part, Table)
     environment.filters["fence"] = _fence
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
+    environment.filters["script"] = Escaped  # of this package, to stand in a page as it is
+    environment.filters["sha256"] = _sha256
     environment.filters["verbatim"] = _verbatim
     environment.filters["breakable"] = _breakable
     return environment
+
+
+def _sha256(script: str) -> Escaped:
+    """Return a script's hash as a page's policy names it."""
+    return Escaped(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'")
 
 
 def _fence(text: str) -> Escaped:

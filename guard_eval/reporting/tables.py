@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from guard_eval.reporting.escaping import (
@@ -20,6 +20,8 @@ Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Row], Cell]]
 """The columns of a table by heading: each makes its cell from a row."""
 
+NARROW = 7
+"""Columns up to which two tables may stand beside each other in a wide window."""
 LONG_CELL = 26
 """Characters above which a cell of words may break into lines."""
 
@@ -36,6 +38,10 @@ class Table:
         text_columns: How many columns on the left hold words; figures stand flush right.
         words: Further columns that hold words, by place.
         strong: Rows to set in bold, by place.
+        shades: Classes of cells' grounds, by row and column; HTML alone.
+        sortable: Whether the page's reader may sort and filter it, where its page has the script for that.
+        folded: Whether a page shows it only when it is opened.
+        instead: What Markdown and LaTeX say instead of a table too large for them.
     """
 
     columns: tuple[str, ...]
@@ -45,6 +51,10 @@ class Table:
     text_columns: int = 1
     words: frozenset[int] = frozenset()
     strong: frozenset[int] = frozenset()
+    shades: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    sortable: bool = False
+    folded: bool = False
+    instead: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -52,6 +62,11 @@ class Table:
                 raise ValueError(
                     f"a row of {len(row)} cells in a table of {len(self.columns)} columns: {row}"
                 )
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether a page gives it its whole width, and nothing beside it."""
+        return len(self.columns) > NARROW or self.folded
 
     def holds_words(self, place: int) -> bool:
         """Return whether a column holds words, not figures."""
@@ -66,6 +81,9 @@ def table_of(
     note: str = "",
     text_columns: int = 1,
     strong: Callable[[Row], bool] = lambda _: False,
+    sortable: bool = False,
+    folded: bool = False,
+    instead: str = "",
 ) -> Table:
     """Return a table with a line for each of `rows`; `strong` says of a row whether it is set in bold."""
     shown = tuple(rows)
@@ -76,6 +94,9 @@ def table_of(
         note=note,
         text_columns=text_columns,
         strong=frozenset(place for place, row in enumerate(shown) if strong(row)),
+        sortable=sortable,
+        folded=folded,
+        instead=instead,
     )
 
 
@@ -93,26 +114,33 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         f'<th scope="col"{_figure(i, table)}>{escape_html(name)}</th>' for i, name in enumerate(table.columns)
     )
     body = "\n".join(
-        f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table)}</tr>"
+        f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table, number)}</tr>"
         for number, row in enumerate(table.rows)
     )
     note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
     label = escape_html(table.caption)
     caption = f'<h2 dir="auto">{label}</h2>' if heading else f'<p class="caption" dir="auto">{label}</p>'
-    return Escaped(
-        f"{caption}\n"
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table aria-label="{label}">'
+    kind = ' class="sortable"' if table.sortable else ' class="matrix"' if table.shades else ""
+    shown = (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
+        f'<table{kind} aria-label="{label}">'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}"
     )
+    if table.sortable:
+        search = f'<label>Filter <input type="search" aria-label="Filter: {label}"></label> <output></output>'
+        shown = f'<div class="sortable-frame"><p class="filter">{search}</p>{shown}</div>'
+    if table.folded:
+        return Escaped(f'<details class="table"><summary dir="auto">{label}</summary>\n{shown}</details>')
+    return Escaped(f"{caption}\n{shown}")
 
 
-def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
+def _html_cells(row: tuple[Cell, ...], table: Table, number: int) -> str:
     cells = [f'<th scope="row" dir="auto"{_long(row[0])}>{escape_html(row[0])}</th>']
     for place, cell in enumerate(row[1:], start=1):
-        words = f' dir="auto"{_long(cell)}'
-        cells.append(
-            f"<td{words if table.holds_words(place) else _figure(place, table)}>{escape_html(cell)}</td>"
-        )
+        kind = f' dir="auto"{_long(cell)}' if table.holds_words(place) else _figure(place, table)
+        if (shade := table.shades.get((number, place))) is not None:
+            kind = f' class="figure {shade}"'
+        cells.append(f"<td{kind}>{escape_html(cell)}</td>")
     return "".join(cells)
 
 
@@ -126,6 +154,8 @@ def _long(cell: Cell) -> str:
 
 def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
     """Return the table as GitHub's Markdown, its caption before it in bold, or as a heading."""
+    if table.instead:
+        return Escaped(f"**{escape_markdown(table.caption)}**\n\n{escape_markdown(table.instead)}")
     rule = ["---" if table.holds_words(i) else "---:" for i in range(len(table.columns))]
     lines = [[escape_markdown(name) for name in table.columns], rule]
     lines += [[escape_markdown(cell) for cell in row] for row in table.rows]
@@ -137,6 +167,8 @@ def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
 
 def to_latex(table: Table) -> Escaped:
     """Return the table as a LaTeX float with booktabs rules, shrunk where wider than the page."""
+    if table.instead:
+        return Escaped(f"{escape_latex(table.caption)}: {escape_latex(table.instead)}")
     spec = "".join(_latex_column(place, table) for place in range(len(table.columns)))
     lines = [_latex_row(table.columns, strong=False)]
     lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]

@@ -139,6 +139,28 @@ def p_value(value: float | None) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
+def p_rounded(value: float | None, *, sentence: bool = False) -> str:
+    """Return a p-value as papers print it, two or three digits and no exponent.
+
+    Where three digits cannot tell it from .05 it has a fourth.
+
+    >>> p_rounded(0.0181888), p_rounded(2.9e-06), p_rounded(0.964), p_rounded(1.0), p_rounded(0.04996)
+    ('.018', '< .001', '.96', '> .99', '.0500')
+    >>> p_rounded(2.9e-06, sentence=True), p_rounded(0.25, sentence=True), p_rounded(None)
+    ('p < .001', 'p = .25', 'no test')
+    """
+    if value is None:
+        return "no test"
+    if value < 0.001:
+        text = "< .001"
+    elif value > 0.99:
+        text = "> .99"
+    else:
+        digits = 2 if value >= 0.0995 else 4 if f"{value:.3f}" == "0.050" else 3
+        text = f"{value:.{digits}f}".removeprefix("0")
+    return text if not sentence else f"p {text}" if text[0] in "<>" else f"p = {text}"
+
+
 def p_of(test: HasPValue) -> str:
     """Return the p-value of a test; `none` where no outcome could have made it small."""
     return NO_P if test.withheld else p_value(test.p_value)

@@ -197,8 +197,11 @@ class Analysis(SettingsTable):
 
     Attributes:
         alpha: The error rate.
-        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
+        correction: For the number of tests in the family: `holm` holds the chance of any error, `max-t`
+            (Westfall–Young) the same with more power where criteria repeat each other, `bh`
             (Benjamini–Hochberg) the expected share of errors among the findings.
+        equivalence_margin: The largest distance of a win share from one half that does not matter; results
+            are then equivalent, different, both (different but negligible) or undecided. None claims nothing.
         sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
         raters: For whom the answer is to hold: `these`, the raters who take part, or the `population` of
             raters like them, of whom at least three must take part.
@@ -207,7 +210,8 @@ class Analysis(SettingsTable):
     """
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
-    correction: Literal["holm", "bh"] = "holm"
+    correction: Literal["holm", "bh", "max-t"] = "holm"
+    equivalence_margin: float | None = Field(default=None, gt=0, lt=0.5)
     sequential: bool = False
     raters: Literal["these", "population"] = "these"
     assisted_by: str | None = None
@@ -221,6 +225,17 @@ class Analysis(SettingsTable):
         if self.sequential and self.raters == "population":
             raise ValueError(
                 "sequential = true holds for raters = 'these' only, not 'population'; remove one"
+            )
+        if self.correction == "max-t" and self.raters == "population":
+            raise ValueError(
+                "correction = 'max-t' flips the signs of items, which holds for raters = 'these' only, not "
+                "'population'; take correction = 'holm'"
+            )
+        if self.equivalence_margin is not None and (self.sequential or self.assisted_by is not None):
+            which = "sequential = true" if self.sequential else "assisted_by"
+            raise ValueError(
+                f"equivalence_margin is tested once, for people or judges alone, and not with {which}; "
+                "remove one"
             )
         other = self.sequential or self.raters != "these" or self.correction != "holm"
         if self.assisted_by is not None and other:

@@ -8,15 +8,12 @@ from urllib.parse import urlsplit
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
 from judge.pricing.lists import PriceList, lists
+from judge.providers.endpoint import MAKERS
 
 WARN_DAYS = 60
 """How long before a model's shutdown the judge begins to warn."""
 
-_MAKERS = {
-    "api.openai.com": "OpenAI",
-    "api.anthropic.com": "Anthropic",
-    "generativelanguage.googleapis.com": "Google",
-}
+_MAKERS = {urlsplit(maker.url).hostname: maker.label for maker in MAKERS.values()}
 """Whose announcements count, by the host; any other server may go on serving a model of that name."""
 
 
@@ -100,5 +97,4 @@ def _instead(model: str, own: PriceList | None) -> str:
 
 def _maker(judge: Judge) -> str | None:
     """Return who serves the judge's model, if it is a maker whose announcements are listed."""
-    host = "api.openai.com" if judge.base_url is None else urlsplit(judge.base_url).hostname
-    return _MAKERS.get(host or "")
+    return _MAKERS.get(urlsplit(judge.base_url or MAKERS[judge.provider].url).hostname)

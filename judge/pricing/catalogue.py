@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from guard_eval.errors import MissingExtraError
 from judge.pricing.price import BATCH_FACTOR, Price
 
 if TYPE_CHECKING:
@@ -23,8 +23,13 @@ _OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
 _KINDS = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
 
 
+def has_catalogue() -> bool:
+    """Return whether the package with the prices is installed."""
+    return find_spec("genai_prices") is not None
+
+
 def catalogue_price(model: str, url: str, *, at: datetime | None = None) -> Price | None:
-    """Return what a model costs at a server, or None where the catalogue does not have it.
+    """Return what a model costs at a server, or None where the catalogue does not have it or is missing.
 
     A server of no known provider may pass requests on: there a model that only its maker serves has the
     maker's price, and any other has none.
@@ -60,7 +65,7 @@ def _find(model: str, url: str) -> ModelInfo | None:
     try:
         from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (a quarter of a second)
     except ImportError:
-        raise MissingExtraError("judge", "genai-prices") from None
+        return None  # a list of the tables, and a preview, need no extra
     catalogue = get_snapshot()
     try:
         provider = catalogue.find_provider(None, None, url.lower())

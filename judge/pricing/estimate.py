@@ -11,6 +11,7 @@ from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
 from judge.failures import ASK_AGAIN, SAMPLES
+from judge.pricing.catalogue import has_catalogue
 from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, OWN, price
 from judge.pricing.tokens import Message, TokenCounter
@@ -25,6 +26,7 @@ REASONING_TOKENS = 1000
 """What an answer of a model that reasons is guessed to take besides, until answers show it."""
 
 _PART = 500
+_NO_CATALOGUE = "; or install genai-prices, which has most prices: pip install 'guard-eval[judge]'"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,7 +178,7 @@ def _notes(
     if known is None:
         unknown = (
             f"the price of {judge.model!r} is unknown, and so is the cost: set {KEYS} in study.toml, or "
-            "name the model in a prices.toml beside it"
+            f"name the model in a prices.toml beside it{'' if has_catalogue() else _NO_CATALOGUE}"
         )
         return (unknown,)
     if known.assumed:

@@ -18,7 +18,7 @@ from judge.backend import JudgeRequest
 from judge.pricing.catalogue import catalogue_price
 from judge.pricing.lists import PriceList, lists
 from judge.pricing.price import BATCH_FACTOR, Price
-from judge.providers.endpoint import OPENAI
+from judge.providers.endpoint import MAKERS
 
 KEYS = "usd_per_million_input_tokens and usd_per_million_output_tokens"
 """The settings that make an unknown price known."""
@@ -97,7 +97,7 @@ def _listed(judge: Judge, own: PriceList | None) -> Price | None:
                 batch_factor=found.batch_factor or each.batch_factor or BATCH_FACTOR,
                 source=f"{source} of {each.as_of}" if each.as_of else source,
             )
-    return catalogue_price(judge.model, judge.base_url or OPENAI)
+    return catalogue_price(judge.model, judge.base_url or MAKERS[judge.provider].url)
 
 
 class Budget:

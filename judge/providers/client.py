@@ -237,7 +237,7 @@ class Client:
             return self.errors.status(
                 answer.status_code, answer.headers, _refusal(answer), page=page, on_error=on_error
             )
-        cause = error.__cause__ or error
+        cause = error if isinstance(error, httpx2.TransportError) else error.__cause__
         if not isinstance(cause, httpx2.TransportError):
             raise error
         if isinstance(cause, httpx2.TimeoutException) and not isinstance(cause, _NOT_SENT):

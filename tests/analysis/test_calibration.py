@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from analysis.stats.correction import holms
+from analysis.stats.equivalence import tost_of_nets
 from analysis.stats.intervals import item_mean
+from analysis.stats.max_t import max_t
 from analysis.stats.power import flip_p_values
 from analysis.stats.significance import binomial
 from analysis.stats.simulation import Design, simulate, truth
@@ -73,3 +75,19 @@ def test_holm_keeps_the_error_of_a_family(correlation):
     p_values = np.stack([flip_p_values(net[:, criterion]) for criterion in range(5)], axis=1)
     assert rejected(holms(p_values).min(axis=1)) < 0.05 + SLACK
     assert rejected(p_values.min(axis=1)) > 0.075
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_max_t_uses_up_the_error_of_a_family(correlation):
+    net = nets(drawn(Design(items=40, raters=3, criteria=5, correlation=correlation)))
+    found = np.array([max_t([study.T], seed=place, draws=399).p_values for place, study in enumerate(net)])
+    assert 0.05 - SLACK < rejected(found.min(axis=1)) < 0.05 + SLACK
+    alone = np.stack([flip_p_values(net[:, criterion]) for criterion in range(5)], axis=1)
+    assert rejected(found.min(axis=1)) >= rejected(holms(alone).min(axis=1))
+
+
+@pytest.mark.parametrize("model", ["latent normal", "Dirichlet-multinomial"])
+def test_equivalence_is_seldom_claimed_at_the_margins_edge(model):
+    design = Design(items=150, raters=3, share=0.6, model=model, rater_sd=0.4, panel="one apart")
+    net = nets(drawn(design)[:, 0])
+    assert 0.05 - SLACK < rejected(tost_of_nets(net, raters=3, margin=0.1)) < 0.05 + SLACK

@@ -232,6 +232,14 @@ def test_a_panel_without_judges(tmp_path):
         write_report(frame, tmp_path, Context(name="x", panel=Panel(rule="mean")))
 
 
+def test_a_panel_without_one_of_its_judges_in_some_comparisons():
+    more = judged(a=["xx"] * 3).replace("y", "z").assign(pair_id=["z0", "z0", "z1", "z1", "z2", "z2"])
+    scored = ScoredVerdicts.of(pd.concat([THREE, more]), panel=Panel(rule="mean", members=("a", "b")))
+    assert scored.only([("x", "z")]).panels == ()
+    assert scored.only([("x", "y")]).panels[0].members == ("a", "b")
+    assert len(scored.only([]).frame) == 0
+
+
 def test_a_panel_whose_members_share_no_pair(tmp_path):
     frame = judged(a=["xx", "  "], b=["  ", "yy"])
     rows = share_rows(ScoredVerdicts.of(frame, panel=Panel(rule="majority")))

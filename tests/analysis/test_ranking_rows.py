@@ -115,7 +115,9 @@ def test_a_winner_without_a_loss_is_named_and_nothing_drawn():
         "strengths are undefined: without a loss or tie against the other methods: a" in found.parts[0].note
     )
     assert found.drawings == ()
-    assert [cells[3] for cells in found.parts[0].rows] == ["undefined"] * 3
+    assert [cells[0] for cells in found.parts[0].rows] == ["a", "b", "c"]
+    assert [cells[5] for cells in found.parts[0].rows] == ["–"] * 3  # no strength
+    assert "half a win was given to either side" in found.parts[0].note
 
 
 def test_too_large_a_table_has_strengths_without_intervals(monkeypatch):
@@ -133,12 +135,12 @@ def test_the_section_shows_the_strongest_first_and_exports_all():
     named = {(names[a], names[b]): counts for (a, b), counts in EXACT.items()}
     rows = ranking_rows(verdicts(named, kind="simulated"), replicates=100, seed=3)
     found = section(rows)
-    shown = found.parts[0]
-    assert [cells[2] for cells in shown.rows] == ["z<b>", "m", "a"]
-    assert [cells[3] for cells in shown.rows] == [1, 2, 3]
+    figure, shown = found.parts
+    assert [cells[0] for cells in shown.rows] == ["z<b>", "m", "a"]
+    assert [cells[1] for cells in shown.rows] == [1, 2, 3]
+    assert [cells[2] for cells in shown.rows] == ["1", "2", "3"]
     assert "methods of equal strength tie in 33\u00a0%" in shown.note
-    (figure,) = found.drawings
-    assert figure.description.startswith("z<b>: rank 1")
+    assert figure.description.startswith("z<b>: rank 1, possible 1")
     assert "<b>" not in figure.svg
     assert "SIMULATED" in figure.svg
     export = found.exports["ranking"]

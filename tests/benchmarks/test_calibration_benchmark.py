@@ -135,3 +135,26 @@ def test_the_page_keeps_what_was_written_by_hand(calibration, tmp_path):
     page.write_text(f"# By hand\n\n{calibration.MARK}\n\nold\n", encoding="utf-8")
     calibration.write(page, "new\n")
     assert page.read_text(encoding="utf-8") == f"# By hand\n\n{calibration.MARK}\n\nnew\n"
+
+
+@pytest.fixture
+def claims(load):
+    return load("calibration_claims")
+
+
+def test_differing_criteria_share_the_draws_of_the_others(claims):
+    design = Design(items=40, raters=3, criteria=6, correlation=1.0)
+    nets = claims._nets(design, 3, 20, [1])
+    assert (nets[:, 0] == nets[:, 2]).all()
+    assert (nets[:, 3] == nets[:, 5]).all()
+    # A share of .6 moves thresholds: of the same draws no score becomes less.
+    assert (nets[:, 0] >= nets[:, 3]).mean() > 0.99
+    assert nets[:, 0].mean() > nets[:, 3].mean()
+
+
+def test_both_corrections_of_a_study(claims):
+    # Two criteria that are one, all six items for one method: 2/64, by Holm twice that.
+    nets = np.array([[[1] * 6] * 2, [[0] * 6] * 2], np.int8)
+    holm, flips = claims.both_corrections(nets, seed=1)
+    assert holm.tolist() == [[False, False], [False, False]]
+    assert flips.tolist() == [[True, True], [False, False]]

@@ -1,5 +1,7 @@
 """`guard-eval report` on a plain table: who judged, and tables that are none."""
 
+import csv
+
 import pytest
 
 import analysis.report.build
@@ -61,6 +63,47 @@ def test_for_whom_a_tables_answer_is_to_hold(reported, study):
     )
     with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --raters out"):
         report.command(study, raters="population")
+
+
+def test_correction_and_margin_of_a_table(reported, study):
+    context = reported(f"{HEADER}\n{ROWS}", correction="max-t", margin=0.05)[1]
+    assert (context.correction, context.margin) == ("max-t", 0.05)
+    assert context.command == "guard-eval report judged.csv --correction max-t --margin 0.05"
+    with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --correction out"):
+        report.command(study, correction="max-t")
+    with pytest.raises(StudyError, match=r"study\.toml declares what holds for it; leave --margin out"):
+        report.command(study, margin=0.05)
+    with pytest.raises(StudyError, match=r"margin: 0\.5: input should be less than 0\.5"):
+        reported(f"{HEADER}\n{ROWS}", margin=0.5)
+
+
+def test_both_corrections_and_the_margin_in_the_report(tmp_path, capsys):
+    path = tmp_path / "judged.csv"
+    rows = "".join(
+        f"{i},d,x,y,r,{criterion},{'x' if i else 'tie'}\n"
+        for i in range(9)
+        for criterion in ("coherence", "fluency")
+    )
+    path.write_text(f"{HEADER}\n{rows}")
+    report.command(path, output=tmp_path / "out", correction="max-t", margin=0.1)
+    answer = capsys.readouterr().out
+    # Eight pairs for x: 2 of 256 sign patterns, for both criteria together; Holm doubles it.
+    assert "p = .0078" in answer.replace("\u00a0", " ")
+    assert "after Westfall–Young's correction" in answer
+    assert "coherence is different" in answer
+    with (tmp_path / "out" / "csv" / "win_shares.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            assert [float(row[f"p_{name}"]) for name in ("adjusted", "westfall_young", "holm")] == [
+                2 / 256,
+                2 / 256,
+                4 / 256,
+            ]
+            assert row["corrected_by"] == "all 128 sign patterns"
+    with (tmp_path / "out" / "csv" / "equivalence.csv").open(encoding="utf-8") as file:
+        assert {row["conclusion"] for row in csv.DictReader(file)} == {"different"}
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "Westfall–Young: step-down max-T." in page
+    assert "Is the share within 10" in page
 
 
 def test_a_models_name_without_a_kind_is_warned_of(tmp_path, capsys):

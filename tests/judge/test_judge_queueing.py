@@ -187,6 +187,7 @@ def test_a_gateway_s_own_time_out_is_learned(ask, slots, questions):
     assert took <= 1.3 * 5.0 * questions / slots
     assert failures == []
     assert server.late <= questions / 10
+    assert len(server.notices) == (server.late > 0)
 
 
 def test_one_very_slow_answer_changes_nothing_and_is_not_paid_for_again(ask):

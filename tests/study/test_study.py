@@ -184,6 +184,22 @@ def test_contrastive_decoding_has_an_amateur(study):
             ("[pairs]", '[analysis]\nsequential = true\nraters = "population"\n[pairs]'),
             "sequential = true holds for raters = 'these' only",
         ),
+        (
+            ("[pairs]", '[analysis]\ncorrection = "max-t"\nraters = "population"\n[pairs]'),
+            "which holds for raters = 'these' only, not 'population'; take correction = 'holm'",
+        ),
+        (
+            ("[pairs]", '[analysis]\ncorrection = "max-t"\nsequential = true\n[pairs]'),
+            "sequential = true holds with correction = 'holm' only, not 'max-t'",
+        ),
+        (
+            ("[pairs]", "[analysis]\nequivalence_margin = 0.5\n[pairs]"),
+            "analysis.equivalence_margin: 0.5: input should be less than 0.5",
+        ),
+        (
+            ("[pairs]", "[analysis]\nequivalence_margin = 0.05\nsequential = true\n[pairs]"),
+            "equivalence_margin is tested once, for people or judges alone, and not with sequential = true",
+        ),
     ],
 )
 def test_each_mistake_has_its_remedy(study, change, says):

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.planning.equivalence import EquivalenceNeed, equivalence_needs
 from analysis.planning.question import PlanningQuestion
+from analysis.results.equivalence import equivalence_rows
+from analysis.results.shares import share_rows
 from guard_eval.cli.commands import (
     MeasureOptions,
     ReplicationOptions,
@@ -56,3 +59,12 @@ def tables_and_files() -> list[Path]:
     plan = power(PlanningQuestion(share=0.6, raters=(3, 5)))
     assert all(need.raters in {3, 5} for need in plan.needs)
     return [*report(Path("verdicts.csv"), Path("out"), rater_kind="model").paths]
+
+
+def claims(table: pd.DataFrame) -> list[tuple[str, float | None, str]]:
+    """Correct for criteria that repeat each other, and say which shares are within 5 points of one half."""
+    rows = share_rows(table, correction="max-t", seed=7)
+    near = equivalence_rows(rows, margin=0.05, correction="max-t")
+    needs: tuple[EquivalenceNeed, ...] = equivalence_needs(PlanningQuestion(raters=(3,)), 0.05)
+    assert all(need.power in {0.8, 0.9} for need in needs)
+    return [(row.criterion, row.adjusted, row.conclusion) for row in near]

@@ -12,6 +12,7 @@ from analysis.report.columns import CELL_COLUMNS, cell_table, defined, interval_
 from analysis.report.section import Section
 from analysis.results.agreement import AgreementRow, PairOfRaters
 from analysis.stats.agreement import Coefficient
+from analysis.stats.intraclass import Intraclass
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.figure_style import FIRST, SECOND
@@ -51,6 +52,20 @@ COLUMNS: Columns[AgreementRow] = {
     "krippendorff_alpha_ordinal": lambda row: row.alpha.value,
     "alpha_low": lambda row: row.alpha.low,
     "alpha_high": lambda row: row.alpha.high,
+    "krippendorff_alpha_nominal": lambda row: row.nominal.value,
+    "alpha_nominal_low": lambda row: row.nominal.low,
+    "alpha_nominal_high": lambda row: row.nominal.high,
+    "krippendorff_alpha_interval": lambda row: row.interval.value,
+    "alpha_interval_low": lambda row: row.interval.low,
+    "alpha_interval_high": lambda row: row.interval.high,
+    "icc_one_way": lambda row: row.intraclass.one_way,
+    "icc_low": lambda row: row.intraclass.low,
+    "icc_high": lambda row: row.intraclass.high,
+    "icc_agreement": lambda row: row.intraclass.agreement,
+    "icc_consistency": lambda row: row.intraclass.consistency,
+    "design_effect": lambda row: row.intraclass.design_effect,
+    "design_effect_kish": lambda row: row.intraclass.kish,
+    "ratings_worth": lambda row: row.intraclass.worth,
     "gwet_ac1": lambda row: row.ac1.value,
     "ac1_low": lambda row: row.ac1.low,
     "ac1_high": lambda row: row.ac1.high,
@@ -77,6 +92,12 @@ COLUMNS: Columns[AgreementRow] = {
 VERDICTS_NOTE = (
     "Fleiss' κ of each verdict against the two others: whether raters agree on calling a pair a tie, or on a "
     "method's being better. AC2, with ordinal weights, counts a tie beside a method as partial agreement."
+)
+SCORES_NOTE = (
+    "ICC: correlation of the scores −1, 0 and 1 of a pair: of any two ratings (1), with raters as a sample "
+    "(2,1), and with what raters differ by throughout taken out (3,1); its interval is a jackknife's. Design "
+    "effect: the variance of the mean of all ratings over that of as many independent ones; ratings over it "
+    "is how many independent ratings they are worth."
 )
 TWO_NOTE = (
     "Cohen's κ of each two raters on the pairs that both rated. One rater apart from all others pulls down "
@@ -118,12 +139,13 @@ def section(rows: Sequence[AgreementRow], *, name_methods: bool) -> Section | No
     exports = {"agreement": table_of(rows, COLUMNS)}
     if any(row.ac2.n for row in rows):
         parts.append(_verdict_table(rows, name_methods=name_methods))
+        parts.append(_score_table(rows, name_methods=name_methods))
     if several:
         parts.append(_two_table(several, name_methods=name_methods))
         exports["agreement_of_two"] = table_of(((row, pair) for row in several for pair in row.pairs), PAIRS)
     small = (row for row in several if 3 <= len(row.raters) <= MATRIX_RATERS)
     parts += [matrix(row, name_methods=name_methods) for row in islice(small, MATRICES)]
-    return Section(anchor="agreement", title="Agreement", parts=tuple(parts), exports=exports)
+    return Section(anchor="agreement", title="Agreement", folded=True, parts=tuple(parts), exports=exports)
 
 
 def agreement_table(rows: Sequence[AgreementRow], *, name_methods: bool = True) -> Table:
@@ -171,6 +193,33 @@ def _verdict_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table
         caption="Agreement on each verdict",
         note=" ".join((VERDICTS_NOTE, *_why_undefined(rows))),
     )
+
+
+def _score_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:
+    """Return α of other metrics, intraclass correlations and the design effect."""
+    reasons = sorted({row.intraclass.reason for row in rows if row.intraclass.reason})
+    return cell_table(
+        rows,
+        {
+            "α, nominal": lambda row: with_limits(row.nominal),
+            "α, interval": lambda row: with_limits(row.interval),
+            "ICC(1)": lambda row: _of_ratings(row.intraclass),
+            "ICC(2,1)": lambda row: number(row.intraclass.agreement),
+            "ICC(3,1)": lambda row: number(row.intraclass.consistency),
+            "Design effect": lambda row: number(row.intraclass.design_effect),
+            "Ratings worth": lambda row: number(row.intraclass.worth, 0),
+        },
+        name_methods=name_methods,
+        caption="Agreement of scores, and what the ratings are worth",
+        note=" ".join((SCORES_NOTE, *(f"ICC(1) is undefined where {reason}." for reason in reasons))),
+    )
+
+
+def _of_ratings(found: Intraclass) -> str:
+    if found.one_way is None:
+        return "undefined"
+    interval = number_limits(found)
+    return number(found.one_way) if interval == NOTHING else f"{number(found.one_way)} ({interval})"
 
 
 def _two_table(rows: Sequence[AgreementRow], *, name_methods: bool) -> Table:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from analysis.report.section import Section
 from analysis.results.audits import Finding
 from guard_eval.reporting.tables import table_of
 
+SHOWN = 8
+"""Findings of one kind in the page's table."""
 NOTE = "In bold: warnings. Nothing was left out of the results because of an audit."
 
 CLEAN = (
@@ -19,16 +22,24 @@ CLEAN = (
 def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
     """Return what was found, warnings first, or what was searched for."""
     if not findings:
-        return Section(anchor="audits", title="Audits", paragraphs=(CLEAN,))
+        return Section(anchor="audits", title="Audits", paragraphs=(CLEAN,), folded=True)
+    of_kind = Counter[str]()
+    shown = []
+    for one in findings:
+        of_kind[one.kind] += 1
+        if of_kind[one.kind] <= SHOWN:
+            shown.append(one)
+    more = len(findings) - len(shown)
+    rest = f" {more} more, of the same kinds, are in audits.csv." if more else ""
     table = table_of(
-        findings,
+        shown,
         {
             "Found": lambda one: one.kind,
             "Where": lambda one: one.where,
             "What": lambda one: one.what,
         },
         caption="What the audits found",
-        note=NOTE,
+        note=NOTE + rest,
         text_columns=3,
         strong=lambda one: one.severity == "warning",
     )
@@ -42,4 +53,5 @@ def section(findings: Sequence[Finding], *, simulated: bool) -> Section:
             "what": lambda one: one.what,
         },
     )
-    return Section(anchor="audits", title="Audits", parts=(table,), exports={"audits": export})
+    folded = all(one.severity != "warning" for one in findings)
+    return Section(anchor="audits", title="Audits", parts=(table,), folded=folded, exports={"audits": export})

@@ -149,6 +149,7 @@ def section(run: JudgeUsage | None, *, alpha: float = 0.05) -> Section | None:
     return Section(
         anchor="judge-run",
         title="How the judges were asked",
+        folded=True,
         paragraphs=(*_prompt(run), *_changes(run), *_failures(run), *_calibration(rows, run.checked)),
         parts=tuple(parts),
         exports=exports,

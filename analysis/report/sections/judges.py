@@ -173,6 +173,7 @@ def section(rows: Sequence[JudgeRow], beside: Sequence[BesideRow], *, name_metho
     return Section(
         anchor="judges",
         title="Judges beside people",
+        folded=True,
         paragraphs=tuple(paragraphs),
         parts=tuple(parts),
         exports=exports,

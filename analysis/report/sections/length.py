@@ -94,6 +94,7 @@ def section(rows: Sequence[LengthRow], *, name_methods: bool = True) -> Section 
     return Section(
         anchor="length",
         title="Length",
+        folded=True,
         parts=(longer, adjusted),
         exports={"length": table_of(rows, COLUMNS)},
     )

@@ -26,6 +26,7 @@ def section(context: Context, *, simulated: bool) -> Section | None:
     return Section(
         anchor="metrics",
         title="Metrics",
+        folded=True,
         parts=metrics_tables(metrics),
         exports={"metrics": frame_table(metrics.table, simulated=simulated)},
     )

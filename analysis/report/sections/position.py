@@ -81,7 +81,7 @@ def section(
     if orders:
         parts.append(_order_table(orders, name_methods=name_methods))
         exports["position_adjusted"] = table_of(orders, ORDER_COLUMNS)
-    return Section(anchor="position", title="Position", parts=tuple(parts), exports=exports)
+    return Section(anchor="position", title="Position", folded=True, parts=tuple(parts), exports=exports)
 
 
 def _position_table(rows: Sequence[PositionRow]) -> Table:

@@ -16,11 +16,22 @@ from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import FIRST
-from guard_eval.reporting.tables import Columns, table_of
-from guard_eval.reporting.words import capital, judged_by, limits, number, number_limits, percent, title
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import (
+    capital,
+    equals,
+    judged_by,
+    limits,
+    number,
+    number_limits,
+    percent,
+    title,
+)
 
-MOST_FIGURES = 8
-"""Figures of rankings in a report; the table has them all."""
+MOST_FIGURES = 6
+"""Figures of rankings in a report; the tables have them all."""
+TABLES_OPEN = 4
+"""Tables that need not be opened."""
 
 MODEL = (
     "Davidson's model gives each method a strength, from all its comparisons and with ties as verdicts "
@@ -29,9 +40,16 @@ MODEL = (
     "C, it is twice as far ahead of C."
 )
 NOTE = (
-    "Strength: on a log scale, summing to 0. Expected share: against the average other method, ties split. "
-    "Intervals, also of ranks, come from drawing {unit} anew, one method at a time: that several methods "
-    "have the ranks shown all at once is less sure. Ranks that overlap are not distinguished."
+    "Ranks possible: with a chance of {level} all true ranks lie in these sets at once; methods whose sets "
+    "overlap are not told apart. Expected share: against the average other method, ties split. Strength: on "
+    "a log scale, summing to 0."
+)
+METHOD = (
+    "Ranks: {model} Sets of ranks follow from the differences of expected shares, with sandwich errors over "
+    "{unit} and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). "
+    "Intervals of strengths and shares come from drawing {unit} anew, one method at a time. Any difference: "
+    "all comparisons on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of "
+    "people or one judge."
 )
 
 
@@ -45,6 +63,8 @@ class RankedMethod:
     share: Interval
     rank: RankInterval
     half_wins: float | None
+    possible: tuple[int, int] | None
+    place: int
 
 
 def _ranked(row: RankingRow) -> list[RankedMethod]:
@@ -58,8 +78,10 @@ def _ranked(row: RankingRow) -> list[RankedMethod]:
             share=found.shares[place],
             rank=found.ranks[place],
             half_wins=None if row.half_wins is None else row.half_wins[place],
+            possible=row.sets[place] if row.sets else None,
+            place=number,
         )
-        for place in row.order
+        for number, place in enumerate(row.order, start=1)
     ]
 
 
@@ -72,6 +94,8 @@ COLUMNS: Columns[RankedMethod] = {
     "rank": lambda one: one.rank.estimate,
     "rank_best": lambda one: one.rank.low,
     "rank_worst": lambda one: one.rank.high,
+    "possible_best": lambda one: None if one.possible is None else one.possible[0],
+    "possible_worst": lambda one: None if one.possible is None else one.possible[1],
     "strength": lambda one: one.strength.estimate,
     "strength_low": lambda one: one.strength.low,
     "strength_high": lambda one: one.strength.high,
@@ -88,6 +112,9 @@ COLUMNS: Columns[RankedMethod] = {
     "interval": lambda one: one.row.ranking.method,
     "draws_without_strengths": lambda one: one.row.ranking.undefined,
     "strength_half_win_bradley_terry": lambda one: one.half_wins,
+    "p_any_difference": lambda one: one.row.difference.p_value,
+    "p_any_difference_holm": lambda one: one.row.adjusted,
+    "any_difference_test": lambda one: one.row.difference.method,
     "undefined_because": lambda one: one.row.ranking.estimate.reason,
     "warnings": lambda one: "; ".join(one.row.warnings),
 }
@@ -97,35 +124,45 @@ def section(rows: Sequence[RankingRow]) -> Section | None:
     """Return the rankings; None where no more than two methods are compared."""
     if not rows:
         return None
-    methods = [one for row in rows for one in _ranked(row)]
-    level = interval_name(rows[0].ranking.level)
-    table = table_of(
-        methods,
-        {
-            "Criterion": lambda one: title(one.row.criterion),
-            "Judged by": lambda one: judged_by(one.row.rater_kind, one.row.judge),
-            "Method": lambda one: one.name,
-            "Rank": lambda one: "undefined" if one.rank.estimate is None else one.rank.estimate,
-            f"{level} of the rank": lambda one: _ranks(one.rank),
-            "Strength": lambda one: number(one.strength.estimate),
-            f"{level} of the strength": lambda one: number_limits(one.strength),
-            "Expected share": lambda one: percent(one.share.estimate),
-            f"{level} of the share": lambda one: limits(one.share),
-        },
-        caption="The methods by strength",
-        note=" ".join(
-            (NOTE.format(unit=" or ".join(sorted({row.unit for row in rows}))), *map(_remark, rows))
-        ),
-        text_columns=3,
-    )
     known = [row for row in rows if row.ranking.estimate.strengths is not None]
-    figures = [_figure(row, name=f"ranking-{number}") for number, row in enumerate(known[:MOST_FIGURES], 1)]
+    drawn = known[:MOST_FIGURES]
+    parts: list[Table | Drawing] = []
+    for place, row in enumerate(rows):
+        if row in drawn:
+            parts.append(_figure(row, name=f"ranking-{drawn.index(row) + 1}"))
+        parts.append(_table(row, folded=place >= TABLES_OPEN))
     return Section(
         anchor="ranking",
         title="Ranking",
-        paragraphs=(MODEL,),
-        parts=(table, *figures),
-        exports={"ranking": table_of(methods, COLUMNS)},
+        paragraphs=(NOTE.format(level=percent(rows[0].ranking.level, 0)),),
+        parts=tuple(parts),
+        exports={"ranking": table_of([one for row in rows for one in _ranked(row)], COLUMNS)},
+    )
+
+
+def method(rows: Sequence[RankingRow]) -> tuple[str, ...]:
+    """Return how ranks were found, for the account of methods; nothing without rows."""
+    units = " or ".join(sorted({row.unit for row in rows}))
+    return (METHOD.format(model=MODEL, unit=units),) if rows else ()
+
+
+def _table(row: RankingRow, *, folded: bool) -> Table:
+    """Return the methods of one ranking, the strongest first."""
+    level = interval_name(row.ranking.level)
+    return table_of(
+        _ranked(row),
+        {
+            "Method": lambda one: one.name,
+            "Rank": lambda one: one.place,
+            "Ranks possible": lambda one: _ranks(one.possible),
+            "Expected share": lambda one: percent(one.share.estimate),
+            f"{level} of the share": lambda one: limits(one.share),
+            "Strength": lambda one: number(one.strength.estimate),
+            f"{level} of the strength": lambda one: number_limits(one.strength),
+        },
+        caption=f"The methods by strength on {title(row.criterion)}, judged by {judged_by(*row.who)}",
+        note=_remark(row),
+        folded=folded,
     )
 
 
@@ -134,9 +171,11 @@ def _remark(row: RankingRow) -> str:
     where = f"{capital(title(row.criterion))}, {judged_by(row.rater_kind, row.judge)}"
     of = f"{found.n:g} comparisons of {row.ranking.n} {row.unit}"
     if found.strengths is None:
-        return f"{where}: {of}; strengths are undefined: {found.reason}."
+        warnings = ". ".join(dict.fromkeys(row.warnings))
+        return f"{where}: {of}; strengths are undefined: {found.reason}. {warnings}."
     ties = f"; methods of equal strength tie in {percent(row.tied, 0)}" if row.tied is not None else ""
-    return ". ".join((f"{where}: {of}{ties}", *row.warnings)) + "."
+    p = f"any difference: {equals(row.adjusted)}"
+    return ". ".join((f"{where}: {of}{ties}; {p}", *row.warnings)) + "."
 
 
 def _figure(row: RankingRow, *, name: str) -> Drawing:
@@ -148,14 +187,13 @@ def _figure(row: RankingRow, *, name: str) -> Drawing:
             assert one.strength.estimate is not None
             axes.plot([one.strength.estimate], [place], marker="o", markersize=6, color=FIRST)
             # Beside the frame, where no interval can reach.
-            rank = f"{one.rank.estimate}"
-            label = rank if one.rank.low == one.rank.high else f"{rank} ({_ranks(one.rank)})"
+            label = f"{one.place}" if one.possible is None else _ranks(one.possible)
             axes.text(1.02, place, label, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
         axes.axvline(0, **GUIDE)
-        axes.set_xlabel("strength (0: the average); on the right the rank with its interval")
+        axes.set_xlabel("strength (0: the average); on the right the ranks possible")
 
     described = "; ".join(
-        f"{one.name}: rank {one.rank.estimate}, {_ranks(one.rank)}, "
+        f"{one.name}: rank {one.place}, possible {_ranks(one.possible)}, "
         f"strength {number(one.strength.estimate)}, interval {number_limits(one.strength)}"
         for one in methods
     )
@@ -169,7 +207,8 @@ def _figure(row: RankingRow, *, name: str) -> Drawing:
     )
 
 
-def _ranks(rank: RankInterval) -> str:
-    if rank.low is None or rank.high is None:
+def _ranks(possible: tuple[int, int] | None) -> str:
+    if possible is None:
         return NOTHING
-    return f"{rank.low}" if rank.low == rank.high else f"{rank.low} to {rank.high}"
+    low, high = possible
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -56,7 +56,11 @@ def section(rows: Sequence[RaterRow]) -> Section:
         text_columns=2,
     )
     return Section(
-        anchor="raters", title="Raters", parts=(table,), exports={"raters": table_of(rows, COLUMNS)}
+        anchor="raters",
+        title="Raters",
+        folded=True,
+        parts=(table,),
+        exports={"raters": table_of(rows, COLUMNS)},
     )
 
 

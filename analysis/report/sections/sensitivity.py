@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
@@ -45,8 +46,10 @@ COLUMNS: Columns[SensitivityRow] = {
 }
 
 
-def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float = 0.05) -> Section:
-    """Return whether the conclusions survive other analyses."""
+def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float = 0.05) -> Section | None:
+    """Return whether the conclusions survive other analyses; None where no comparison is shown in full."""
+    if not rows:
+        return None
     level = next((row.interval.level for row in rows if row.interval is not None), 0.95)
     every = cell_table(
         rows,
@@ -64,9 +67,13 @@ def section(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha: float 
         words=2,
         strong=lambda row: row.default,
     )
+    every = replace(
+        every, folded=True, instead="The table is in csv/sensitivity.csv." if len(rows) > 200 else ""
+    )
     return Section(
         anchor="sensitivity",
         title="Sensitivity",
+        folded=name_methods,
         parts=(survival_table(rows, name_methods=name_methods, alpha=alpha), every),
         exports={"sensitivity": table_of(rows, COLUMNS)},
     )

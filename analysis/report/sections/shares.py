@@ -72,6 +72,9 @@ COLUMNS: Columns[ShareRow] = {
     "item_test": lambda row: row.test.method,
     "p_adjusted": lambda row: row.adjusted,
     "correction": lambda row: row.correction,
+    "corrected_by": lambda row: row.corrected_by,
+    "p_holm": lambda row: row.holm,
+    "p_westfall_young": lambda row: row.max_t,
     "family": lambda row: row.family,
     "declared_beforehand": lambda row: row.declared,
     "warnings": lambda row: "; ".join(
@@ -91,15 +94,13 @@ COLUMNS: Columns[ShareRow] = {
 def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
     """Return the table of people and that of judges, and the figures."""
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
-    estimands = {row.estimand for row in rows}
-    notes = [note for name, note in _NOTES.items() if name in estimands]
     drawings = []
     for number, members in comparisons(rows):
         drawings += [_forest(members, name=f"shares-{number}"), _bars(members, name=f"verdicts-{number}")]
     return Section(
         anchor="shares",
         title="Win shares",
-        paragraphs=(" ".join((TESTS_NOTE, *notes, unit_note(rows))),),
+        paragraphs=(" ".join((TESTS_NOTE, *estimand_notes(rows), unit_note(rows))),),
         parts=(
             *(
                 share_table([row for row in rows if row.rater_kind == kind], name_methods=name_methods)
@@ -111,17 +112,16 @@ def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
     )
 
 
+def estimand_notes(rows: Sequence[ShareRow]) -> list[str]:
+    """Say what the item-level tests are, for these raters or for raters like them."""
+    estimands = {row.estimand for row in rows}
+    return [note for name, note in _NOTES.items() if name in estimands]
+
+
 def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table:
     """Return wins, shares, intervals and both tests: of people, or of judges, a row each."""
     first = rows[0]
     several = len({row.judge for row in rows}) > 1
-    declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
-    whose = "of one judge " if several else ""
-    family = plural(max(row.family for row in rows), "result")
-    note = (
-        f"{first.correction}: {_test_name(first)}, adjusted over {family} {whose}"
-        f"on all datasets, {declared} beforehand; rows without it are exploratory."
-    )
     tests = [test for row in rows for test in (row.paper_test, row.test)]
     judge: Columns[ShareRow] = {"Judge": lambda row: judged_by(*row.who)}
     left: Columns[ShareRow] = {
@@ -139,23 +139,35 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
             "Win share": lambda row: percent(row.share.estimate),
             interval_name(first.level): lambda row: limits(row.share),
             "p by rating": lambda row: p_of(row.paper_test),
-            _test_name(first): lambda row: p_of(row.test),
-            first.correction: _adjusted,
+            name_of_test(first): lambda row: p_of(row.test),
+            first.correction: adjusted,
         },
         caption=f"Win shares, judged by {'one judge each' if several else judged_by(*first.who)}"
         + ("" if name_methods else f": {first.method_a} against {first.method_b}"),
-        note=note + why_none(tests, [row.out_of_reach for row in rows]),
+        note=family_note(rows) + why_none(tests, [row.out_of_reach for row in rows]),
         text_columns=len(left),
         strong=lambda row: row.dataset is None,
     )
 
 
-def _test_name(row: ShareRow) -> str:
+def family_note(rows: Sequence[ShareRow]) -> str:
+    """Say over what p is corrected."""
+    first, several = rows[0], len({row.judge for row in rows}) > 1
+    declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
+    family = plural(max(row.family for row in rows), "result") + (" of one judge" if several else "")
+    return (
+        f"{first.correction}: {name_of_test(first)}, adjusted over {family} on all datasets, {declared} "
+        "beforehand; rows without it are exploratory."
+    )
+
+
+def name_of_test(row: ShareRow) -> str:
     """Return the heading of the p-values that a conclusion rests on."""
     return "p by item" if row.estimand == "these" else "p for raters like these"
 
 
-def _adjusted(row: ShareRow) -> str:
+def adjusted(row: ShareRow) -> str:
+    """Return the corrected p-value of a row."""
     if row.adjusted is not None:
         return p_value(row.adjusted)
     return NO_P if row.out_of_reach else NOTHING

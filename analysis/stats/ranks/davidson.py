@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from scipy.sparse import csgraph
 
 Floats = NDArray[np.float64]
@@ -137,7 +136,7 @@ def fit(tables: Floats, start: Floats) -> Fits:
         if len(active) == 0:
             break
         gradient, information = moments(parameters[active], tables[active])
-        solution = np.linalg.solve(information + _gauge(information), gradient[..., None])
+        solution = np.linalg.solve(information + gauge(information), gradient[..., None])
         step = np.asarray(solution[..., 0], dtype=np.float64)
         decrement = (gradient * step).sum(axis=-1)
         step *= np.minimum(1, _REACH / np.maximum(np.abs(step).max(axis=-1), 1e-300))[:, None]
@@ -164,15 +163,16 @@ def moments(parameters: Floats, tables: Floats) -> tuple[Floats, Floats]:
     gradient[:, -1] = (tables[..., 1] - n * tie).sum(axis=-1)
     information = np.zeros((len(tables), methods + 1, methods + 1))
     spread = n * ((chance[..., 0] + chance[..., 2]) / 4 - lean**2)
-    squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
-    information[:, :-1, :-1] = (spread @ squares).reshape(-1, methods, methods)
+    first, second = np.triu_indices(methods, 1)
+    information[:, first, second] = information[:, second, first] = -spread
+    information[:, range(methods), range(methods)] = spread @ np.abs(design)
     information[:, :-1, -1] = information[:, -1, :-1] = -(n * lean * tie) @ design
     information[:, -1, -1] = (n * tie * (1 - tie)).sum(axis=-1) + np.isneginf(parameters[:, -1])
     return gradient, information
 
 
-def _gauge(information: Floats) -> Floats:
-    """Return what makes `information` invertible: strengths are determined only up to a constant."""
+def gauge(information: Floats) -> Floats:
+    """Return what to add to make `information` invertible: strengths are determined only up to a constant."""
     methods = information.shape[-1] - 1
     mean = np.trace(information[:, :-1, :-1], axis1=1, axis2=2) / methods
     out = np.zeros_like(information)
@@ -191,8 +191,8 @@ def _log_probabilities(parameters: Floats) -> Floats:
     """Return log P of (first wins, tie, second wins), `[..., P, 3]`."""
     half = parameters[..., :-1] @ _design(parameters.shape[-1] - 1).T / 2
     tie = np.broadcast_to(parameters[..., -1:], half.shape)
-    logits = np.stack([half, tie, -half], axis=-1)
-    found: Floats = special.log_softmax(logits, axis=-1)
+    whole = np.logaddexp(np.logaddexp(half, -half), tie)
+    found: Floats = np.stack([half - whole, tie - whole, -half - whole], axis=-1)
     return found
 
 

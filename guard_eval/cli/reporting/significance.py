@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -30,6 +31,7 @@ def report(
     *,
     settings: Path | None = None,
     random_part: bool = False,
+    compare: tuple[str, str] | None = None,
     **given: Unpack[TableOptions],
 ) -> Report:
     """Write the significance report.
@@ -39,6 +41,7 @@ def report(
         output: The folder to write; the study's own, or TABLE-report in the current folder.
         settings: A file that declares what holds for a table; by default the report.toml beside it, if any.
         given: What holds for a table, before the file; a study declares all of it in study.toml.
+        compare: Of three or more methods, the two whose comparison is shown in full.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
 
     Returns:
@@ -48,6 +51,9 @@ def report(
         StudyError: There are no verdicts, or the folder holds something else.
     """
     table, context = _with_context(source, given, settings)
+    if compare is not None:
+        command = f"{context.command} --compare {' '.join(map(shlex.quote, compare))}"
+        context = replace(context, compare=(compare,), command=command)
     if random_part:
         context = replace(context, random_part=True, command=f"{context.command} --random-part")
     if output is None:

@@ -44,6 +44,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,
+        margin=settings.analysis.equivalence_margin,
         sequential=settings.analysis.sequential,
         raters=settings.analysis.raters,
         raters_per_item=_raters_per_item(settings),

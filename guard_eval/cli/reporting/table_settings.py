@@ -43,6 +43,7 @@ class TableOptions(TypedDict, total=False):
     texts: str
     alpha: float
     correction: Correction
+    margin: float
     family: Sequence[str]
     seed: int
     unit: ReportUnit
@@ -69,6 +70,7 @@ class TableSettings(BaseModel):
         texts: What was compared, in the plural: translations, summaries.
         alpha: The error rate.
         correction: For the number of results in the family.
+        margin: The largest distance of a share from one half that does not matter, for claims of equivalence.
         family: The results that were declared beforehand: a criterion, `A against B` or
             `A against B: CRITERION` each.
         seed: What the bootstraps' draws come from.
@@ -85,6 +87,7 @@ class TableSettings(BaseModel):
     texts: _Line | None = None
     alpha: float | None = Field(default=None, gt=0, lt=1)
     correction: Correction | None = None
+    margin: float | None = Field(default=None, gt=0, lt=0.5)
     family: list[_Line] | None = Field(default=None, min_length=1)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     unit: ReportUnit | None = None
@@ -183,6 +186,7 @@ def table_context(
         planned=None if own.family is None else _family(verdicts, own.family),
         alpha=own.alpha or 0.05,
         correction=own.correction or "holm",
+        margin=own.margin,
         raters=own.raters or "these",
         panel=None if own.panel is None else Panel(rule=own.panel),
         declared=declaration.sources,

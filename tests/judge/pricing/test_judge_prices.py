@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 import tomllib
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -26,6 +27,7 @@ from judge.pricing.availability import (
     warnings,
 )
 from judge.pricing.catalogue import catalogue_price
+from judge.pricing.estimate import estimate
 from judge.pricing.lists import PriceList, study_prices
 from judge.pricing.price import Price
 from judge.pricing.prices import is_local, price, priced
@@ -99,6 +101,19 @@ def test_the_catalogue_knows_prices_by_server(url, model, prices):
 )
 def test_no_price_is_guessed(url, model):
     assert price(Judge(model=model, base_url=url)) is None
+
+
+def test_without_the_catalogue_a_price_is_unknown_and_the_preview_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
+    monkeypatch.setattr("judge.pricing.catalogue.find_spec", lambda _: None)
+    assert price(Judge(model="gpt-6.1-terra")) is None
+    (note,) = estimate(Judge(model="gpt-6.1-terra"), [], seed=1).notes
+    assert "pip install 'guard-eval[judge]'" in note
+
+
+def test_a_providers_own_price_is_found_without_an_address():
+    assert price(Judge(model="claude-sonnet-5-5", provider="anthropic")).input == 2.0
+    assert price(Judge(model="gemini-3.1-flash-lite", provider="gemini")).output == 1.5
 
 
 def test_open_weights_on_ones_own_machine_cost_nothing():
@@ -234,6 +249,7 @@ def test_what_replaces_a_model_is_on_sale_and_has_a_price():
         ("gpt-4", "http://localhost:8000/v1", False),  # whoever serves it there decides
         ("gpt-4o", None, False),
         ("claude-opus-4-20250514", "https://api.anthropic.com/v1", True),
+        ("claude-opus-4-20250514", "http://localhost:8000", False),
     ],
 )
 def test_a_model_that_was_shut_down_is_refused_where_its_maker_serves_it(model, url, ends):
@@ -292,3 +308,26 @@ def test_a_studys_list_may_announce_an_end():
     own = PriceList.model_validate({"shutdown": {"2027-02-01": ["gpt-5.5-2026-04-23"]}})
     found = warnings(Judge(model="gpt-5.5-2026-04-23"), today=date(2027, 1, 30), own=own)
     assert "in 2 days" in found[0]
+
+
+def test_the_command_refuses_a_model_that_was_shut_down_before_it_connects(
+    tmp_path, monkeypatch, pair, capsys
+):
+    from guard_eval.cli.judge import command
+    from guard_eval.store import Store
+    from guard_eval.study.folder import Study
+
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-never-sent")
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("a connection was opened"))
+    (tmp_path / "study.toml").write_text(
+        'name = "s"\nseed = 1\n[model]\nname = "bundled"\n[generation]\nstrategies = ["guard", "greedy"]\n'
+        '[pairs]\ncompare = [["guard", "greedy"]]\n[[judge]]\nmodel = "gpt-4"\n'
+    )
+    with Store.open(Study.open(tmp_path).database, create=True) as store:
+        store.add_pairs([pair(1)])
+    command(tmp_path, dry_run=True)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "warning: OpenAI announced to switch gpt-4 off on 2026-10-23; name another model, such as" in out
+    with pytest.raises(ModelShutDownError, match=r"switch gpt-4 off on 2026-10-23.*gpt-6\.1-sol"):
+        command(tmp_path, yes=True)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
+from judge.failures import Retry
 from judge.providers.endpoint import MAKERS, key_variable, provider_of
 
 pytestmark = pytest.mark.slow
@@ -109,6 +110,33 @@ def test_no_request_is_repeated_by_the_sdk(run, store, pairs, server):
     server.act = act
     ledger = run()
     assert (ledger.verdicts, ledger.requests, ledger.retries) == (2, len(seen), 1)
+
+
+def test_lost_connections_and_slow_answers_are_counted_as_such(run, store, pairs, server):
+    pairs(1)
+    lost = []
+
+    def act(ask):
+        lost.append(ask)
+        return Out(drop=True) if len(lost) == 1 else verdict(ask)
+
+    server.act = act
+    ledger = run(concurrency=1)
+    assert (ledger.verdicts, ledger.retries) == (2, 1)
+    assert store.spending()[0].lost == 1  # it may have been paid
+
+
+def test_a_server_that_is_not_there_is_named(run, pairs, server, provider):
+    pairs(1)
+    server.close()
+    with pytest.raises(StudyError, match="the connection was refused"):
+        run()
+
+
+def test_an_answer_that_does_not_come_in_time_is_a_timeout(run, pairs, server):
+    pairs(1)
+    server.act = lambda ask: verdict(ask, delay=1.5)
+    assert run(retry=Retry(timeout=0.3)).failures == {"timeout": 2}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""Equivalence: whether a share lies within a margin of one half, by two one-sided tests."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+HALF = 0.5
+"""The share of methods that do not differ."""
+
+
+def tost(
+    estimates: ArrayLike, errors: ArrayLike, freedoms: ArrayLike, *, margin: float
+) -> NDArray[np.float64]:
+    """Return the p-values of two one-sided t tests (Schuirmann 1987) that shares are near one half.
+
+    The hypothesis to reject is that the share is `margin` or more away from one half, on either side; p is
+    the larger of the two tests'. p ≤ α says the same as that the t interval at level 1 − 2α lies within the
+    margin. NaN where there is no error.
+
+    Args:
+        estimates: The shares.
+        errors: Their standard errors.
+        freedoms: Degrees of freedom of the errors.
+        margin: The largest distance from one half that does not matter.
+
+    Raises:
+        ValueError: If the margin is none.
+
+    >>> round(float(tost(0.51, 0.02, 100, margin=0.05)), 4)  # t = (.05 − .01) / .02 = 2
+    0.0241
+    """
+    check_margin(margin)
+    spread: NDArray[np.float64] = np.asarray(errors, dtype=float)
+    room = margin - np.abs(np.asarray(estimates, dtype=float) - HALF)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t: NDArray[np.float64] = np.where(spread > 0, room / spread, np.nan)
+    p_values: NDArray[np.float64] = special.stdtr(np.asarray(freedoms, dtype=float), -t)
+    return p_values
+
+
+def check_margin(margin: float) -> None:
+    """Raise ValueError unless `margin` lies between 0 and one half."""
+    if not 0 < margin < HALF:
+        raise ValueError(f"a margin around a share of one half lies between 0 and 0.5; {margin:g} does not")
+
+
+def tost_of_nets(net: NDArray[np.integer], *, raters: int, margin: float) -> NDArray[np.float64]:
+    """Return `tost` of many studies' item-cluster t intervals without strata, [...]; 1 without an error.
+
+    Args:
+        net: Wins minus losses of each item, [..., items]; every item has as many ratings.
+        raters: Ratings of an item.
+        margin: As in `tost`.
+    """
+    items = net.shape[-1]
+    shares = HALF + net / (2 * raters)
+    errors = shares.std(axis=-1, ddof=1) / math.sqrt(items) if items > 1 else np.zeros(net.shape[:-1])
+    errors = np.where(errors < 1e-12, 0.0, errors)
+    return np.nan_to_num(tost(shares.mean(axis=-1), errors, max(1, items - 1), margin=margin), nan=1.0)
+
+
+def approximate_equivalence_items(variance: float, *, margin: float, alpha: float, wanted: float) -> float:
+    """Return about how many items show equivalence where the share is one half, by the normal approximation.
+
+    n = v ((z for α + z for half of what the power leaves) / margin)² (Chow, Shao and Wang 2008, 3.1.3): both
+    tests must reject.
+
+    Args:
+        variance: v, of an item's share.
+        margin: As in `tost`.
+        alpha: The error rate.
+        wanted: The power wanted.
+
+    >>> round(approximate_equivalence_items(0.09, margin=0.05, alpha=0.05, wanted=0.8), 1)
+    308.3
+    """
+    check_margin(margin)
+    reach = float(special.ndtri(1 - alpha)) + float(special.ndtri((1 + wanted) / 2))
+    return variance * (reach / margin) ** 2

@@ -1,0 +1,57 @@
+"""Is there any difference among several methods? One test of all comparisons together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.stats.significance import TestResult
+
+REPLICATES = 9_999
+METHOD = "sign flips of units over all comparisons together, statistic Σ net² / Σ of squares per method"
+_BLOCK = 1_000
+
+
+def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
+    """Test that no method is preferred to another, in all of their comparisons at once.
+
+    Each unit's verdicts change sides together, at random: the statistic adds up the squares of the methods'
+    net wins, each over the sum of its squares, so that every method weighs the same. p is exact where the
+    verdicts of a unit are as likely as their mirror image, and holds for many units wherever none is better:
+    the flips have the covariance of the net wins. All flips are gone through where there are few units.
+
+    Args:
+        nets: Each unit's wins less losses of each method, [units, K].
+        seed: It alone decides the flips.
+    """
+    shown = nets[np.abs(nets).sum(axis=1) > 0]
+    squares = (shown**2).sum(axis=0)
+    scaled = shown[:, squares > 0] / np.sqrt(squares[squares > 0])
+    if not len(scaled):
+        why = "every method has as many wins as losses in every unit"
+        return TestResult(p_value=None, statistic=0.0, n=len(nets), method=METHOD, warnings=(why,))
+    observed = float((scaled.sum(axis=0) ** 2).sum())
+    if 2 ** (len(scaled) - 1) <= REPLICATES:
+        # Both signs of all flips give the same statistic: one unit stays as it is.
+        codes = np.arange(2 ** (len(scaled) - 1))[:, None] >> np.arange(len(scaled))
+        flips = 1.0 - 2.0 * (codes & 1)
+        p = float((_statistics(flips, scaled) >= observed * (1 - 1e-12)).mean())
+        return TestResult(
+            p_value=p, statistic=observed, n=len(nets), method=f"exact {METHOD}", smallest=1 / len(flips)
+        )
+    rng = np.random.default_rng(seed)
+    above = 0
+    for begin in range(0, REPLICATES, _BLOCK):
+        flips = rng.integers(0, 2, (min(_BLOCK, REPLICATES - begin), len(scaled))) * 2.0 - 1
+        above += int((_statistics(flips, scaled) >= observed * (1 - 1e-12)).sum())
+    return TestResult(
+        p_value=(1 + above) / (1 + REPLICATES),
+        statistic=observed,
+        n=len(nets),
+        method=f"{REPLICATES:,} random {METHOD}",
+    )
+
+
+def _statistics(flips: NDArray[np.floating], scaled: NDArray[np.floating]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = ((flips @ scaled) ** 2).sum(axis=1)
+    return found

@@ -1,0 +1,111 @@
+"""Two one-sided tests of a margin: against statsmodels, scipy, the interval, and a published sample size."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.weightstats import DescrStatsW
+from verdicts_by_hand import listed
+
+from analysis.report.sections.equivalence import section, sentence
+from analysis.results.equivalence import equivalence_rows
+from analysis.results.shares import share_rows
+from analysis.stats.equivalence import approximate_equivalence_items, tost, tost_of_nets
+from guard_eval.errors import StudyError
+
+
+def ratings(shares, criterion="coherence"):
+    """A pair for each share of 0, ½ or 1, by one rater."""
+    words = {0.0: "y", 0.5: "tie", 1.0: "x"}
+    found = [(f"{place:03}", "r", words[share]) for place, share in enumerate(shares)]
+    return listed("pair_id rater verdict", found).assign(criterion=criterion)
+
+
+def test_as_in_statsmodels():
+    shares = np.random.default_rng(7).choice([0.0, 0.5, 1.0], size=80)
+    expected = DescrStatsW(shares).ttost_mean(0.5 - 0.1, 0.5 + 0.1)[0]
+    (row,) = equivalence_rows(share_rows(ratings(shares)), margin=0.1)
+    assert row.p_value == pytest.approx(expected)
+    nets = np.round(2 * shares - 1).astype(int)
+    assert float(tost_of_nets(nets, raters=1, margin=0.1)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("margin", [0.05, 0.12, 0.2])
+@pytest.mark.parametrize("prompts", [False, True])
+@pytest.mark.parametrize("raters", ["these", "population"])
+def test_consistent_with_the_interval(seed, margin, prompts, raters):
+    rng = np.random.default_rng(seed)
+    table = pd.concat([ratings(rng.choice([0.0, 0.5, 1.0], size=60)).assign(rater=name) for name in "abcd"])
+    if prompts:
+        table["prompt_id"] = (table["pair_id"].astype(int) // 3).astype(str)
+    (row,) = equivalence_rows(share_rows(table, raters=raters), margin=margin)
+    # The same report at level 90 %.
+    (wide,) = share_rows(table, alpha=0.1, raters=raters)
+    assert (row.share.low, row.share.high) == pytest.approx((wide.share.low, wide.share.high))
+    assert (row.p_value <= 0.05) == (0.5 - margin <= wide.share.low and wide.share.high <= 0.5 + margin)
+
+
+def test_the_four_words():
+    near = [0.5] * 380 + [1.0, 0.0] * 10
+    words = {
+        "equivalent": near,
+        "different but negligible": [0.5] * 380 + [1.0] * 20,
+        "different": [1.0] * 40 + [0.0] * 5,
+        "undecided": [1.0, 0.0] * 8,
+    }
+    for word, shares in words.items():
+        (row,) = equivalence_rows(share_rows(ratings(shares)), margin=0.05)
+        assert row.conclusion == word
+
+
+def test_corrected_over_the_family():
+    shares = np.random.default_rng(1).choice([0.0, 0.5, 0.5, 1.0], size=100)
+    other = np.random.default_rng(2).choice([0.0, 0.5, 0.5, 1.0], size=100)
+    table = pd.concat([ratings(shares), ratings(other, "fluency")])
+    rows = equivalence_rows(share_rows(table), margin=0.1)
+    small, large = sorted(rows, key=lambda row: row.p_value)
+    assert small.adjusted == pytest.approx(min(1, 2 * small.p_value))
+    assert large.adjusted == pytest.approx(max(small.adjusted, large.p_value))
+    # Max-T is of sign flips; t tests are corrected by Holm.
+    flips = equivalence_rows(share_rows(table, correction="max-t"), margin=0.1, correction="max-t")
+    assert [(row.adjusted, row.correction) for row in flips] == [(row.adjusted, "Holm") for row in rows]
+    declared = share_rows(table, planned=(("x", "y", "fluency"),))
+    (inside,) = [row for row in equivalence_rows(declared, margin=0.1) if row.family]
+    assert (inside.criterion, inside.family) == ("fluency", 1)
+
+
+def test_without_an_error_nothing_is_claimed():
+    (row,) = equivalence_rows(share_rows(ratings([0.5] * 50)), margin=0.1)
+    assert (row.p_value, row.conclusion) == (None, "undecided")
+    assert "no width" in row.reason
+    assert "no width" in section([row], name_methods=False).parts[0].note
+    assert "is undecided." in sentence([row])
+
+
+@pytest.mark.parametrize("margin", [0.0, -0.1, 0.5, float("nan")])
+def test_a_margin_that_is_none(margin):
+    with pytest.raises(StudyError, match="give one such as"):
+        equivalence_rows(share_rows(ratings([0.5, 1.0, 0.0])), margin=margin)
+
+
+def test_size_by_formula():
+    # v ((1.6449 + 1.2816) / δ)²; for a power of 90 % both quantiles are 1.6449.
+    assert approximate_equivalence_items(0.25, margin=0.1, alpha=0.05, wanted=0.8) == pytest.approx(
+        25 * (stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) ** 2
+    )
+    assert approximate_equivalence_items(0.25, margin=0.1, alpha=0.05, wanted=0.9) == pytest.approx(
+        25 * 4 * 1.6448536**2
+    )
+
+
+def test_power_by_simulation_is_the_formula():
+    items = round(approximate_equivalence_items(1 / 6, margin=0.05, alpha=0.05, wanted=0.8))
+    nets = np.random.default_rng(3).integers(-1, 2, (4000, items))
+    found = (tost_of_nets(nets, raters=1, margin=0.05) <= 0.05).mean()
+    assert found == pytest.approx(0.8, abs=4 * (0.16 / 4000) ** 0.5)
+
+
+def test_beyond_the_margin_p_is_above_one_half():
+    assert tost([0.7, 0.3, 0.55], 0.02, 50, margin=0.05) == pytest.approx([1.0, 1.0, 0.5], abs=1e-6)
+    assert np.isnan(tost(0.5, 0.0, 10, margin=0.1))
