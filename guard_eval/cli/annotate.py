@@ -52,7 +52,8 @@ def command(
         asked = criteria(study.settings.annotation.criteria, study.settings.rubric)
         store.set_criteria({each.name: each.words for each in asked})
     say(
-        f"{count_of(pairs, 'pair')}, {study.settings.annotation.raters_per_pair} people each, {people} invited"
+        f"{count_of(pairs, 'pair')}, {study.settings.annotation.raters_per_pair} people each, "
+        f"{people} invited"
     )
     if not people and not study.settings.annotation.recruitment.is_open:
         say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
