@@ -6,6 +6,7 @@ traceback.
 
 from __future__ import annotations
 
+import difflib
 import re
 
 _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^\s&'\"]+")
@@ -29,3 +30,11 @@ class MissingExtraError(StudyError):
             f"this command needs the package {package!r}, which is not installed; "
             f"run: pip install 'guard-eval[{extra}]'"
         )
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """Return what a message about an unknown word offers: the nearest of those known, or all."""
+    near = difflib.get_close_matches(word, known, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"choose from: {', '.join(known)}" if known else "it takes none"

@@ -98,6 +98,7 @@ class Recipe:
         chat: Whether the prompt went through the model's chat template.
         engine: What ran the model, where that was not transformers: `vllm`, whose arithmetic rounds
             differently.
+        source: A hash of the source of a strategy of the user's own.
     """
 
     model: str
@@ -111,14 +112,15 @@ class Recipe:
     amateur_revision: str | None = None
     chat: bool = False
     engine: str | None = None
+    source: str | None = None
 
     def continuation_id(self, prompt: Prompt) -> str:
         """Return the id of the continuation this recipe makes of `prompt`.
 
         The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
         revision is only unique together with the name, so both stand in the hash for the Hub and the revision
-        alone for a folder. What only some recipes have (amateur, chat, engine) counts where it is set, so
-        that the ids of all others are what they were before there was such a thing.
+        alone for a folder. What only some recipes have (amateur, chat, engine, source) counts where it is
+        set, so that the ids of all others are what they were before there was such a thing.
         """
         rare: dict[str, object] = {}
         if self.amateur is not None:
@@ -130,6 +132,8 @@ class Recipe:
             rare["chat"] = True
         if self.engine is not None:
             rare["engine"] = self.engine
+        if self.source is not None:
+            rare["source"] = self.source
         return content_id(
             prompt.id,
             prompt.text,

@@ -164,10 +164,11 @@ def request_changes(store: Store, judge: Judge, *, seed: int) -> tuple[str, ...]
         return ()
     for exchange in islice(store.exchanges(judge=rater_name(judge)), _FIRST_ANSWERS):
         first = next((each for each in exchange.attempts if each.sent and each.shape), None)
-        if first is None or first.sent is None or first.shape is None:
+        shape = RequestShape.named(first.shape or "") if first is not None else None
+        if first is None or first.sent is None or shape is None:
             continue
         builder = RequestBuilder(judge, seed=seed)
-        builder.shape = RequestShape.named(first.shape)
+        builder.shape = shape
         now = builder.build(Showing(blind=exchange.blind, sample=exchange.sample))
         if changes := _differences(json.loads(first.sent), json.loads(now.body)):
             return tuple(changes)

@@ -20,11 +20,13 @@ from judge.backend import JudgeRequest, ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
 from judge.prompt import code, prompt_of
-from judge.providers.errors import GUESSES, Change, Parameter, ServerError
+from judge.providers.errors import GUESSES, Change, ServerError
 from judge.providers.shapes import (
     LIMITS,
+    NATIVE,
     TAKES_SEED,
     Output,
+    Parameter,
     RequestShape,
     first_shape,
     settings_of,
@@ -306,8 +308,10 @@ class RequestBuilder:
     def _is_open(self, shape: RequestShape) -> bool:
         """Return whether study.toml allows a shape."""
         judge = self._judge
+        native = set(NATIVE.values()) & {shape.dialect, self.shape.dialect}
         return (
-            judge.output in ("auto", shape.output)
+            (not native or shape.dialect == self.shape.dialect)
+            and judge.output in ("auto", shape.output)
             and judge.style in ("auto", "batch", shape.dialect)
             and all(getattr(judge, name, None) is None for name in shape.without)
         )

@@ -191,3 +191,13 @@ def tex() -> str:
     if not paper.is_dir():
         pytest.skip(f"{paper} is not here: the paper's source does not lie in the repository")
     return "".join(path.read_text(encoding="utf-8") for path in paper.glob("*.txt"))
+
+
+@pytest.fixture
+def own_registry(monkeypatch):
+    """Give a test strategies of its own, and take them away again."""
+    from guard_eval.strategies import own
+
+    for name in ("_kinds", "_hashes", "_texts"):
+        monkeypatch.setattr(own, name, {})
+    monkeypatch.setenv(own.VARIABLE, "")

@@ -12,8 +12,10 @@ from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     STRATEGIES,
     BeamSearch,
+    Chain,
     ContrastiveDecoding,
     ContrastiveSearch,
+    Dry,
     Guard,
     MinP,
     Temperature,
@@ -34,6 +36,19 @@ def test_the_papers_defaults():
         "top_p(p=0.95)",
         "typical(tau=0.2)",
         "min_p(p=0.1)",
+        "epsilon(epsilon=0.0009)",
+        "eta(epsilon=0.0009)",
+        "top_n_sigma(n=1)",
+        "top_h(alpha=0.4)",
+        "p_less",
+        "min_k(tau=3)",
+        "xtc(threshold=0.1, probability=0.5)",
+        "mirostat(tau=3, eta=1)",
+        "repetition_penalty(penalty=1.2)",
+        "frequency_penalty(penalty=0.5)",
+        "presence_penalty(penalty=0.5)",
+        "no_repeat_ngram(n=3)",
+        "dry(multiplier=0.8, base=1.75, allowed_length=2)",
         "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)",
         "adaptive(epsilon=0.001)",
         "contrastive(k=10, alpha=0.6)",
@@ -118,6 +133,46 @@ def test_beams_have_three_spellings():
     ],
 )
 def test_bad_strategies_are_named_with_a_remedy(text, says):
+    with pytest.raises(StudyError) as error:
+        parse(text)
+    assert says in str(error.value)
+
+
+def test_chains_read_back():
+    text = "dry(multiplier=0.8, base=1.75, allowed_length=2) + min_p(p=0.05) + temperature(tau=0.8)"
+    chain = Dry() + MinP(p=0.05) + Temperature(tau=0.8)
+    assert chain == Chain(steps=(Dry(), MinP(p=0.05), Temperature(tau=0.8)))
+    assert str(chain) == text
+    assert parse(text) == chain == parse(" dry+min_p(p=.05) +temperature( tau=0.8)")
+    assert (
+        parse("dry + (min_p(p=0.05) + temperature(tau=0.8))")
+        == chain
+        == Dry() + parse("min_p(p=.05) + temperature(tau=.8)")
+    )
+    assert parse("temperature(tau=0.8) + dry") != parse(
+        "dry + temperature(tau=0.8)"
+    )  # an order is a strategy
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("dry + greedy", "greedy does not go with +"),
+        ("guard + top_p", "guard does not go with +"),
+        ("top_p + beam", "it chooses the token itself"),
+        ("dry + min_o", "unknown strategy 'min_o': did you mean 'min_p'?"),
+        ("dry + min_p(q=1)", "has no parameter 'q'"),
+        ("dry - min_p", "cannot read the strategy"),
+        ("dry + 3", "cannot read the strategy"),
+        ("+ dry", "cannot read the strategy"),
+        (" + ".join(["top_p(p=0.123)"] * 14), "characters long, and a file is named by it; 200 are possible"),
+        ("epsilon(epsilon=1)", "epsilon = 1 is out of range; it must be above 0 and below 1"),
+        ("dry(base=0.5)", "base = 0.5 is out of range; it must be at least 1"),
+        ("presence_penalty(penalty=1e9)", "it must be at least -100 and at most 100"),
+        ("min_k(tau=-1)", "tau = -1 is out of range; it must be at least 0"),
+    ],
+)
+def test_bad_chains_are_named_with_a_remedy(text, says):
     with pytest.raises(StudyError) as error:
         parse(text)
     assert says in str(error.value)

@@ -13,14 +13,16 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from guard_eval.cli.console import speaking
 from guard_eval.errors import StudyError
+from guard_eval.strategies.own import use_file
 
 __all__ = [
     "COMMANDS",
@@ -115,7 +117,37 @@ def load(name: str) -> Any:  # noqa: ANN401 (a command of the click that typer h
     """Return a command with its options."""
     module = import_module(f"guard_eval.cli.{MODULES.get(name, name)}")
     info = CommandInfo(name=name, callback=_naming_the_study(module.command))
-    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+    command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+    if name not in _WITHOUT_STRATEGIES:
+        command.params.append(_own_strategies())
+    return command
+
+
+_WITHOUT_STRATEGIES = {"new", "power", "replicate", "demo"}
+"""Commands that read no study of the user's."""
+
+
+def _own_strategies() -> Any:  # noqa: ANN401 (an option of the click that typer holds)
+    """Return the option by which a command is given files of strategies, before it reads a study."""
+
+    def carrier(
+        strategies: Annotated[
+            list[str] | None,
+            Option(
+                metavar="FILE.py",
+                is_eager=True,
+                expose_value=False,
+                callback=lambda files: [use_file(Path(file)) for file in files or ()],
+                help="A file of strategies of your own, which the study names; it is run.",
+            ),
+        ] = None,
+    ) -> None:
+        """Carry the option."""
+
+    [option] = get_command_from_info(
+        CommandInfo(callback=carrier), pretty_exceptions_short=True, rich_markup_mode=None
+    ).params
+    return option
 
 
 def _naming_the_study(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from guard_eval.cli.console import count_of, named_path, say, say_next
 from guard_eval.errors import StudyError
+from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.prompts import read_dataset, read_prompts
 
@@ -40,6 +41,10 @@ def command(
     words: Annotated[int, typer.Option(min=1, help="Words of a text that become the prompt.")] = 32,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only the first so many prompts.")] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 1,
+    strategies: Annotated[
+        Literal["paper", "all"],
+        typer.Option(help="Which to name: the paper's, or all, with their sources."),
+    ] = "paper",
 ) -> None:
     """Make a study: study.toml to edit, and prompts.
 
@@ -64,7 +69,11 @@ def command(
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
     if not small:  # the bundled model is for trying things out, where there may be no network
         compute[1:1] = ["mauve", "bertscore"]
-    text = TEMPLATE.format(
+    template = TEMPLATE
+    if strategies == "all":
+        begin, end = template.index("# Others: beam"), template.index("max_new_tokens =")
+        template = template[:begin] + _all_strategies().replace("{", "{{") + template[end:]
+    text = template.format(
         name=json.dumps(folder.resolve().name),
         seed=seed,
         model=json.dumps(seen_from(folder, model)),
@@ -80,6 +89,31 @@ def command(
         + ("" if found else ", examples to be replaced")
     )
     say_next(f"guard-eval generate {folder} --dry-run")
+
+
+def _all_strategies() -> str:
+    """Return the lines of study.toml that name every strategy with its source.
+
+    Contrastive decoding stands in a comment, for it needs a second model.
+    """
+    lines = []
+    for name, kind in STRATEGIES.items():
+        entry = f"{json.dumps(signature(kind()))},"
+        mark = "# " if kind is ContrastiveDecoding else ""
+        lines.append(f"    {mark}{entry:<{_WIDTH}} # {SOURCES[name]}")
+    return "\n".join(
+        [
+            "# Truncations draw, penalties alone take the likeliest. Join steps by +, in their order:",
+            '# "dry + min_p(p=0.05) + temperature(tau=0.8)".',
+            "strategies = [",
+            *lines,
+            "]",
+            "",
+        ]
+    )
+
+
+_WIDTH = 52
 
 
 def seen_from(folder: Path, model: str) -> str:

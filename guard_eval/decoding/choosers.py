@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from guard_eval.decoding import sampling
+from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
 from guard_eval.decoding.guard import GuardChooser
-from guard_eval.strategies import AdaptiveDecoding, Greedy, Guard, MinP, Temperature, TopK, TopP, Typical
+from guard_eval.strategies import Greedy, Guard
 
-Sampler = Temperature | TopK | TopP | Typical | MinP | AdaptiveDecoding
-LogitStrategy = Greedy | Sampler | Guard
+LogitStrategy = Greedy | Stepwise | Guard
 
 
 class Chooser(Protocol):
@@ -49,7 +48,8 @@ def chooser(
         strategy: What to apply.
         keys: `noise.row_key` of each row, `[B]`, on the device of the logits to come.
         steps: At most so many steps will be asked for.
-        prompts: The prompts' tokens, `[B, P]`, with −1 where there is none; GUARD as released counts them.
+        prompts: The prompts' tokens, `[B, P]`, with −1 before those that are shorter; GUARD as released and
+            penalties look at them.
         compiled: Run GUARD's step through `torch.compile`.
 
     Raises:
@@ -57,38 +57,45 @@ def chooser(
     """
     if isinstance(strategy, Guard):
         return GuardChooser(strategy, keys, steps, prompts=prompts, compiled=compiled)
-    if isinstance(strategy, Greedy):  # documented to return the first of equals
-        return _Memoryless(lambda logits, _, __: logits.argmax(-1), keys)
-    kept = _kept(strategy)
-    return _Memoryless(lambda logits, keys, step: sampling.draw(*kept(logits), keys, step), keys)
+    if isinstance(strategy, Greedy):
+        return _Greedy()
+    return _StepwiseChooser(strategy, keys, steps, prompts=prompts)
 
 
-class _Memoryless:
-    """Chooses by this step's logits alone; what is drawn depends on the row's key and the step."""
+class _Greedy:
+    """Takes the likeliest token; of equals, as is documented, the first."""
 
-    def __init__(self, choose: Callable[[Tensor, Tensor, int], Tensor], keys: Tensor) -> None:
-        self._choose, self._keys = choose, keys
+    def __init__(self) -> None:
         self.trace: dict[str, Tensor] = {}
 
     def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
-        return self._choose(logits, self._keys, step)
+        return logits.argmax(-1)
 
     def keep(self, rows: Tensor) -> None:
-        self._keys = self._keys[rows]
+        """Hold nothing of any row."""
 
 
-def _kept(strategy: Sampler) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Return the function that says which tokens a strategy leaves in."""
-    match strategy:
-        case Temperature(tau=tau):
-            return lambda logits: sampling.temperature(logits, tau)
-        case TopK(k=k, temperature=t):
-            return lambda logits: sampling.top_k(sampling.tempered(logits, t), k)
-        case TopP(p=p, temperature=t):
-            return lambda logits: sampling.top_p(sampling.tempered(logits, t), p)
-        case Typical(tau=tau, temperature=t):
-            return lambda logits: sampling.typical(sampling.tempered(logits, t), tau)
-        case MinP(p=p, temperature=t):
-            return lambda logits: sampling.min_p(sampling.tempered(logits, t), p)
-        case AdaptiveDecoding(epsilon=epsilon):
-            return lambda logits: sampling.adaptive(logits, epsilon)
+class _StepwiseChooser:
+    """Runs `chains.choose` for one batch, with the prompts, the rows' keys and the state of each step."""
+
+    def __init__(self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None) -> None:
+        self._strategy, self._keys = strategy, keys
+        self.trace: dict[str, Tensor] = {}
+        first = torch.tensor(initial_state(strategy), dtype=torch.float64, device=keys.device)
+        self._remembers = remembers(strategy)
+        self._prompts = keys[:, None][:, :0] if prompts is None else prompts
+        # Line t is what step t finds: a step that is done again finds it again.
+        self._states = first.expand(steps + 1 if len(first) else 1, len(keys), -1).clone()
+
+    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
+        line = step if self._states.shape[2] else 0
+        written = history[:, : step if self._remembers else 0]
+        tokens = torch.cat([self._prompts, written], 1) if self._remembers else written
+        made = choose(self._strategy, logits, Seen(tokens, written, self._keys, step, self._states[line]))
+        if self._states.shape[2]:
+            self._states[line + 1] = made.state
+        return made.tokens
+
+    def keep(self, rows: Tensor) -> None:
+        self._keys, self._prompts = self._keys[rows], self._prompts[rows]
+        self._states = self._states[:, rows]

@@ -95,6 +95,11 @@ def _total(parts: list[Tensor]) -> Tensor:
     return torch.stack(parts, -1).double().sum(-1)
 
 
+def row_sums(values: Tensor) -> Tensor:
+    """Return the sum of each row, `[B, V]` → `[B]`, float64; its bits do not depend on the other rows."""
+    return _total([block.sum(-1, dtype=torch.float64) for block in torch.split(values, _WIDTH, -1)])
+
+
 def discounted_sum(entropy: Tensor, before: Tensor, decay: float) -> Tensor:
     """Return Σ_i λ^(t−i) H(X)_i, `[B]`, from this step's entropy and the sum of the step before, `[B]` each.
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.strategies import parse
+from guard_eval.strategies.own import source_of
 from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.settings import Settings
 from guard_eval.texts.continuations import continuation_files, read_continuations
@@ -41,6 +43,7 @@ def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, 
         "max_prompt_tokens": settings.generation.max_prompt_tokens,
         "amateur": settings.amateur_of(strategy),
         "chat": settings.generation.chat,
+        "source": source_of(parse(strategy)),
     }
     if settings.model.dtype != "auto":
         required["dtype"] = settings.model.dtype

@@ -19,6 +19,7 @@ from guard_eval.errors import StudyError
 from judge.failures import ITS_ADDRESS, ErrorKind, JudgeError
 from judge.providers.endpoint import KEYLESS, Provider
 from judge.providers.envelopes import excerpt
+from judge.providers.shapes import Parameter
 
 Text = TypeVar("Text", str, bytes)
 
@@ -26,9 +27,6 @@ Fatal = Literal[
     "no_credit", "no_key", "wrong_key", "forbidden", "moved", "web_page", "no_model", "no_endpoint"
 ]
 """What only the user can fix: the run ends."""
-
-Parameter = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
-"""What can be left out of a request; `system` is the system message, whose words the user's then has."""
 
 Change = Literal["responses", "output", "limit", "next", "simplest"] | Parameter
 """What may help against a refusal of the form: the responses dialect, an output mode less strict, the other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
@@ -28,6 +28,9 @@ OUTPUTS: tuple[Output, ...] = ("json_schema", "json_object", "text")
 
 Limit = Literal["max_tokens", "max_completion_tokens"]
 """What the token limit is called in the chat dialect: the old name, or the one that counts reasoning too."""
+
+Parameter = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
+"""What can be left out of a request; `system` is the system message, whose words the user's then has."""
 
 LIMITS: tuple[Limit, ...] = ("max_tokens", "max_completion_tokens")
 """Both of them."""
@@ -56,14 +59,21 @@ class RequestShape:
         return "/".join((self.dialect, self.output, self.limit, *self.without))
 
     @classmethod
-    def named(cls, name: str) -> RequestShape:
-        """Return the shape of that name.
+    def named(cls, name: str) -> RequestShape | None:
+        """Return the shape of that name, or None where it is none; a recording may hold any name.
 
-        >>> RequestShape.named("chat/text/max_tokens/seed").without
-        ('seed',)
+        >>> RequestShape.named("chat/text/max_tokens/seed")
+        RequestShape(dialect='chat', output='text', limit='max_tokens', without=('seed',))
+        >>> RequestShape.named("chat/text/max_tokens/model"), RequestShape.named("")
+        (None, None)
         """
-        dialect, output, limit, *without = name.split("/")
-        return cls(dialect=dialect, output=output, limit=limit, without=tuple(without))  # type: ignore[arg-type]
+        dialect, output, limit, *without = (*name.split("/"), "", "")
+        left = tuple(each for each in without if each)
+        if dialect not in get_args(Dialect) or output not in OUTPUTS or limit not in LIMITS:
+            return None
+        if not set(left) <= set(get_args(Parameter)):
+            return None
+        return cls(dialect=dialect, output=output, limit=limit, without=left)  # type: ignore[arg-type]
 
     @property
     def path(self) -> str:

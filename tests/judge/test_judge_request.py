@@ -162,6 +162,13 @@ def test_a_form_that_was_answered_in_an_earlier_run_is_the_only_guess(builder):
     assert refuse(fixed, "what?").output == "json_schema"
 
 
+def test_a_strange_name_of_a_form_in_a_recording_is_none(builder):
+    for name in ("", "x", "chat/text", "chat/text/max_tokens/model", "chat/text/max_tokens/messages"):
+        one = builder()
+        one.answered_before(name)
+        assert refuse(one, "what?").output == "json_object"
+
+
 def test_an_answer_does_not_bring_back_what_the_server_named(builder):
     one = builder()
     first = one.shape

@@ -18,10 +18,12 @@ from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
+    Chain,
     ContrastiveDecoding,
     ContrastiveSearch,
     Guard,
     Strategy,
+    TopK,
 )
 
 
@@ -53,8 +55,11 @@ def check_vocabulary(loaded: LoadedModel, strategy: Strategy) -> None:
 def _candidates(strategy: Strategy) -> int:
     if isinstance(strategy, Guard | AdaptiveContrastiveSearch):
         return K_MIN + K_RANGE
-    found: int = getattr(strategy, "k", None) or getattr(strategy, "beams", None) or 1
-    return found
+    if isinstance(strategy, Chain):
+        return max(map(_candidates, strategy.steps))
+    if isinstance(strategy, BeamSearch | ContrastiveDecoding):
+        return strategy.beams
+    return strategy.k if isinstance(strategy, TopK | ContrastiveSearch) else 1
 
 
 def decode(
@@ -146,9 +151,9 @@ class Traces:
 
 
 def _prompt_tokens(batch: Batch) -> Tensor:
-    """Return the prompts' tokens `[B, P]`, with −1 where a row is shorter."""
+    """Return the prompts' tokens `[B, P]`, with −1 before those that are shorter."""
     longest = max(map(len, batch.prompts))
-    rows = [list(prompt) + [-1] * (longest - len(prompt)) for prompt in batch.prompts]
+    rows = [[-1] * (longest - len(prompt)) + list(prompt) for prompt in batch.prompts]
     return torch.tensor(rows, device=batch.keys.device)
 
 

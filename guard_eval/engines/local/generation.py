@@ -33,6 +33,7 @@ from guard_eval.strategies import (
     Strategy,
     signature,
 )
+from guard_eval.strategies.own import source_of
 
 _SEVERAL_A_ROW = (BeamSearch, ContrastiveDecoding, ContrastiveSearch, AdaptiveContrastiveSearch)
 """Strategies of which one row takes the memory of several; the others take as much as each other."""
@@ -63,6 +64,7 @@ def recipe(
         amateur_revision=second.revision if second else None,
         chat=chat,
         engine=engine,
+        source=source_of(strategy),
     )
 
 

@@ -11,6 +11,7 @@ from guard_eval.engines.ray.cluster import Pool, use_threads
 from guard_eval.engines.ray.workers import spread
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.strategies import own
 from guard_eval.study.folder import BUNDLED, Study
 
 Pending = tuple[Prompt, Sequence[str]]
@@ -40,6 +41,7 @@ class Job:
         """
         self.study, self.strategies, self.pool = study, tuple(strategies), pool
         self.made_by = dict(made_by or {})
+        self._own = own.texts()  # a worker's machine need not have these files
         names = {study.settings.model.name, *filter(None, map(study.settings.amateur_of, strategies))}
         # The bundled model lies where each machine has the package.
         self._places = {name: BUNDLED if name == BUNDLED else study.locate_model(name) for name in names}
@@ -66,6 +68,8 @@ class Job:
         """Return the models, in a worker."""
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
+        for path, text in self._own.items():
+            own.use_text(path, text)
         use_threads(self.pool.cpus)
         return StudyModels(
             self.study,

@@ -1,13 +1,13 @@
-"""The requests of a worker, each at a step of its own, and what GUARD remembers of them.
+"""The requests of a worker, each at a step of its own, and what strategies remember of them.
 
 Rows that can take a step together do. What is chosen is written as logits of which one is left, so that
 whatever vLLM does next takes that token.
 
-A request by GUARD has a slot, and within it a place for every step: doing a step again writes the same values
-again. vLLM takes a request out of the batch when it has ended, but also when it runs out of memory and sets
-the request back (preemption); it does not say which, and may bring the request back later, in another place.
-So a slot that is left keeps what it holds until as many others were left as may run at once, and a request
-that comes back with a text finds it by that text.
+A request by GUARD, or by any other strategy that looks back, has a slot, and within it a place for every
+step: doing a step again writes the same values again. vLLM takes a request out of the batch when it has
+ended, but also when it runs out of memory and sets the request back (preemption); it does not say which, and
+may bring the request back later, in another place. So a slot that is left keeps what it holds until as many
+others were left as may run at once, and a request that comes back with a text finds it by that text.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.choosers import LogitStrategy, chooser
+from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
+from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.decoding.entropy import discount_sums
 from guard_eval.decoding.guard import StepHistory, guard_step
 from guard_eval.decoding.noise import advanced, gumbel
 from guard_eval.engines.vllm.request import StrategyRequest
-from guard_eval.strategies import Guard
+from guard_eval.strategies import Greedy, Guard
 
 _ROOM = 256
 """Steps and prompt tokens to make room for at first; doubled where they are more."""
@@ -38,7 +39,7 @@ class Request:
         wanted: What it asks.
         prompt: The prompt's length, in tokens.
         done: How many steps are written, and their tokens count; vLLM discards those after half a prompt.
-        slot: Its number in the memory, if its strategy is GUARD.
+        slot: Its number in the memory, if its strategy looks back at earlier steps.
     """
 
     wanted: StrategyRequest
@@ -59,7 +60,7 @@ class Row:
 class Requests:
     """The requests of a worker, by whichever interface they come.
 
-    It holds the entropies and tokens of up to `running` requests at once, and of as many that were left.
+    It holds what up to `running` requests at once left behind at each step, and as many that were left.
     """
 
     def __init__(self, device: torch.device, *, running: int) -> None:
@@ -70,6 +71,8 @@ class Requests:
         self._totals = torch.zeros(0, _ROOM, dtype=torch.float64, device=device)
         self._outputs = torch.full((0, _ROOM), -1, dtype=torch.int32, device=device)
         self._prompts = torch.full((0, _ROOM), -1, dtype=torch.int32, device=device)
+        # One table for each number of a state; column t holds what step t finds.
+        self._states: list[Tensor] = []
         self._slots: dict[int, Request] = {}
         self._left: deque[Request] = deque()
         self._weights: dict[float, Tensor] = {}
@@ -83,16 +86,19 @@ class Requests:
             outputs: What was written of it before, `[t]`: of a request that comes back it is not empty.
 
         Raises:
-            RuntimeError: It comes back, and its entropies are not here.
+            RuntimeError: It comes back, and what it remembers is not here.
         """
         request = Request(wanted, len(prompt), len(outputs))
-        if not isinstance(wanted.strategy, Guard):
+        if not _looks_back(wanted.strategy):
             return request
         earlier = self._find_earlier(wanted, prompt, outputs) if len(outputs) else None
         request.slot = slot = self._free()
-        self._reserve(slot, steps=len(outputs), prompt=len(prompt))
+        first = initial_state(wanted.strategy) if isinstance(wanted.strategy, Stepwise) else []
+        self._reserve(slot, steps=len(outputs), prompt=len(prompt), numbers=len(first))
+        for kept, number in zip(self._states, first, strict=False):
+            kept[slot, 0] = number
         if earlier is not None:
-            for kept in (self._entropies, self._totals, self._outputs):
+            for kept in (self._entropies, self._totals, self._outputs, *self._states):
                 kept[slot] = kept[earlier]
         self._prompts[slot] = -1
         self._prompts[slot, : len(prompt)] = prompt
@@ -132,8 +138,10 @@ class Requests:
         requests, steps = [row.request for row in group], [row.step for row in group]
         numbers = [[one.wanted.key for one in requests], [one.slot for one in requests], steps]
         keys, where, at = sent(numbers, self._device)
+        if isinstance(strategy, Greedy):
+            return logits.argmax(-1)
         if not isinstance(strategy, Guard):
-            return chooser(strategy, advanced(keys, at), 1)(logits, 0, keys[:, None])
+            return self._stepwise(logits, strategy, requests, (keys, where, at), steps)
         self._reserve(0, steps=max(steps) + 1, prompt=0)
         window = torch.arange(min(*steps, strategy.window), device=self._device)
         past = StepHistory(
@@ -151,6 +159,53 @@ class Requests:
         for request, step in zip(requests, steps, strict=True):
             request.done = step + 1
         return tokens
+
+    def _stepwise(
+        self,
+        logits: Tensor,
+        strategy: Stepwise,
+        requests: Sequence[Request],
+        numbers: tuple[Tensor, Tensor, Tensor],
+        steps: Sequence[int],
+    ) -> Tensor:
+        """Return the next tokens, `[B]`; of a strategy that looks back, remember them and the state."""
+        keys, where, at = numbers
+        size = len(initial_state(strategy))
+        if not remembers(strategy):
+            nothing = keys[:, None][:, :0]
+            return choose(
+                strategy, logits, Seen(nothing, nothing, advanced(keys, at), 0, nothing.double())
+            ).tokens
+        self._reserve(0, steps=max(steps) + 1, prompt=0)
+        found = [kept[where, at] for kept in self._states[:size]]
+        state = torch.stack(found, 1) if found else keys[:, None][:, :0].double()
+        tokens, written = self._texts(requests, where, at, steps)
+        made = choose(strategy, logits, Seen(tokens, written, advanced(keys, at), 0, state))
+        for kept, number in zip(self._states, made.state.unbind(1), strict=False):
+            kept[where, at + 1] = number
+        self._outputs[where, at] = made.tokens.int()
+        for request, step in zip(requests, steps, strict=True):
+            request.done = step + 1
+        return made.tokens
+
+    def _texts(
+        self, requests: Sequence[Request], where: Tensor, at: Tensor, steps: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Return prompt and text of each request, the last token at the end, and the text alone.
+
+        `[B, P + t]` and `[B, t]`, int64, with −1 where there is none.
+        """
+        longest, prompt = max(steps), max(one.prompt for one in requests)
+        places = torch.arange(longest, device=self._device)
+        written = self._outputs[where, :longest].masked_fill(places >= at[:, None], -1).long()
+        whole = torch.cat([self._prompts[where, :prompt].long(), written], 1)
+        lengths = sent([one.prompt for one in requests], self._device)
+        # Counted from the end, the text's tokens come first, and then the prompt's.
+        back = torch.arange(prompt + longest, 0, -1, device=self._device)
+        of_text = at[:, None] - back
+        of_prompt = lengths[:, None] + of_text
+        source = torch.where(of_text >= 0, prompt + of_text, of_prompt)
+        return whole.gather(1, source.clamp(min=0)).masked_fill(of_prompt < 0, -1), written
 
     def _counted(
         self, requests: Sequence[Request], where: Tensor, at: Tensor, longest: int, strategy: Guard
@@ -181,8 +236,8 @@ class Requests:
                     return slot
         raise RuntimeError(
             f"guard-eval: a request for {wanted.strategy} came back after {len(outputs)} tokens (vLLM sets "
-            "requests back where memory is short), and the entropies of these are not in this worker; give "
-            "vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
+            "requests back where memory is short), and what it remembers of them is not in this worker; "
+            "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 
     def _free(self) -> int:
@@ -191,16 +246,22 @@ class Requests:
             return len(self._slots)
         return self._left.popleft().slot
 
-    def _reserve(self, slot: int, *, steps: int, prompt: int) -> None:
-        """Make room for a slot, for columns up to that of step `steps`, and for a prompt."""
+    def _reserve(self, slot: int, *, steps: int, prompt: int, numbers: int = 0) -> None:
+        """Make room for a slot, for columns up to that of step `steps`, for a prompt and a state."""
         slots, room = self._totals.shape
         slots, room = _doubled(slots, slot + 1), _doubled(room, steps + 1)
         width = _doubled(self._prompts.shape[1], prompt)
         self._entropies, self._totals = (
             _grown(kept, slots, room, 0) for kept in (self._entropies, self._totals)
         )
+        more = [self._totals[:0, :0]] * (numbers - len(self._states))
+        self._states = [_grown(kept, slots, room, 0) for kept in (*self._states, *more)]
         self._outputs = _grown(self._outputs, slots, room, -1)
         self._prompts = _grown(self._prompts, slots, width, -1)
+
+
+def _looks_back(strategy: LogitStrategy) -> bool:
+    return isinstance(strategy, Guard) or (isinstance(strategy, Stepwise) and remembers(strategy))
 
 
 def sent(values: Sequence[int] | Sequence[Sequence[int]], device: torch.device) -> Tensor:

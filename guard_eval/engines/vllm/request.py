@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from guard_eval.decoding.choosers import LogitStrategy, Sampler
+from guard_eval.decoding.chains import Stepwise, draws
+from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.decoding.noise import row_key
 from guard_eval.errors import StudyError
 from guard_eval.strategies import BeamSearch, Guard, Strategy, parse, signature
@@ -106,10 +107,11 @@ def _check_neutral(parameters: Parameters, strategy: Strategy) -> None:
 def _key(strategy: LogitStrategy, seed: object, prompt_id: object) -> int:
     if not isinstance(prompt_id, str):
         raise StudyError(f"extra_args: {PROMPT_ID} = {prompt_id!r} must be a text")
-    draws = isinstance(strategy, Sampler) or (isinstance(strategy, Guard) and strategy.select == "sample")
+    sampled = isinstance(strategy, Guard) and strategy.select == "sample"
+    drawn = sampled or (isinstance(strategy, Stepwise) and draws(strategy))
     if isinstance(seed, bool) or not isinstance(seed, int | None):
         raise StudyError(f"extra_args: {SEED} = {seed!r} must be a whole number")
-    if not draws:
+    if not drawn:
         return 0
     if seed is None:
         raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")

@@ -16,6 +16,13 @@ from guard_eval.strategies import parse
 CPU = torch.device("cpu")
 GUARDS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
 DRAWN = ["guard(select=sample)", "top_p(p=0.9)", "top_k(k=5)", "temperature(tau=0.8)", "adaptive", "greedy"]
+LOOKING_BACK = [
+    "mirostat(tau=2, eta=0.5)",
+    "dry(multiplier=2, base=1.75, allowed_length=1)",
+    "repetition_penalty(penalty=1.5) + top_p(p=0.9)",
+    "no_repeat_ngram(n=2) + mirostat(tau=2, eta=1) + frequency_penalty(penalty=0.5)",
+    "xtc(threshold=0.1, probability=0.5)",
+]
 ROOM = 4
 
 
@@ -44,14 +51,18 @@ def alone(job: Job, model: Model) -> list[int]:
             text.append(oracle.step(model(text).double().tolist()))
     else:
         key = row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
-        choose = chooser(strategy, torch.tensor([key]), job.limit)
+        choose = chooser(strategy, torch.tensor([key]), job.limit, prompts=torch.tensor([job.prompt]))
         for step in range(job.limit):
-            history = torch.tensor([[*text[len(job.prompt) :], 0]])
+            history = torch.tensor([[*text[len(job.prompt) :], 0]])  # the rest is not looked at
             text.append(int(choose(model(text)[None], step, history)))
     return text[len(job.prompt) :]
 
 
-@pytest.mark.parametrize("names", [[name] for name in GUARDS] + [[*GUARDS, "", *DRAWN]], ids=" ".join)
+@pytest.mark.parametrize(
+    "names",
+    [[name] for name in [*GUARDS, *LOOKING_BACK]] + [[*GUARDS, "", *DRAWN, *LOOKING_BACK]],
+    ids=" ".join,
+)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_older_interface_writes_what_each_request_would_alone(names, asynchronous):
     model, made = Model(), jobs(names)
@@ -60,7 +71,11 @@ def test_older_interface_writes_what_each_request_would_alone(names, asynchronou
     assert [job.written for job in made] == [alone(job, model) for job in made]
 
 
-@pytest.mark.parametrize("names", [[name] for name in GUARDS] + [[*GUARDS, "", *DRAWN]], ids=" ".join)
+@pytest.mark.parametrize(
+    "names",
+    [[name] for name in [*GUARDS, *LOOKING_BACK]] + [[*GUARDS, "", *DRAWN, *LOOKING_BACK]],
+    ids=" ".join,
+)
 def test_present_interface_writes_what_each_request_would_alone(names):
     model, made = Model(), jobs(names)
     runner = RunnerV2(lambda states: ForRunnerV2(config(ROOM), states), model, seed=6, at_once=ROOM)

@@ -42,6 +42,10 @@ DRAWN = [
     "typical",
     "min_p",
     "adaptive",
+    "mirostat",
+    "p_less",
+    "dry",
+    "repetition_penalty + min_p(p=0.05) + temperature(tau=0.8)",
 ]
 TEXTS = [
     "Once upon a time",
@@ -158,7 +162,7 @@ def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine,
 
     strategy = parse("guard")
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
-    recipe = recipe_of(engine.described, strategy, **limits, chat=False)
+    recipe = recipe_of(engine.described, strategy, **limits, engine=generation.ENGINE)
     prompts = [row.prompt for row in rows]
     expected = {
         text.prompt_id: text

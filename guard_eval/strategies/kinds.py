@@ -1,0 +1,517 @@
+"""The strategies as frozen dataclasses, with the limits of their parameters, and their signatures."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args, get_origin, get_type_hints
+
+from guard_eval.errors import StudyError, nearest
+
+Formulation = Literal["equations", "algorithm1", "released"]
+Aggregation = Literal["median", "mean", "winsorized"]
+Mapping = Literal["arctanh", "log"]
+Selection = Literal["argmax", "sample"]
+AmateurPrompt = Literal["last", "whole"]
+
+
+@dataclass(frozen=True)
+class _Within:
+    """The limits of a parameter: `low` to `high`, excluded where `above` and `below`; always finite."""
+
+    low: float
+    high: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def check(self, owner: str, name: str, value: float) -> None:
+        inside = self.low <= value <= self.high and math.isfinite(value)
+        if inside and not (self.above and value == self.low) and not (self.below and value == self.high):
+            return
+        most = "below" if self.below else "at most"
+        allowed = f"{'above' if self.above else 'at least'} {self.low:g}" + (
+            " and finite" if self.high == math.inf else f" and {most} {self.high:g}"
+        )
+        shown = repr(value) if isinstance(value, int) else f"{value:g}"
+        raise StudyError(f"{owner}: {name} = {shown} is out of range; it must be {allowed}")
+
+
+_AtLeastOne = Annotated[int, _Within(1)]
+_Positive = Annotated[float, _Within(0, above=True)]
+_Share = Annotated[float, _Within(0, 1)]
+_PositiveShare = Annotated[float, _Within(0, 1, above=True)]
+_OpenShare = Annotated[float, _Within(0, 1, above=True, below=True)]
+_NotNegative = Annotated[float, _Within(0)]
+_FromOne = Annotated[float, _Within(1)]
+_Finite = Annotated[float, _Within(-100, 100)]
+
+
+class _Signed:
+    """What all strategies have in common: a signature, and limits that are written in their annotations."""
+
+    def __str__(self) -> str:
+        return signature(cast("Strategy", self))
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            if get_origin(kind) is Annotated:
+                kind.__metadata__[0].check(owner, name, value)
+            elif get_origin(kind) is Literal and value not in get_args(kind):
+                choice = nearest(str(value), list(get_args(kind)))
+                raise StudyError(f"{owner}: {name} = {value!r} is unknown: {choice}")
+
+
+class _Step(_Signed):
+    """A strategy that changes or cuts the logits of a step, so that another can come after it."""
+
+    def __add__(self, other: Step | Chain) -> Chain:
+        return Chain(steps=(cast("Step", self), *(other.steps if isinstance(other, Chain) else (other,))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(_Signed):
+    """The most likely token at every step; ties go to the smallest token id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSearch(_Signed):
+    """The continuation of the highest probability that a search with so many `beams` finds."""
+
+    beams: _AtLeastOne = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(_Step):
+    """Sampling from the distribution sharpened by `tau`: softmax(logits / τ)."""
+
+    tau: _Positive = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK(_Step):
+    """Sampling from the `k` most likely tokens."""
+
+    k: _AtLeastOne = 50
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopP(_Step):
+    """Sampling from the smallest set of most likely tokens whose probability reaches `p`."""
+
+    p: _PositiveShare = 0.95
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typical(_Step):
+    """Sampling from the smallest set of probability `tau` whose ln p lies nearest to its expectation, −H."""
+
+    tau: _PositiveShare = 0.2
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinP(_Step):
+    """Sampling from the tokens at least `p` times as likely as the most likely one."""
+
+    p: _Share = 0.1
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonSampling(_Step):
+    """Sampling from the tokens with a probability of at least `epsilon`."""
+
+    epsilon: _OpenShare = 0.0009
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EtaSampling(_Step):
+    """Sampling from the tokens with p ≥ min(ε, √ε exp(−H)): the flatter the distribution, the lower."""
+
+    epsilon: _OpenShare = 0.0009
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopNSigma(_Step):
+    """Sampling from the tokens whose logit is within `n` standard deviations of the largest."""
+
+    n: _Positive = 1.0
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopH(_Step):
+    """Sampling from the likeliest tokens, as long as their share of the entropy is at most `alpha`."""
+
+    alpha: _PositiveShare = 0.4
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PLess(_Step):
+    """Sampling from the tokens with p ≥ Σ p², the chance that two draws agree."""
+
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinK(_Step):
+    """Sampling from the tokens before the steepest drop of the sorted logits, or τ / range of them."""
+
+    tau: _NotNegative = 3.0
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExcludeTopChoices(_Step):
+    """Sampling without the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
+
+    Attributes:
+        threshold: What a token must reach to be a choice.
+        probability: The share of the steps in which choices are left out, drawn at each step.
+        temperature: Comes before.
+    """
+
+    threshold: _Share = 0.1
+    probability: _Share = 0.5
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirostat(_Step):
+    """Sampling from so many of the likeliest tokens that the surprise stays near a target.
+
+    Attributes:
+        tau: The target, in bits.
+        eta: How much of a step's error corrects the next step.
+        temperature: Comes before.
+    """
+
+    tau: _Positive = 3.0
+    eta: _Positive = 1.0
+    temperature: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepetitionPenalty(_Step):
+    """Divide the logits of tokens that occur in prompt or text by `penalty`; multiply where negative."""
+
+    penalty: _Positive = 1.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequencyPenalty(_Step):
+    """Take `penalty` from a token's logit for each time that it was written."""
+
+    penalty: _Finite = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PresencePenalty(_Step):
+    """Take `penalty` from the logits of the tokens that were written."""
+
+    penalty: _Finite = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoRepeatNgram(_Step):
+    """Leave out tokens that would end a sequence of `n` that prompt or text hold already."""
+
+    n: _AtLeastOne = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dry(_Step):
+    """Take multiplier · base^(n − allowed_length) from the logit of a token that would repeat a sequence.
+
+    Attributes:
+        multiplier: The penalty where the sequence before the token is as long as is allowed.
+        base: By how much it grows with each token of the sequence.
+        allowed_length: Of so many tokens before it, n, the repeated sequence must be at least.
+    """
+
+    multiplier: _NotNegative = 0.8
+    base: _FromOne = 1.75
+    allowed_length: _AtLeastOne = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveDecoding(_Signed):
+    """Beam search for what the model finds likelier than a smaller one, the amateur, does.
+
+    Attributes:
+        alpha: Only tokens at least so many times as likely as the model's most likely one come into question.
+        amateur_tau: The amateur's temperature.
+        beams: How many beams.
+        amateur_prompt: What the amateur sees of the prompt: its last token, as in its authors' main setting
+            (Li et al. 2023, section 3.4; `--ignore_prefix yes` of their program), or the whole. What is
+            written after the prompt both models see.
+    """
+
+    alpha: _PositiveShare = 0.1
+    amateur_tau: _Positive = 0.5
+    beams: _AtLeastOne = 5
+    amateur_prompt: AmateurPrompt = "last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveDecoding(_Step):
+    """Sampling from the likeliest tokens, as long as each adds more than `epsilon` to the confidence."""
+
+    epsilon: _Share = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveSearch(_Signed):
+    """Of the `k` most likely tokens v the one with the highest (1 − α) p(v) − α max_j cos(h_v, h_j)."""
+
+    k: _AtLeastOne = 10
+    alpha: _Share = 0.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveContrastiveSearch(_Signed):
+    """Contrastive search whose k and α follow the step's entropy; `q` scales how strongly."""
+
+    q: _Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard(_Signed):
+    """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
+
+    Attributes:
+        window: w of `eq:deltaloc`, in steps: how far back the local median looks.
+        decay: λ of `eq:hglob`: the weight of an entropy one step older.
+        formulation: Which of its three descriptions: the paper's equations, its Algorithm 1 (`app:C`), or the
+            authors' released program. They differ; `docs/adr/0004-guard-formulations.md` says how.
+        aggregation: What stands for med in every formulation (`tab:median_selection`): the median, the mean,
+            or the mean with a tenth of the values at either end drawn in to their neighbours.
+        mapping: What stands for arctanh: itself, or the logarithmic sign(x) · ln(1 + |x|).
+        select: The best of the penalised candidates, or a draw from them, renormalised.
+    """
+
+    window: _AtLeastOne = 7
+    decay: _PositiveShare = 0.95
+    formulation: Formulation = "equations"
+    aggregation: Aggregation = "median"
+    mapping: Mapping = "arctanh"
+    select: Selection = "argmax"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.formulation == "released" and self.window == 1:
+            raise StudyError(
+                "Guard: window = 1 does not go with formulation = 'released', whose other window is a step "
+                "shorter and would be empty; it must be at least 2"
+            )
+
+
+class OwnStrategy(_Step):
+    """A strategy of one's own: a frozen dataclass with a method `candidates` (docs/own_strategy.md).
+
+    Its name in signatures is the class's in lower case with underscores: `TopA` is `top_a`.
+
+    Attributes:
+        draws: Whether a token is drawn from the candidates; else the likeliest is taken.
+    """
+
+    draws: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in fields(cast("Any", self)):
+            value = getattr(self, field.name)
+            # It becomes part of a file's name.
+            if not (isinstance(value, int | float) or (isinstance(value, str) and _WORD.fullmatch(value))):
+                raise StudyError(
+                    f"{type(self).__name__}: {field.name} = {value!r} must be a number or a word of letters, "
+                    "digits and underscores"
+                )
+
+    def candidates(self, logits: Any) -> Any:  # noqa: ANN401 (tensors; this module imports no torch)
+        """Return logits `[B, V]` for `logits` `[B, V]`, float32, with −inf for what is left out.
+
+        It may also ask, by these names, for `history`, the tokens of prompt and text `[B, T]`, the last at
+        the end and −1 where there is none; `written`, those of the text alone `[B, T']`, with −1 where there
+        is none; and `state`, `[B, S]`.
+        """
+        raise NotImplementedError
+
+    def initial_state(self) -> list[float]:
+        """Return the S numbers that a text begins with."""
+        return []
+
+    def next_state(self, state: Any, logits: Any, tokens: Any) -> Any:  # noqa: ANN401, ARG002 (the default)
+        """Return the next step's state `[B, S]` from this one's, its logits `[B, V]` and its tokens `[B]`."""
+        return state
+
+
+_WORD = re.compile(r"\w{1,40}", re.ASCII)
+
+Sampler = (
+    Temperature
+    | TopK
+    | TopP
+    | Typical
+    | MinP
+    | AdaptiveDecoding
+    | EpsilonSampling
+    | EtaSampling
+    | TopNSigma
+    | TopH
+    | PLess
+    | MinK
+    | ExcludeTopChoices
+    | Mirostat
+)
+"""Strategies that cut a step's distribution and draw from what is left."""
+
+Penalty = RepetitionPenalty | FrequencyPenalty | PresencePenalty | NoRepeatNgram | Dry
+"""Strategies that change logits by the tokens so far."""
+
+Step = Sampler | Penalty | OwnStrategy
+"""What can stand in a chain."""
+
+_LONGEST_CHAIN = 200
+
+
+@dataclass(frozen=True)
+class Chain(_Signed):
+    """Steps one after the other: each sees the logits that the one before it leaves.
+
+    The token is drawn from what the last one leaves, or the likeliest is taken if none of them draws.
+    """
+
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        for step in self.steps:
+            if not isinstance(step, Step):
+                raise StudyError(
+                    f"{step} does not go with + : it chooses the token itself; of the others these do: "
+                    + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, _Step))
+                )
+        if len(self.steps) < 2:
+            raise StudyError("a chain has two steps or more; write a single one by itself")
+        if len(signature(self)) > _LONGEST_CHAIN:  # it is a file's name
+            raise StudyError(
+                f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, and a file is named "
+                f"by it; {_LONGEST_CHAIN} are possible: leave steps or digits out"
+            )
+
+    def __add__(self, other: Step | Chain) -> Chain:
+        return Chain(steps=(*self.steps, *(other.steps if isinstance(other, Chain) else (other,))))
+
+
+Strategy = (
+    Greedy
+    | BeamSearch
+    | Sampler
+    | Penalty
+    | ContrastiveDecoding
+    | ContrastiveSearch
+    | AdaptiveContrastiveSearch
+    | Guard
+    | Chain
+    | OwnStrategy
+)
+
+STRATEGIES: dict[str, type[Any]] = {
+    "greedy": Greedy,
+    "beam": BeamSearch,
+    "temperature": Temperature,
+    "top_k": TopK,
+    "top_p": TopP,
+    "typical": Typical,
+    "min_p": MinP,
+    "epsilon": EpsilonSampling,
+    "eta": EtaSampling,
+    "top_n_sigma": TopNSigma,
+    "top_h": TopH,
+    "p_less": PLess,
+    "min_k": MinK,
+    "xtc": ExcludeTopChoices,
+    "mirostat": Mirostat,
+    "repetition_penalty": RepetitionPenalty,
+    "frequency_penalty": FrequencyPenalty,
+    "presence_penalty": PresencePenalty,
+    "no_repeat_ngram": NoRepeatNgram,
+    "dry": Dry,
+    "contrastive_decoding": ContrastiveDecoding,
+    "adaptive": AdaptiveDecoding,
+    "contrastive": ContrastiveSearch,
+    "acs": AdaptiveContrastiveSearch,
+    "guard": Guard,
+}
+
+SOURCES: dict[str, str] = {
+    "greedy": "the likeliest token",
+    "beam": "Freitag and Al-Onaizan 2017, arXiv 1702.01806",
+    "temperature": "Ackley, Hinton and Sejnowski 1985",
+    "top_k": "Fan, Lewis and Dauphin 2018, arXiv 1805.04833",
+    "top_p": "Holtzman et al. 2020, arXiv 1904.09751",
+    "typical": "Meister et al. 2023, arXiv 2202.00666",
+    "min_p": "Nguyen et al. 2025, arXiv 2407.01082",
+    "epsilon": "Hewitt, Manning and Liang 2022, arXiv 2210.15191",
+    "eta": "Hewitt, Manning and Liang 2022, arXiv 2210.15191",
+    "top_n_sigma": "Tang et al. 2024, arXiv 2411.07641",
+    "top_h": "Baghaei Potraghloo et al. 2025, arXiv 2509.02510",
+    "p_less": "Tan, Wu and Howard 2025, arXiv 2509.23234",
+    "min_k": "Ding et al. 2026, arXiv 2604.11012",
+    "xtc": "p-e-w 2024, text-generation-webui, pull request 6335",
+    "mirostat": "Basu et al. 2021, arXiv 2007.14966",
+    "repetition_penalty": "Keskar et al. 2019, arXiv 1909.05858",
+    "frequency_penalty": "OpenAI's API",
+    "presence_penalty": "OpenAI's API",
+    "no_repeat_ngram": "Paulus, Xiong and Socher 2018, arXiv 1705.04304",
+    "dry": "p-e-w 2024, text-generation-webui, pull request 5677",
+    "contrastive_decoding": "Li et al. 2023, arXiv 2210.15097; needs model.amateur",
+    "adaptive": "Zhu et al. 2024, arXiv 2402.18223",
+    "contrastive": "Su et al. 2022, arXiv 2202.06417",
+    "acs": "Garces Arias et al. 2024, arXiv 2407.18698",
+    "guard": "the paper",
+}
+"""Who described each."""
+
+_NAMES: dict[type, str] = {kind: name for name, kind in STRATEGIES.items()}
+
+
+def signature(strategy: Strategy) -> str:
+    """Return the string that names the strategy in files, tables and legends; `parse` reads it back.
+
+    As in the paper's tables a strategy that has to be tuned always shows its parameters. Settings with a
+    neutral default, GUARD's and the truncations' temperature, are shown where they differ from it.
+
+    >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
+    ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')
+    """
+    if isinstance(strategy, Chain):
+        return " + ".join(map(signature, strategy.steps))
+    shown = []
+    for field in fields(cast("Any", strategy)):
+        value = getattr(strategy, field.name)
+        neutral = isinstance(strategy, Guard) or field.name == "temperature"
+        if not (neutral and value == field.default):
+            shown.append(f"{field.name}={_shown(value)}")
+    name = name_of(type(strategy))
+    return f"{name}({', '.join(shown)})" if shown else name
+
+
+def name_of(kind: type) -> str:
+    """Return what a kind of strategy is called in signatures."""
+    return _NAMES.get(kind) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _shown(value: float | str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

@@ -1,0 +1,112 @@
+"""Penalties for what was written: by hand, against transformers' processors, and against plain loops."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+
+from guard_eval.decoding import penalties
+
+V = 12
+
+
+def texts(length: int, rows: int = 20, seed: int = 0) -> torch.Tensor:
+    return torch.randint(0, V, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def logits(rows: int = 20) -> torch.Tensor:
+    return torch.randn(rows, V, generator=torch.Generator().manual_seed(1)) * 2
+
+
+@pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
+def test_repetition_equals_transformers(theta: float):
+    tokens = texts(6)
+    made = penalties.repetition_penalty(logits(), tokens, theta)
+    assert torch.equal(made, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("length", [1, 3, 9, 60])
+def test_no_repeat_ngram_equals_transformers(n: int, length: int):
+    tokens = texts(length) % 5
+    made = penalties.no_repeat_ngram(logits(), tokens, n)
+    assert torch.equal(made, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
+
+
+def test_no_repeat_ngram_leaves_something():
+    everything = torch.arange(V)[None]
+    assert torch.equal(penalties.no_repeat_ngram(logits(1), everything, 1), logits(1))
+
+
+def test_counts_by_hand():
+    written = torch.tensor([[3, 3, 5, -1], [-1, -1, -1, -1]])
+    start = torch.zeros(2, V)
+    often = penalties.frequency_penalty(start, written, 0.5)
+    assert {n: often[0, n].item() for n in range(V) if often[0, n]} == {3: -1.0, 5: -0.5}
+    once = penalties.presence_penalty(start, written, 0.5)
+    assert {n: once[0, n].item() for n in range(V) if once[0, n]} == {3: -0.5, 5: -0.5}
+    assert not often[1].any()
+    assert not once[1].any()
+
+
+def test_dry_by_hand():
+    # "1 2 3 4 … 1 2 3": after 3, 4 would repeat three tokens; after the 3 of "9 3" 5 would repeat one
+    text = torch.tensor([[9, 3, 5, 1, 2, 3, 4, 7, 1, 2, 3]])
+    made = penalties.dry(torch.zeros(1, V), text, multiplier=0.8, base=1.75, allowed_length=2)
+    assert {n: made[0, n].item() for n in range(V) if made[0, n]} == {4: pytest.approx(-0.8 * 1.75)}
+    made = penalties.dry(torch.zeros(1, V), text, multiplier=0.8, base=2, allowed_length=1)
+    assert {n: made[0, n].item() for n in range(V) if made[0, n]} == {
+        4: pytest.approx(-0.8 * 4),
+        5: pytest.approx(-0.8),
+    }
+
+
+def slow_dry(text: list[int], *, multiplier: float, base: float, allowed_length: int) -> dict[int, float]:
+    """Return what DRY takes from each token, by comparing lists."""
+    longest: dict[int, int] = {}
+    for place in range(1, len(text)):
+        for n in range(1, min(place, penalties.LONGEST_MATCH) + 1):
+            if text[place - n : place] == text[len(text) - n :]:
+                longest[text[place]] = max(n, longest.get(text[place], 0))
+    return {
+        token: multiplier * base ** (n - allowed_length)
+        for token, n in longest.items()
+        if n >= allowed_length
+    }
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=25), min_size=1, max_size=4),
+    allowed=st.integers(1, 4),
+)
+def test_dry_against_lists(rows, allowed):
+    width = max(map(len, rows))
+    tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
+    made = penalties.dry(torch.zeros(len(rows), V), tokens, multiplier=0.8, base=1.5, allowed_length=allowed)
+    for row, text in enumerate(rows):
+        expected = slow_dry(text, multiplier=0.8, base=1.5, allowed_length=allowed)
+        assert {n: -made[row, n].item() for n in range(V) if made[row, n]} == pytest.approx(expected)
+
+
+def test_a_long_loop_stays_finite():
+    loop = torch.tensor([[1, 2] * 200])
+    made = penalties.dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
+    assert made.isfinite().all()
+    assert made[0, 1] < -1e30
+    assert made[0, 2] == 0
+
+
+def test_padding_is_no_token():
+    tokens = torch.tensor([[-1, -1, 3, 4, 3]])
+    short = torch.tensor([[3, 4, 3]])
+    for one in (
+        lambda x: penalties.repetition_penalty(logits(1), x, 1.5),
+        lambda x: penalties.frequency_penalty(logits(1), x, 1.5),
+        lambda x: penalties.no_repeat_ngram(logits(1), x, 2),
+        lambda x: penalties.dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
+    ):
+        assert torch.equal(one(tokens), one(short))
+        assert not torch.equal(one(tokens), logits(1))
+        assert torch.equal(one(torch.full((1, 4), -1)), logits(1))  # nothing yet
+        assert torch.equal(one(torch.tensor([[V + 3, V + 3, V + 3]])), logits(1))  # beyond the model's tokens

@@ -1,0 +1,149 @@
+"""The examples of docs/own_strategy.md, as they stand on the page: in a study, by the command line."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import command, environment
+
+from guard_eval.decoding.chains import choose
+from guard_eval.strategies import own, parse
+from guard_eval.study import Study
+
+PAGE = Path(__file__).parents[2] / "docs" / "own_strategy.md"
+BASE = """
+name = "s"
+seed = 11
+[model]
+name = "bundled"
+[generation]
+max_new_tokens = 12
+max_prompt_tokens = 16
+{strategies}
+[metrics]
+compute = ["diversity", "length"]
+[pairs]
+compare = [["greedy", "top_a(a=0.1)"]]
+"""
+
+
+def blocks(language):
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "my-study"
+    made.mkdir()
+    (made / "study.toml").write_text(BASE.format(strategies=blocks("toml")[0]), encoding="utf-8")
+    lines = [json.dumps({"id": f"p{n}", "prompt": text}) for n, text in enumerate(["One day", "The dog"])]
+    (made / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "my_strategies.py").write_text("\n\n".join(blocks("python")), encoding="utf-8")
+    return made
+
+
+def run(folder, *arguments):
+    return subprocess.run(
+        [*command(), *arguments],
+        cwd=folder.parent,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def texts(folder, name):
+    lines = (folder / "continuations" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_function_in_ten_lines():
+    first = blocks("python")[0]
+    assert len(first[first.index("@dataclass") :].splitlines()) <= 10
+
+
+@pytest.mark.slow
+def test_a_study_with_them(folder):
+    """Made with the option, not without it; made again when the file has changed; measured with it."""
+    [generate, measure] = blocks("sh")[0].splitlines()
+    assert generate.split()[0] == measure.split()[0] == "guard-eval"
+    done = run(folder, *generate.split()[1:])
+    assert done.returncode == 0, done.stderr
+    before = texts(folder, "top_a(a=0.1)")
+    chain = texts(folder, "dry(multiplier=0.8, base=1.75, allowed_length=2) + top_a(a=0.2)")
+    assert {row["source"] for row in before + chain} == {before[0]["source"]}
+    assert "source" not in texts(folder, "greedy")[0]
+
+    refused = run(folder, "generate", "my-study")
+    assert refused.returncode == 2
+    assert "unknown strategy 'top_a'" in refused.stderr
+    assert "--strategies FILE.py" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+    done = run(folder, *measure.split()[1:])
+    assert done.returncode == 0, done.stderr
+    assert "top_a(a=0.1)" in done.stdout
+
+    file = folder.parent / "my_strategies.py"
+    file.write_text(file.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
+    done = run(folder, *generate.split()[1:])
+    assert done.returncode == 0, done.stderr
+    assert "source" in done.stdout
+    after = texts(folder, "top_a(a=0.1)")
+    assert after[: len(before)] == before  # they stay
+    assert len(after) == 2 * len(before)
+    assert {row["id"] for row in after[len(before) :]}.isdisjoint(row["id"] for row in before)
+    assert [row["text"] for row in after[len(before) :]] == [row["text"] for row in before]
+    assert len(texts(folder, "greedy")) == 2  # not made again
+
+    file.write_text("from dataclasses import dataclass\nraise ValueError('no')\n", encoding="utf-8")
+    broken = run(folder, *generate.split()[1:])
+    assert broken.returncode == 2
+    assert "my_strategies.py, line 2: ValueError: no; correct the file" in broken.stderr
+    assert "Traceback" not in broken.stderr
+
+
+@pytest.fixture
+def examples(own_registry):
+    own.use_text("page.py", "\n\n".join(blocks("python")))
+
+
+def test_what_they_leave_in(examples):
+    p = torch.tensor([[0.6, 0.3, 0.07, 0.03]])  # a (max p)² = .2 · .36 = .072
+    left = parse("top_a(a=0.2)").candidates(p.log())
+    assert (left > -torch.inf).tolist() == [[True, True, False, False]]
+
+
+def test_a_budget_holds(examples):
+    """Followed by hand: greedy exactly where the sum of surprises exceeds the steps' budgets."""
+    from guard_eval.decoding.chains import Seen
+
+    logits = torch.randn(60, 1, 30, generator=torch.Generator().manual_seed(1)) * 2
+    strategy, state, spent, forced = parse("budget(nats=1.2)"), torch.zeros(1, 1).double(), 0.0, 0
+    nothing = torch.zeros(1, 0, dtype=torch.long)
+    for step, row in enumerate(logits):
+        made = choose(strategy, row, Seen(nothing, nothing, torch.tensor([5]), step, state))
+        if spent > 0:
+            forced += 1
+            assert made.tokens.item() == row.argmax().item()
+        spent += -row.double().log_softmax(-1)[0, made.tokens.item()].item() - 1.2
+        state = made.state
+        assert state.item() == pytest.approx(spent)
+    assert 5 < forced < 55
+
+
+def test_study_toml_names_no_code(folder):
+    """Nothing that a study says makes its folder's Python files run."""
+    (folder / "my_strategies.py").write_text("raise SystemExit('ran')", encoding="utf-8")
+    for line in ('strategies = "my_strategies.py"', 'own = "my_strategies:TopA"'):
+        text = (folder / "study.toml").read_text(encoding="utf-8").replace("top_a(a=0.1)", "top_k(k=5)")
+        text = re.sub(r"^strategies = .*$", 'strategies = ["greedy", "top_k(k=5)"]', text, flags=re.MULTILINE)
+        (folder / "study.toml").write_text(f"{line}\n{text}", encoding="utf-8")
+        with pytest.raises(Exception, match=r"study\.toml"):
+            Study.open(folder)
