@@ -244,11 +244,11 @@ def _software(context: Context) -> str:
 
 
 def _possible(row: RankingRow, place: int) -> str:
-    """Return the ranks that a method may have."""
-    rank = row.ranking.ranks[place]
-    if rank.low is None or rank.high is None:
+    """Return the ranks that a method may have, all true ones at once at the level."""
+    if not row.sets:
         return NOTHING
-    return f"{rank.low}" if rank.low == rank.high else f"{rank.low} to {rank.high}"
+    low, high = row.sets[place]
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
