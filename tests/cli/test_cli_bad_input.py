@@ -138,7 +138,8 @@ def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, stu
 def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
     # the module that is loaded says that it is, and waits
     code = (
-        "import sys, types\n"
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
         "class Wait:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'guard_eval.cli':\n"
