@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from analysis.report.answer import answer
 from analysis.report.context import Context
@@ -106,6 +107,17 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
     """
     with titled(context.titles):
         return _write(verdicts, folder, context)
+
+
+def figures_of(verdicts: pd.DataFrame, context: Context) -> dict[str, Figure]:
+    """Return the figures of the report as matplotlib has them, by the names of their files.
+
+    Raises:
+        StudyError: The verdicts are not a valid table.
+    """
+    with titled(context.titles):
+        page = _page(ScoredVerdicts.of(validate(verdicts), context.planned, context.panel), context)
+    return {drawing.name: drawing.figure for section in page.sections for drawing in section.drawings}
 
 
 def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 import pandas as pd
 
@@ -114,3 +116,9 @@ class Context:
         if self.planned is None:
             reasons.append("no comparison was declared before the verdicts were collected")
         return tuple(reasons)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what an analysis rests on."""
+    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
+    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}

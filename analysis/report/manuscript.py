@@ -69,13 +69,13 @@ def manuscript(
         context: What was declared.
     """
     totals = [row for row in rows if row.dataset is None]
-    ranked = [row for row in rankings if (row.rater_kind, row.judge) == totals[0].who] or list(rankings)
-    ranked = [row for row in ranked if (row.rater_kind, row.judge) == (ranked[0].rater_kind, ranked[0].judge)]
+    ranked = [row for row in rankings if row.who == totals[0].who] or list(rankings)
+    ranked = [row for row in ranked if row.who == ranked[0].who]
     if ranked:
         table, figure, text = (
             _ranking_table(ranked),
             _ranking_figure(ranked),
-            _ranking_sentence(ranked, totals),
+            _ranking_sentence(ranked, totals, context),
         )
     else:
         table, figure, text = (
@@ -244,7 +244,7 @@ def _software(context: Context) -> str:
 
 
 def _possible(row: RankingRow, place: int) -> str:
-    """Return the ranks that a method may have, all true ones at once at the level."""
+    """Return the ranks that a method may have, all methods' true ones at once at the ranking's level."""
     if not row.sets:
         return NOTHING
     low, high = row.sets[place]
@@ -254,8 +254,8 @@ def _possible(row: RankingRow, place: int) -> str:
 def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
     """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
     first = ranked[0]
-    names = [first.ranking.estimate.methods[place] for place in first.order]
-    names += sorted({name for row in ranked for name in row.ranking.estimate.methods} - set(names))
+    names = [first.methods[place] for place in first.order]
+    names += sorted({name for row in ranked for name in row.methods} - set(names))
     columns: Columns[str] = {"Method": lambda name: name}
     for row in ranked:
         columns = {**columns, **_ranking_columns(row, alone=len(ranked) == 1)}
@@ -265,19 +265,18 @@ def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
         names[:MOST_ROWS],
         columns,
         caption=f"{mark}Methods ranked by {judged_by(first.rater_kind, first.judge)}",
-        note=f"Rank: with its {100 * first.ranking.level:g}\u00a0% set. Share: expected win share against "
-        f"the average other method, in percent.{cut}",
+        note=f"Rank: with the ranks possible, all at once at {100 * first.ranking.level:g}\u00a0%. "
+        f"Share: expected win share against the average other method, in percent.{cut}",
     )
 
 
 def _ranking_columns(row: RankingRow, *, alone: bool) -> Columns[str]:
-    place = {name: number for number, name in enumerate(row.ranking.estimate.methods)}
+    place = {name: number for number, name in enumerate(row.methods)}
 
     def rank(name: str) -> str:
         if name not in place:
             return NOTHING
-        estimate = row.ranking.ranks[place[name]].estimate
-        return NOTHING if estimate is None else f"{estimate} ({_possible(row, place[name])})"
+        return f"{row.order.index(place[name]) + 1} ({_possible(row, place[name])})"
 
     def share(name: str) -> str:
         return number(row.ranking.shares[place[name]].estimate, 1, scale=100) if name in place else NOTHING
@@ -293,7 +292,7 @@ def _ranking_figure(ranked: Sequence[RankingRow]) -> Drawing:
     lines = [(row, place) for row in shown for place in row.order][:MOST_ROWS]
 
     def label(row: RankingRow, place: int) -> str:
-        name = row.ranking.estimate.methods[place]
+        name = row.methods[place]
         return name if len(shown) == 1 else f"{title(row.criterion)} · {name}"
 
     def draw(axes: Axes) -> None:
@@ -318,28 +317,37 @@ def _ranking_figure(ranked: Sequence[RankingRow]) -> Drawing:
     )
 
 
-def _ranking_sentence(ranked: Sequence[RankingRow], totals: Sequence[ShareRow]) -> str:
+def _ranking_sentence(ranked: Sequence[RankingRow], totals: Sequence[ShareRow], context: Context) -> str:
     first = ranked[0]
-    mine = [row for row in totals if row.who == (first.rater_kind, first.judge)]
-    found = []
-    for row in ranked[:SPELT_OUT]:
-        best = row.order[0]
-        name = row.ranking.estimate.methods[best]
-        if row.ranking.ranks[best].estimate is None:
-            found.append(f"on {title(row.criterion)} no ranking is defined")
-            continue
-        share = row.ranking.shares[best]
-        interval = (
-            f", {_interval(row.ranking.level)} [{limits(share).replace(' to ', ', ')}]" if share.low else ""
-        )
-        found.append(
-            f"on {title(row.criterion)} {name} ranks first of {len(row.order)} (possible ranks "
-            f"{_possible(row, best)}; expected share {percent(share.estimate)}{interval}; n = "
-            f"{row.ranking.n} {row.unit})"
-        )
-    versions = f"guard-eval; {100 * first.ranking.level:g}\u00a0% sets of ranks"
+    mine = [row for row in totals if row.who == first.who]
+    found = "; ".join(_leader(row) for row in ranked[:SPELT_OUT])
     pairs = plural(mine[0].whole.pairs, "pair")
-    return f"{capital(_judges(mine))} compared {pairs}: {'; '.join(found)} ({versions})."
+    holds = (
+        f"ranks hold at once at {100 * first.ranking.level:g} %; any difference: {first.difference.method}"
+    )
+    whole = f"{capital(_judges(mine))} compared {pairs} of {context.texts}"
+    return f"{whole}: {found} ({holds}, {_software(context)})."
+
+
+def _leader(row: RankingRow) -> str:
+    """Say who leads a ranking, and who cannot be told from it."""
+    best, n = row.order[0], f"n = {row.ranking.n} {row.unit}"
+    test = f"any difference: {p_rounded(row.adjusted, sentence=True)}"
+    if row.adjusted is None or row.adjusted > 1 - row.ranking.level + 1e-12:
+        none = f"there was no evidence of any difference among {len(row.order)} methods"
+        return f"on {title(row.criterion)} {none} ({test}, {n})"
+    share = row.ranking.shares[best]
+    figures = [f"possible ranks {_possible(row, best)}", f"expected share {percent(share.estimate)}"]
+    if share.low is not None:
+        figures.append(f"{_interval(row.ranking.level)} [{limits(share).replace(' to ', ', ')}]")
+    figures += [test, n]
+    also = [row.methods[place] for place in row.order[1:] if row.sets and row.sets[place][0] == 1]
+    level = f", not told apart from {and_list(also[:SPELT_OUT])}" if also else ""
+    more = f" and {len(also) - SPELT_OUT} more" if len(also) > SPELT_OUT else ""
+    return (
+        f"on {title(row.criterion)} {row.methods[best]} ranks first of {len(row.order)}{level}{more} "
+        f"({', '.join(figures)})"
+    )
 
 
 def _methods(
@@ -383,7 +391,18 @@ def _methods(
                 ("davidson1970",),
             )
         )
-        notes.append(("Sets of ranks: " + ranked[0].ranking.method, ()))
+        notes.append(
+            (
+                f"Possible ranks hold for all methods at once at {100 * ranked[0].ranking.level:g} %",
+                ("mogstad2024",),
+            )
+        )
+        notes.append(
+            (
+                f"That no method is better than another is tested by {ranked[0].difference.method}",
+                ("pitman1937",),
+            )
+        )
     kappas = [row for row in agreement if row.agreement.value is not None and not row.judge]
     if kappas:
         values = and_list(

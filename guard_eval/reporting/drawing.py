@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Drawing:
         svg: For a page: inline, `currentColor`, role="img".
         pdf: For LaTeX.
         png: For slides, on white.
+        figure: matplotlib's own, for a program that draws on.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Drawing:
     svg: Escaped
     pdf: bytes
     png: bytes
+    figure: Figure = field(compare=False, repr=False)
 
 
 def in_rows(
@@ -148,7 +150,9 @@ def finished(
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
     svg, pdf, png = as_svg(figure), as_pdf(figure), as_png(figure, ground="white")
     image = _inline(svg, name=name, heading=heading, description=description)
-    return Drawing(name=name, title=heading, description=description, svg=image, pdf=pdf, png=png)
+    return Drawing(
+        name=name, title=heading, description=description, svg=image, pdf=pdf, png=png, figure=figure
+    )
 
 
 def short(text: str, longest: int = LONGEST) -> str:

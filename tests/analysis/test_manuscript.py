@@ -171,7 +171,11 @@ def test_more_methods_are_a_ranking():
     assert [row[0].strip() for row in cells(tex)] == ["a", "b", "c"]
     assert {len(row) for row in cells(tex)} == {5}
     assert "on fluency a ranks first of 3" in made["paper/sentence.txt"]
-    assert "davidson1970" in made["paper/references.bib"]
+    assert "not told apart" not in made["paper/sentence.txt"].split(";")[0]
+    assert "on style there was no evidence of any difference among 3 methods" in made["paper/sentence.txt"]
+    assert "possible ranks 1, expected share" in made["paper/sentence.txt"]
+    for key in ("davidson1970", "mogstad2024", "pitman1937"):
+        assert key in made["paper/references.bib"]
 
 
 @pytest.mark.parametrize("verdicts", [{"c": "A"}, {"c": "TTTT"}, {"c": "A" * 9}, {"c": "AB"}])

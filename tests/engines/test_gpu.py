@@ -22,6 +22,24 @@ GUARDS = [
     "guard(select=sample)",
 ]
 OTHERS = ["greedy", "temperature", "top_k", "top_p", "typical", "min_p", "adaptive"]
+OTHERS += [
+    "epsilon",
+    "eta",
+    "top_n_sigma",
+    "top_h",
+    "p_less",
+    "min_k",
+    "xtc",
+    "mirostat",
+    "dry",
+    "no_repeat_ngram",
+]
+OTHERS += [
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "dry + mirostat + min_p + temperature",
+]
 PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
 
 

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
+import analysis
+from analysis import agreement, figures, ranking, read, shares
 from analysis.planning.equivalence import EquivalenceNeed, equivalence_needs
 from analysis.planning.question import PlanningQuestion
 from analysis.results.equivalence import equivalence_rows
@@ -68,3 +71,14 @@ def claims(table: pd.DataFrame) -> list[tuple[str, float | None, str]]:
     needs: tuple[EquivalenceNeed, ...] = equivalence_needs(PlanningQuestion(raters=(3,)), 0.05)
     assert all(need.power in {0.8, 0.9} for need in needs)
     return [(row.criterion, row.adjusted, row.conclusion) for row in near]
+
+
+def in_a_notebook(path: Path) -> str:
+    """Return frames and figures of a table, and write its report."""
+    table: pd.DataFrame = read(path)
+    found: pd.DataFrame = shares(table, family=["fluency"], alpha=0.01)
+    drawn: dict[str, Figure] = figures(table, texts="translations")
+    drawn["shares-1"].savefig("shares.png")
+    ranks: pd.DataFrame = ranking(table, seed=3)
+    counted = len(found) + len(ranks) + len(agreement(table))
+    return f"{counted} {analysis.report(table, 'out', title='Translations').summary}"

@@ -10,12 +10,12 @@ from typing import Unpack
 import pandas as pd
 
 from analysis.report.build import Report, write_report
-from analysis.report.context import Context
+from analysis.report.context import Context, versions
 from analysis.report.paper_tables import paper_tables as tables_of
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.console import say
-from guard_eval.cli.reporting.study import study_context, versions
+from guard_eval.cli.reporting.study import study_context
 from guard_eval.cli.reporting.table_settings import TableOptions, declared, stem, table_context
 from guard_eval.cli.reporting.verdict_tables import rows_of, table_of, verdicts
 from guard_eval.errors import StudyError

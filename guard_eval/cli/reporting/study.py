@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.report.context import Context, MeasuredMetrics
+from analysis.report.context import Context, MeasuredMetrics, versions
 from analysis.verdicts.panel import Panel
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
@@ -124,9 +122,3 @@ def _read_metrics(folder: Path) -> MeasuredMetrics | None:
             for name in shown
         ),
     )
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what an analysis rests on."""
-    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
-    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -6,7 +6,6 @@ import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -15,12 +14,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from analysis.report.context import Context
 from analysis.results.shares import Correction, Estimand
+from analysis.verdicts.family import named_results
 from analysis.verdicts.panel import Panel, PanelRule
-from analysis.verdicts.scores import PROMPT, Planned, units, with_units
+from analysis.verdicts.scores import PROMPT, units, with_units
 from analysis.verdicts.tidy import REMARKS, remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
-from guard_eval.reporting.words import and_list
 from guard_eval.study.problems import explain, problems_of
 
 NAME = "report.toml"
@@ -29,8 +28,6 @@ _PAIR_DESPITE_PROMPTS = (
     f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
     "too often and intervals are too narrow"
 )
-_NAMED = 12
-"""Results that a refusal lists."""
 
 ReportUnit = Literal["prompt", "pair"]
 
@@ -183,7 +180,7 @@ def table_context(
         question=own.question or "Which of the compared methods is better?",
         texts=own.texts or "texts",
         seed=own.seed,
-        planned=None if own.family is None else _family(verdicts, own.family),
+        planned=None if own.family is None else named_results(verdicts, own.family),
         alpha=own.alpha or 0.05,
         correction=own.correction or "holm",
         margin=own.margin,
@@ -229,43 +226,3 @@ def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
             _PAIR_DESPITE_PROMPTS,
         ]
     return without
-
-
-def _family(verdicts: pd.DataFrame, entries: Sequence[str]) -> Planned:
-    """Return the results that the entries name, each once, in their order."""
-    compared = (
-        verdicts[["method_a", "method_b", "criterion"]]
-        .drop_duplicates()
-        .sort_values(["criterion", "method_a", "method_b"])
-    )
-    cells = [(str(a), str(b), str(c)) for a, b, c in compared.itertuples(index=False, name=None)]
-    criteria = list(dict.fromkeys(c for _, _, c in cells))
-    methods = sorted({name for a, b, _ in cells for name in (a, b)})
-    found: dict[tuple[str, str, str], None] = {}
-    way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison stands as it is first named
-    for entry in entries:
-        if entry in criteria:
-            named = [cell for cell in cells if cell[2] == entry]
-        else:
-            named = [
-                (a, b, c)
-                for a, b in permutations(methods, 2)
-                if entry.startswith(f"{a} against {b}")
-                for c in criteria
-                if entry in {f"{a} against {b}", f"{a} against {b}: {c}"}
-            ]
-        if not named:
-            raise StudyError(
-                f"the family names {entry!r}, which the table does not compare; write a criterion "
-                f"({_some(criteria)}), METHOD against METHOD, or METHOD against METHOD: CRITERION, of the "
-                f"methods {_some(methods)}"
-            )
-        for a, b, c in named:
-            first, second = way_round.setdefault(frozenset((a, b)), (a, b))
-            found[first, second, c] = None
-    return tuple(found)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return and_list([*names[:_NAMED], *more])

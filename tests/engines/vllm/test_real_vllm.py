@@ -143,6 +143,38 @@ def test_strategies_share_a_batch(engine, reference, rows):
     assert different(made, alone) <= 1
 
 
+OWN = """
+from dataclasses import dataclass
+import torch
+from guard_eval.strategies import OwnStrategy
+
+@dataclass(frozen=True, kw_only=True)
+class Fresh(OwnStrategy):
+    share: float = 0.05
+
+    def initial_state(self):
+        return [1.0]
+
+    def candidates(self, logits, history, state):
+        p = logits.softmax(-1)
+        left = logits.masked_fill(p < self.share * p.amax(-1, keepdim=True), -torch.inf)
+        left = left.scatter_add(1, history[:, -1:].clamp(min=0), torch.full_like(left[:, :1], -5.0))
+        return left / state.float()
+
+    def next_state(self, state, logits, tokens):
+        return 0.9 * state + 0.1 * (1 + tokens[:, None] % 3)
+"""
+
+
+def test_a_strategy_of_ones_own(engine, reference, rows, own_registry):
+    from guard_eval.strategies import own
+
+    own.use_text("mine.py", OWN)
+    for name in ("fresh", "dry + fresh(share=0.1)"):
+        made = by_vllm(engine, rows, [name] * len(rows))
+        assert different(made, by_transformers(reference, rows, name)) <= 1
+
+
 def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
@@ -201,6 +233,9 @@ def test_requests_that_are_set_back_write_the_same(location, reference, rows, mo
     try:
         for name in FORMULATIONS:
             assert by_vllm(made, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
+        for name in ("dry + mirostat(tau=2)", "no_repeat_ngram"):
+            written = by_vllm(made, rows, [name] * len(rows))
+            assert different(written, by_transformers(reference, rows, name)) <= 1
         assert sum(length > 0 for length in set_back) >= 3
     finally:
         made.close()
