@@ -21,6 +21,10 @@ AGREEMENT_PAIRS = 150
 """Below this many pairs the intervals of κ and α cover less than they say (docs/calibration.md)."""
 
 
+BOTH = (
+    " win_shares.csv has the p-values after Holm's and after Westfall and Young's correction, whichever "
+    "decides."
+)
 JUDGES = (
     "Judges: each is a result of its own, with intervals and tests over pairs; no two are counted together "
     "but in a declared panel. Holm's family is one judge's results: it holds the chance of an error for each "
@@ -120,11 +124,14 @@ def _family(totals: Sequence[ShareRow], context: Context) -> str:
     sizes = {judged_by(*row.who): row.family for row in totals if row.family}
     size = and_list([f"{count} for {who}" for who, count in sizes.items()]) if sizes else "none"
     name = next((row.correction for row in totals if row.family), "none")
+    both = "" if all(row.max_t is None for row in totals) else BOTH
     if context.planned is None:
-        return f"Correction: {name} over all results in the table ({size}); none was declared beforehand."
+        return (
+            f"Correction: {name} over all results in the table ({size}); none was declared beforehand.{both}"
+        )
     silent = sum(all(row.cell != cell for row in totals) for cell in context.planned)
     unjudged = f" {plural(silent, 'declared comparison')} had no verdicts." if silent else ""
-    return f"Correction: {name} over the comparisons declared beforehand and judged ({size}).{unjudged}"
+    return f"Correction: {name} over the comparisons declared beforehand and judged ({size}).{unjudged}{both}"
 
 
 def limitations(

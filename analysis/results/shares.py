@@ -14,6 +14,7 @@ from analysis.results.corrections import flip_correction
 from analysis.results.population import population_share, share_interval, share_test
 from analysis.stats.correction import Corrected, benjamini_hochberg, holm, within_reach
 from analysis.stats.intervals import Interval
+from analysis.stats.max_t import NAME
 from analysis.stats.significance import TestResult, binomial, out_of_reach, reachable
 from analysis.verdicts.scores import CELL, Cell, Planned, ScoredVerdicts, Verdicts, by_cell, units
 from guard_eval.errors import StudyError
@@ -29,6 +30,10 @@ NO_FLIPS = (
     "correction = 'max-t' flips the signs of items, which holds for raters = 'these' only, not 'population'; "
     "take correction = 'holm'"
 )
+
+
+MOST_BESIDE = 20_000
+"""Units of a family's results above which max-T is made only where it decides: a second or so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +78,8 @@ class ShareRow(CellRow):
         correction: The correction's name.
         corrected_by: How its p-values were found, where there are several ways.
         holm: The p-value after Holm's correction, whichever was declared.
-        max_t: The same after Westfall and Young's; `None` for raters like these, where it does not hold.
+        max_t: The same after Westfall and Young's; `None` for raters like these, where it does not hold, and
+            beside another correction over more than `MOST_BESIDE` units.
         family: How many tests the family has; 0 outside it.
         declared: Whether the family was declared beforehand.
         anytime: Whether test and interval are such as hold whenever one looks.
@@ -277,15 +283,22 @@ def _adjust(
             )
             for name, correct in CORRECTIONS.items()
         }
-        if all(row.estimand == "these" for row in own):
+        cheap = correction == "max-t" or sum(row.units for row in own) <= MOST_BESIDE
+        if cheap and all(row.estimand == "these" for row in own):
             # Tests that move together can all be as extreme as one: only its own smallest p binds a test.
             reasons = tuple(out_of_reach(row.test.smallest, alpha) if row.test.n else "" for row in own)
-            found["max-t"] = flips(own), reasons
+            made = (
+                flips(own)
+                if not all(reasons)
+                else Corrected(p_values=(None,) * len(own), n=len(own), method=NAME)
+            )
+            kept = tuple(None if why else p for p, why in zip(made.p_values, reasons, strict=True))
+            found["max-t"] = replace(made, p_values=kept), reasons
         corrected, reasons = found[correction]
         for number, place in enumerate(places):
             out[place] = replace(
                 rows[place],
-                adjusted=None if reasons[number] else corrected.p_values[number],
+                adjusted=corrected.p_values[number],
                 out_of_reach=reasons[number],
                 correction=corrected.method,
                 corrected_by=corrected.how,

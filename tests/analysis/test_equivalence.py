@@ -1,5 +1,7 @@
 """Two one-sided tests of a margin: against statsmodels, scipy, the interval, and a published sample size."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,3 +111,40 @@ def test_power_by_simulation_is_the_formula():
 def test_beyond_the_margin_p_is_above_one_half():
     assert tost([0.7, 0.3, 0.55], 0.02, 50, margin=0.05) == pytest.approx([1.0, 1.0, 0.5], abs=1e-6)
     assert np.isnan(tost(0.5, 0.0, 10, margin=0.1))
+
+
+def shown(frame, **options):
+    return sentence(equivalence_rows(share_rows(frame, **options), margin=0.1)).replace("\u00a0", " ")
+
+
+def test_the_sentence_names_few_results_and_counts_many():
+    near = [0.5] * 60 + [1.0, 0.0]
+    two = pd.concat([ratings(near), ratings([1.0] * 30 + [0.5], "fluency")])
+    assert re.fullmatch(
+        r"With a margin of 10 points around 50 %: coherence is equivalent \(p [=<] \S+ for equivalence\) and "
+        r"fluency is different\.",
+        shown(two),
+    )
+    many = pd.concat([ratings(near, f"c{place}") for place in range(7)] + [ratings([1.0, 0.0], "few")])
+    assert (
+        shown(many)
+        == "With a margin of 10 points around 50 %: 7 of 8 results are equivalent and 1 undecided."
+    )
+    judged = pd.concat([ratings(near), ratings(near).assign(rater="gpt", rater_kind="model")]).fillna(
+        {"rater_kind": "person"}
+    )
+    assert "by people coherence is equivalent" in shown(judged)
+    assert "by gpt coherence is equivalent" in shown(judged)
+
+
+def test_a_long_table_keeps_what_was_shown():
+    undecided = [ratings([1.0, 0.0], f"u{place}") for place in range(60)]
+    rows = equivalence_rows(
+        share_rows(pd.concat([*undecided, ratings([0.5] * 60 + [1.0, 0.0], "zest")])), margin=0.1
+    )
+    found = section(rows, name_methods=False)
+    (table,) = found.parts
+    assert len(table.rows) == 40
+    assert table.rows[-1][0] == "zest"
+    assert "The other 21\u00a0results are in equivalence.csv." in table.note
+    assert len(found.exports["equivalence"].rows) == 61

@@ -116,10 +116,10 @@ def test_p_of_drawn_patterns_counts_the_data():
 
 
 def test_many_units_are_drawn_as_normal(monkeypatch):
-    scores = np.sign(np.random.default_rng(1).normal(size=(20_000, 1)) + 0.02)
-    scores = np.hstack([scores, scores, np.sign(np.random.default_rng(2).normal(size=(20_000, 1)))])
+    scores = np.sign(np.random.default_rng(1).normal(size=(1_500, 1)) + 0.04)
+    scores = np.hstack([scores, scores, np.sign(np.random.default_rng(2).normal(size=(1_500, 1)))])
     normal = max_t([scores], draws=20_000).p_values
-    monkeypatch.setattr(module, "MANY_ITEMS", 10**9)
+    monkeypatch.setattr(module, "MANY_UNITS", 10**9)
     signs = max_t([scores], draws=9_999).p_values
     assert normal == pytest.approx(signs, abs=5 * sqrt(0.25 / 9_999))
     assert normal[0] == normal[1]
@@ -170,3 +170,10 @@ def test_pairs_of_a_prompt_flip_together():
 def test_not_for_raters_like_these():
     with pytest.raises(StudyError, match="take correction = 'holm'"):
         share_rows(verdicts([("1", "coherence", "x")]), correction="max-t", raters="population")
+
+
+def test_no_p_that_could_not_be_small():
+    # Four pairs: p is 1/8 at least.
+    for row in share_rows(verdicts([(str(p), "coherence", "x") for p in range(4)]), correction="max-t"):
+        assert (row.adjusted, row.max_t, row.holm, row.test.p_value) == (None,) * 4
+        assert "cannot be below 0.125" in row.out_of_reach

@@ -7,7 +7,10 @@ import pytest
 import analysis.report.build
 import guard_eval.cli.reporting.significance
 from guard_eval.cli import report
+from guard_eval.cli.reporting.study import study_context
 from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +78,17 @@ def test_correction_and_margin_of_a_table(reported, study):
         report.command(study, margin=0.05)
     with pytest.raises(StudyError, match=r"margin: 0\.5: input should be less than 0\.5"):
         reported(f"{HEADER}\n{ROWS}", margin=0.5)
+
+
+def test_a_study_declares_them(paired):
+    path = paired / "study.toml"
+    text = path.read_text()
+    assert "[analysis]" not in text
+    path.write_text(f'{text}\n[analysis]\ncorrection = "max-t"\nequivalence_margin = 0.04\n')
+    opened = Study.open(paired)
+    with Store.open(opened.database, study_hash=opened.hash) as store:
+        context = study_context(opened, store, {"person"})
+    assert (context.correction, context.margin) == ("max-t", 0.04)
 
 
 def test_both_corrections_and_the_margin_in_the_report(tmp_path, capsys):

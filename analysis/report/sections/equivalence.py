@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
 from analysis.report.section import Section
-from analysis.results.equivalence import EquivalenceRow
+from analysis.results.equivalence import Conclusion, EquivalenceRow
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, table_of
-from guard_eval.reporting.words import and_list, equals, limits, p_value, percent, plural, title
+from guard_eval.reporting.words import and_list, equals, judged_by, limits, p_value, percent, plural, title
 
 NAMED = 6
 """Up to so many results are named in a sentence."""
+MOST_ROWS = 40
+"""Rows of the table; with more results the undecided are left out first, then the different."""
+GROUPS = 3
+"""Up to so many of people and judges have a part of it."""
+ORDER: dict[Conclusion, int] = {
+    "equivalent": 0,
+    "different but negligible": 1,
+    "different": 2,
+    "undecided": 3,
+}
 NOTE = (
     "Two one-sided t tests that the share is {margin} or more away from 50 %, with the unit and the error of "
     "the shares' own interval: equivalent where p is at most {alpha:g}, which without a correction is where "
@@ -62,8 +73,12 @@ def section(rows: Sequence[EquivalenceRow], *, name_methods: bool) -> Section | 
         name = next(row.correction for row in rows if row.family)
         note += CORRECTED.format(name=name, size=plural(size, "result"))
     reasons = sorted({row.reason for row in rows if row.reason})
+    shown = [place for _, place in sorted((ORDER[row.conclusion], place) for place, row in enumerate(rows))]
+    kept = [rows[place] for place in sorted(shown[:MOST_ROWS])]
+    if len(rows) > len(kept):
+        note += f" The other {plural(len(rows) - len(kept), 'result')} are in equivalence.csv."
     table = cell_table(
-        rows,
+        kept,
         {
             "Result": lambda row: row.conclusion,
             "Win share": lambda row: percent(row.share.estimate),
@@ -89,19 +104,35 @@ def sentence(rows: Sequence[EquivalenceRow]) -> str:
     declared = [row for row in rows if row.family] or list(rows)
     if not declared:
         return ""
-    opening = f"Within {_points(declared[0].margin)} of 50\u00a0%, the margin that was set,"
-    if len(declared) > NAMED or len({(row.who, row.method_a, row.method_b) for row in declared}) > 1:
-        counts: dict[str, int] = {}
-        for row in declared:
-            counts[row.conclusion] = counts.get(row.conclusion, 0) + 1
-        found = and_list([f"{count} {conclusion}" for conclusion, count in counts.items()])
-        return f"{opening} of {plural(len(declared), 'result')} are: {found}."
-    parts = []
+    groups: dict[tuple[str, str], list[EquivalenceRow]] = {}
     for row in declared:
+        groups.setdefault(row.who, []).append(row)
+    opening = f"With a margin of {_points(declared[0].margin)} around 50\u00a0%"
+    if len(groups) == 1:
+        return f"{opening}: {_found(declared)}."
+    if len(groups) > GROUPS:
+        return f"{opening}, by people and each judge alone: {_counted(declared)}."
+    parts = [f"by {judged_by(*who)} {_found(members)}" for who, members in groups.items()]
+    return f"{opening}: {'; '.join(parts)}."
+
+
+def _found(rows: Sequence[EquivalenceRow]) -> str:
+    """Name each result where they are few and of one comparison; else count them."""
+    if len(rows) > NAMED or len({(row.method_a, row.method_b) for row in rows}) > 1:
+        return _counted(rows)
+    parts = []
+    for row in rows:
         p = row.adjusted if row.family else row.p_value
-        why = "" if p is None else f" ({equals(p)} for equivalence)"
+        why = "" if p is None or row.conclusion == "different" else f" ({equals(p)} for equivalence)"
         parts.append(f"{title(row.criterion)} is {row.conclusion}{why}")
-    return f"{opening} {'; '.join(parts)}."
+    return and_list(parts)
+
+
+def _counted(rows: Sequence[EquivalenceRow]) -> str:
+    counts = Counter(row.conclusion for row in rows)
+    (first, number), *rest = counts.most_common()
+    start = f"{number} of {plural(len(rows), 'result')} {'is' if number == 1 else 'are'} {first}"
+    return and_list([start, *(f"{count} {conclusion}" for conclusion, count in rest)])
 
 
 def _points(margin: float) -> str:
