@@ -178,6 +178,18 @@ def test_more_methods_are_a_ranking():
         assert key in made["paper/references.bib"]
 
 
+def test_groups_that_nobody_compared_have_a_ranking_each():
+    pairs = [("a", "b"), ("b", "c"), ("a", "c"), ("x", "y"), ("y", "z"), ("x", "z")]
+    tables = [
+        frame({"fluency": "AAAAAAAAAB"}, *pair).assign(pair_id=lambda t, n=n: f"{n}-" + t["pair_id"])
+        for n, pair in enumerate(pairs)
+    ]
+    rows = cells(files(pd.concat(tables, ignore_index=True))["paper/table.tex"])
+    assert [[cell.strip()[:1] for cell in row[:2]] for row in rows] == [
+        [name, rank] for name, rank in zip("abcxyz", "123123", strict=True)
+    ]
+
+
 @pytest.mark.parametrize("verdicts", [{"c": "A"}, {"c": "TTTT"}, {"c": "A" * 9}, {"c": "AB"}])
 def test_little_to_say(verdicts):
     made = files(frame(verdicts))
