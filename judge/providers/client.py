@@ -141,6 +141,11 @@ class Client:
         self._place = _place(httpx2.URL(provider.url))
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
+        # a proxy would read the key on its way from this machine to itself
+        direct = provider.url.lower().startswith("http:") and is_loopback(provider.url)
+        self._trust_env = not direct
+        # one for all pools: to read the certificates takes as long as some dozen requests
+        self._tls = httpx2.create_ssl_context(trust_env=self._trust_env)
         self._sdks = [
             _SDKS[provider.name](provider, self._http) for _ in range(-(-min(concurrency, _MOST) // _SHARE))
         ]
@@ -148,11 +153,10 @@ class Client:
 
     def _http(self, make: Callable[..., Any], **more: Any) -> Any:  # noqa: ANN401 (an SDK's own class)
         """Return an HTTP client of that class."""
-        # a proxy would read the key on its way from this machine to itself
-        direct = self.provider.url.lower().startswith("http:") and is_loopback(self.provider.url)
         return make(
             follow_redirects=False,  # nothing that is sent here is meant for another server
-            trust_env=not direct,
+            trust_env=self._trust_env,
+            verify=self._tls,
             event_hooks={"request": [self._strip]},
             **more,
         )
