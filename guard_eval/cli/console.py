@@ -5,6 +5,7 @@ Nothing is shown where a command's function is called from Python: `speaking` tu
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+
+def named_path(text: str) -> Path:
+    """Return the path that an argument names: an empty one, as of an unset variable, is not this folder."""
+    if not text.strip():
+        raise typer.BadParameter("the name is empty; give one")
+    return Path(text)
+
+
 StudyFolder = Annotated[
-    Path, typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.")
+    Path,
+    typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.", parser=named_path),
 ]
 
 
@@ -46,8 +56,27 @@ def console() -> Console:
 
 
 def say(line: str = "") -> None:
-    """Print a line."""
-    console().print(line)
+    """Print a line: on a terminal broken between words, but whole where it has a command to be copied."""
+    shown = console()
+    whole = not shown.is_terminal or "guard-eval " in line
+    shown.print(line if whole else "\n".join(_broken(part, shown.width) for part in line.split("\n")))
+
+
+def _broken(line: str, width: int) -> str:
+    """Return a line broken between words; a longer word, such as a path, stays whole."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def count_of(count: int, word: str) -> str:
+    """Return `count` and `word`, with an s where there is not exactly one.
+
+    >>> count_of(1, "prompt"), count_of(0, "prompt")
+    ('1 prompt', '0 prompts')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def say_warnings(warnings: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from guard_eval.cli.console import say, say_next
+from guard_eval.cli.console import count_of, named_path, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
 from guard_eval.study.settings import MetricSettings
@@ -27,10 +27,10 @@ EXAMPLES = (
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder to make.", parser=named_path)],
     model: Annotated[str, typer.Option(help="Hugging Face id, folder, or 'bundled'.")] = "bundled",
     prompts: Annotated[
-        Path | None, typer.Option(help="Prompts (JSONL or .txt) to copy into the study.")
+        Path | None, typer.Option(help="Prompts (JSONL, CSV or .txt) to copy into the study.")
     ] = None,
     dataset: Annotated[
         str | None,
@@ -84,7 +84,10 @@ def command(
     )
     (folder / "study.toml").write_text(text, encoding="utf-8")
     say(f"{folder / 'study.toml'}: the settings, to be edited")
-    say(f"{folder / 'prompts.jsonl'}: {len(rows)} prompts" + ("" if found else ", examples to be replaced"))
+    say(
+        f"{folder / 'prompts.jsonl'}: {count_of(len(rows), 'prompt')}"
+        + ("" if found else ", examples to be replaced")
+    )
     say_next(f"guard-eval generate {folder} --dry-run")
 
 

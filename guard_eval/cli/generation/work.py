@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from guard_eval.cli.console import progress, say
+from guard_eval.cli.console import count_of, progress, say
 from guard_eval.engines.loading import expected_dtype
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
@@ -143,7 +143,10 @@ class Missing:
         """Say how much there is to do, and how long it will take at the speed of what has been done."""
         settings = self._study.settings
         most = self.total * settings.generation.max_new_tokens
-        say(f"would make {self.total} continuations of at most {most:,} tokens with {settings.model.name}")
+        say(
+            f"would make {count_of(self.total, 'continuation')} of at most {most:,} tokens "
+            f"with {settings.model.name}"
+        )
         known = {name: self.made[name] for name in self.counts() if len(self.made[name])}
         if not known:
             return
