@@ -410,15 +410,24 @@ def _methods(
                 ("pitman1937",),
             )
         )
-    kappas = [row for row in agreement if row.agreement.value is not None and not row.judge]
-    if kappas:
-        values = and_list(
-            [f"{number(row.agreement.value)} on {title(row.criterion)}" for row in kappas[:SPELT_OUT]]
-        )
-        notes.append((f"Agreement between raters, Fleiss’ κ: {values}", ("fleiss1971",)))
+    notes += _agreement(agreement)
     seed = 0 if context.seed is None else context.seed
     notes.append((f"Computed with {_software(context)}, seed {seed}", ()))
     return notes
+
+
+def _agreement(rows: Sequence[AgreementRow]) -> list[Noted]:
+    """Return how far people agreed: on each criterion of one comparison, or between which values of many."""
+    known = [row for row in rows if row.agreement.value is not None and not row.judge]
+    if not known:
+        return []
+    values = [number(row.agreement.value) for row in known]
+    text = and_list([f"{value} on {title(row.criterion)}" for value, row in zip(values, known, strict=True)])
+    if len({(row.rater_kind, row.method_a, row.method_b) for row in known}) > 1 or len(known) > SPELT_OUT:
+        ordered = sorted(known, key=lambda row: row.agreement.value or 0.0)
+        low, high = (number(row.agreement.value) for row in (ordered[0], ordered[-1]))
+        text = f"{low} to {high} over {len(known)} comparisons and criteria"
+    return [(f"Agreement between raters, Fleiss’ κ: {text}", ("fleiss1971",))]
 
 
 def _works_of_interval(totals: Sequence[ShareRow]) -> tuple[str, ...]:

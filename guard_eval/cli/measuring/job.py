@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from analysis.results.metrics import Resampling, scores_and_differences
+from guard_eval.cli.console import count_of, say
 from guard_eval.cli.console import progress as progress_bars
-from guard_eval.cli.console import say
 from guard_eval.cli.measuring.output import show, write
 from guard_eval.errors import StudyError
 from guard_eval.metrics import measure as metrics
@@ -207,7 +207,7 @@ def _settings(path: Path | None) -> MetricSettings:
     if path is None:
         return MetricSettings()
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("metrics", {})
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("metrics", {})
         return MetricSettings.model_validate(table)
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}") from error
@@ -333,7 +333,8 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
 def _announce(generations: Sequence[Generation], settings: MetricSettings, output: Path | None) -> None:
     strategies = dict.fromkeys(one.strategy for one in generations)
     datasets = dict.fromkeys(one.dataset for one in generations)
-    say(f"{len(generations)} texts: {len(strategies)} strategies, {len(datasets)} datasets")
+    count = "1 strategy" if len(strategies) == 1 else f"{len(strategies)} strategies"
+    say(f"{count_of(len(generations), 'text')}: {count}, {count_of(len(datasets), 'dataset')}")
     say(f"metrics: {', '.join(settings.compute)}")
     models = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
     if models:
