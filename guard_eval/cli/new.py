@@ -54,6 +54,8 @@ def command(
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
     if prompts and dataset:
         raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
+    if model.startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
+        raise StudyError(f"--model {model}: there is no such folder; correct it, or give a Hugging Face id")
     found = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
         found = read_dataset(dataset, split=split, column=column, words=words, limit=limit)

@@ -34,6 +34,8 @@ def edited(study, before, after):
     [
         ('"top_k"', '"topk"', "did you mean 'top_k'?"),
         ('"guard"]', '"guard(windw=3)"]', "has no parameter 'windw': did you mean 'window'?"),
+        ('name = "bundled"', 'name = "bundled"\ndevice = "tpu"', "model.device: 'tpu': string should match"),
+        ("max_new_tokens = 12", "max_new_tokens = 100000000000000000000", "generation.max_new_tokens"),
         ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
         ('name = "bundled"', 'name = "./missing"', "missing"),
     ],
@@ -47,6 +49,14 @@ def test_a_prompts_file_with_a_bad_line(run, study):
     with (study / "prompts.jsonl").open("a") as file:
         file.write("{oops\n")
     assert "line 7: not valid JSON" in run("generate", "small").refused()
+
+
+def test_a_model_folder_that_is_missing_is_named_by_new_and_by_a_dry_run(run, study, tmp_path):
+    assert "there is no such folder" in run("new", "other", "--model", "./nope").refused()
+    assert not (tmp_path / "other").exists()
+    edited(study, 'name = "bundled"', 'name = "./nope"')
+    refused = run("generate", "small", "--dry-run").refused()
+    assert f"model.name = './nope': there is no folder {study / 'nope'}" in refused
 
 
 def test_an_empty_prompts_file(run, study):

@@ -35,3 +35,16 @@ def test_a_file_gets_whole_lines(capsys, monkeypatch):
     monkeypatch.setattr(console, "console", lambda: Console(width=24, soft_wrap=True))
     say("a line of many words, some of them long")
     assert re.fullmatch(r"a line of many words, some of them long\n", capsys.readouterr().out)
+
+
+def test_a_log_has_a_line_a_minute_with_rate_and_time_left(capsys, monkeypatch):
+    now = [1000.0]
+    with console.speaking(), console.progress("texts", window=86400) as bar:
+        monkeypatch.setattr(bar, "get_time", lambda: now[0])
+        task = bar.add_task("greedy", total=100, note="")
+        for _ in range(12):  # a text each ten seconds, for two minutes
+            now[0] += 10
+            bar.advance(task)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "greedy: " in line]
+    assert [line.split(",")[0] for line in lines] == ["greedy: 6 of 100", "greedy: 12 of 100"]
+    assert lines[1].endswith("6.0 a minute, 0:14:40 left")
