@@ -27,6 +27,7 @@ from guard_eval.texts.continuations import trace_files
 from guard_eval.texts.current import current_texts
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.model_files import known_revision
 from guard_eval.texts.prompts import read_prompts
 
 _NEEDS = {"coherence": "coherence_model", "perplexity": "coherence_model", "mauve": "mauve_model"}
@@ -238,6 +239,7 @@ def _run(
 ) -> Results | None:
     _announce(generations, settings, output)
     if dry_run:
+        _say_missing_models(settings, models)
         return None
     with ExitStack() as stack:
         cache = stack.enter_context(closing(ScoreCache(output / "scores.sqlite" if output else None)))
@@ -341,6 +343,18 @@ def _announce(generations: Sequence[Generation], settings: MetricSettings, outpu
         say(f"models that read them: {', '.join(models)}")
     if output:
         say(f"results go to {output}/; scores already taken are stored in scores.sqlite there")
+
+
+def _say_missing_models(settings: MetricSettings, models: ScoringModels) -> None:
+    """Name the models that are not on this machine: they would be downloaded."""
+    names = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
+    for name in names:
+        location = models.locate(name)
+        if Path(location).is_absolute():
+            if not Path(location).is_dir():
+                raise StudyError(f"the model {name!r}: there is no folder {location}; correct its name")
+        elif known_revision(location, models.revisions.get(name, "main")) is None:
+            say(f"{name} is not on this machine; it would be downloaded from the Hugging Face Hub")
 
 
 @contextmanager
