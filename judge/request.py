@@ -59,22 +59,7 @@ def request(
         sample: 0 for the first time a pair is asked, 1 for the next, …; it changes the request's own seed.
         purpose: What it is for; it changes the request's own seed too.
     """
-    shape = first_shape(judge) if shape is None else shape
-    texts = prompt_of(judge).messages(blind, seed, lines=shape.output == "text")
-    if "system" in shape.without:
-        system, first, *rest = texts
-        texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
-    body = settings_of(judge, shape)
-    if shape.dialect in TAKES_SEED:
-        body["seed"] = _request_seed(seed, sample, purpose)
-    if (temperature := _temperature(judge)) is not None:
-        body["temperature"] = temperature
-    if judge.top_p is not None:
-        body["top_p"] = judge.top_p
-    body |= judge.extra_body
-    for name in shape.without:
-        body.pop(name, None)
-    return with_texts(body, texts, shape)  # they come last, as a dry run shows them
+    return _Requests(judge, seed).body(blind, shape or first_shape(judge), sample, purpose)
 
 
 def _temperature(judge: Judge) -> float | None:
@@ -110,20 +95,7 @@ def request_key(
     it: the dialect, the output mode that follows from `output = "auto"`, the name of the token limit,
     parameters left out. The token limit is hashed apart, into the last digits; see `asks_the_same`.
     """
-    temperature = _temperature(judge)
-    settings: list[object] = [
-        judge.model,
-        judge.criteria,
-        None if temperature is None else float(temperature),
-        judge.reasoning_effort,
-        judge.output,
-        _server(judge),
-    ]
-    more = {"top_p": judge.top_p, "body": judge.extra_body, "headers": counting(judge.headers)}
-    settings += [more] if any(more.values()) else []
-    texts = [blind.prompt, blind.text_a, blind.text_b]
-    whole = _digest([purpose, prompt_of(judge).version, settings, seed, texts, sample])
-    return whole[:-_LIMIT_DIGITS] + _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
+    return _Requests(judge, seed).key(blind, sample, purpose)
 
 
 def _server(judge: Judge) -> str | None:
@@ -148,8 +120,62 @@ def _digest(part: object) -> str:
 
 def parse_answer(judge: Judge, blind: BlindPair, body: bytes, *, seed: int) -> Choices | JudgeError:
     """Return the verdict in a response to a question of `judge` about `blind`, or why there is none."""
-    titles = {each.name: each.title for each in judge.rubric}
-    return parse(body, judge.criteria, code=code(blind, seed), titles=titles)
+    return _Requests(judge, seed).parse(blind, body)
+
+
+class _Requests:
+    """Makes the bodies and keys of one judge's requests; what they have in common is made once."""
+
+    def __init__(self, judge: Judge, seed: int) -> None:
+        self._judge = judge
+        self._seed = seed
+        self._prompt = prompt_of(judge)
+        self._titles = {each.name: each.title for each in self._prompt.criteria}
+        self._temperature = _temperature(judge)
+        self._settings = _settings_in_key(judge, self._temperature)
+        self._limit = _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
+
+    def body(self, blind: BlindPair, shape: RequestShape, sample: int, purpose: Purpose) -> dict[str, Any]:
+        """Return the body of a request; see `request`."""
+        judge = self._judge
+        texts = self._prompt.messages(blind, self._seed, lines=shape.output == "text")
+        if "system" in shape.without:
+            system, first, *rest = texts
+            texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+        body = settings_of(judge, shape)
+        if shape.dialect in TAKES_SEED:
+            body["seed"] = _request_seed(self._seed, sample, purpose)
+        if self._temperature is not None:
+            body["temperature"] = self._temperature
+        if judge.top_p is not None:
+            body["top_p"] = judge.top_p
+        body |= judge.extra_body
+        for name in shape.without:
+            body.pop(name, None)
+        return with_texts(body, texts, shape)  # they come last, as a dry run shows them
+
+    def key(self, blind: BlindPair, sample: int, purpose: Purpose) -> str:
+        """Return the name of a request; see `request_key`."""
+        texts = [blind.prompt, blind.text_a, blind.text_b]
+        whole = _digest([purpose, self._prompt.version, self._settings, self._seed, texts, sample])
+        return whole[:-_LIMIT_DIGITS] + self._limit
+
+    def parse(self, blind: BlindPair, body: bytes) -> Choices | JudgeError:
+        """Return the verdict in a response; see `parse_answer`."""
+        return parse(body, self._judge.criteria, code=code(blind, self._seed), titles=self._titles)
+
+
+def _settings_in_key(judge: Judge, temperature: float | None) -> list[object]:
+    settings: list[object] = [
+        judge.model,
+        judge.criteria,
+        None if temperature is None else float(temperature),
+        judge.reasoning_effort,
+        judge.output,
+        _server(judge),
+    ]
+    more = {"top_p": judge.top_p, "body": judge.extra_body, "headers": counting(judge.headers)}
+    return [*settings, more] if any(more.values()) else settings
 
 
 MISSES = 3
@@ -177,7 +203,7 @@ class RequestBuilder:
         self.shape = first_shape(judge)
         self.notices: list[str] = []
         self._judge = judge
-        self._seed = seed
+        self._requests = _Requests(judge, seed)
         self._held: set[RequestShape] = set()
         self._missed = 0
         self._tried: dict[str, RequestShape] = {}
@@ -191,7 +217,7 @@ class RequestBuilder:
     def key(self, showing: Showing, *, again: int = 0) -> str:
         """Return the name of the request about `showing`; see `request_key`."""
         sample = showing.sample * SAMPLES + again
-        return request_key(self._judge, showing.blind, self._seed, sample=sample, purpose=showing.purpose)
+        return self._requests.key(showing.blind, sample, showing.purpose)
 
     def build(self, showing: Showing, *, again: int = 0) -> JudgeRequest:
         """Return the request about `showing`, in the present shape.
@@ -201,9 +227,7 @@ class RequestBuilder:
             again: How often it was asked before, because a response could not be read.
         """
         sample = showing.sample * SAMPLES + again
-        body = request(
-            self._judge, showing.blind, self._seed, shape=self.shape, sample=sample, purpose=showing.purpose
-        )
+        body = self._requests.body(showing.blind, self.shape, sample, showing.purpose)
         return JudgeRequest(
             key=self.key(showing, again=again),
             body=wire(body),
@@ -219,7 +243,7 @@ class RequestBuilder:
             body: The response.
             shape: In which shape was asked; None where that is not known.
         """
-        outcome = parse_answer(self._judge, showing.blind, body, seed=self._seed)
+        outcome = self._requests.parse(showing.blind, body)
         if shape == self.shape.name:
             self._learn(outcome)
         return outcome

@@ -315,7 +315,7 @@ class RuleHandler(BaseHTTPRequestHandler):
 
 
 def judged_page(folder: Path, page: Path) -> None:
-    """Let a rule judge a study, and write the page of what it was asked and said; its name says so."""
+    """Let a rule judge a study, and write the page of what it was asked and answered; its name says so."""
     study = Study.open(folder)
     server = ThreadingHTTPServer(("127.0.0.1", 0), RuleHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -334,7 +334,7 @@ def judged_page(folder: Path, page: Path) -> None:
 
 
 def exchanges(browser: Browser, demo_study: Path, scratch: Path) -> None:
-    """Take the page of what a judge was asked and said."""
+    """Take the page of what a judge was asked and answered."""
     written = scratch / "exchanges.html"
     judged = as_rated(demo_study, scratch / "judged")
     with ThreadPoolExecutor() as threads:  # Playwright's event loop is this thread's

@@ -257,8 +257,11 @@ def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
     names = [first.methods[place] for place in first.order]
     names += sorted({name for row in ranked for name in row.methods} - set(names))
     columns: Columns[str] = {"Method": lambda name: name}
-    for row in ranked:
-        columns = {**columns, **_ranking_columns(row, alone=len(ranked) == 1)}
+    criteria = list(dict.fromkeys(row.criterion for row in ranked))
+    for criterion in criteria:
+        before = "" if len(criteria) == 1 else f"{capital(title(criterion))}: "
+        own = [row for row in ranked if row.criterion == criterion]
+        columns = {**columns, **_ranking_columns(own, before)}
     cut = f" The first {MOST_ROWS} of {len(names)} methods." if len(names) > MOST_ROWS else ""
     mark = "SIMULATED. " if first.rater_kind in SIMULATED else ""
     return table_of(
@@ -270,18 +273,22 @@ def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
     )
 
 
-def _ranking_columns(row: RankingRow, *, alone: bool) -> Columns[str]:
-    place = {name: number for number, name in enumerate(row.methods)}
+def _ranking_columns(rows: Sequence[RankingRow], before: str) -> Columns[str]:
+    """Return rank and share on one criterion; groups that nobody compared have a ranking each."""
+    place = {name: (row, at) for row in rows for at, name in enumerate(row.methods)}
 
     def rank(name: str) -> str:
         if name not in place:
             return NOTHING
-        return f"{row.order.index(place[name]) + 1} ({_possible(row, place[name])})"
+        row, at = place[name]
+        return f"{row.order.index(at) + 1} ({_possible(row, at)})"
 
     def share(name: str) -> str:
-        return number(row.ranking.shares[place[name]].estimate, 1, scale=100) if name in place else NOTHING
+        if name not in place:
+            return NOTHING
+        row, at = place[name]
+        return number(row.ranking.shares[at].estimate, 1, scale=100)
 
-    before = "" if alone else f"{capital(title(row.criterion))}: "
     return {f"{before}rank": rank, f"{before}share": share}
 
 
@@ -403,15 +410,24 @@ def _methods(
                 ("pitman1937",),
             )
         )
-    kappas = [row for row in agreement if row.agreement.value is not None and not row.judge]
-    if kappas:
-        values = and_list(
-            [f"{number(row.agreement.value)} on {title(row.criterion)}" for row in kappas[:SPELT_OUT]]
-        )
-        notes.append((f"Agreement between raters, Fleiss’ κ: {values}", ("fleiss1971",)))
+    notes += _agreement(agreement)
     seed = 0 if context.seed is None else context.seed
     notes.append((f"Computed with {_software(context)}, seed {seed}", ()))
     return notes
+
+
+def _agreement(rows: Sequence[AgreementRow]) -> list[Noted]:
+    """Return how far people agreed: on each criterion of one comparison, or between which values of many."""
+    known = [row for row in rows if row.agreement.value is not None and not row.judge]
+    if not known:
+        return []
+    values = [number(row.agreement.value) for row in known]
+    text = and_list([f"{value} on {title(row.criterion)}" for value, row in zip(values, known, strict=True)])
+    if len({(row.rater_kind, row.method_a, row.method_b) for row in known}) > 1 or len(known) > SPELT_OUT:
+        ordered = sorted(known, key=lambda row: row.agreement.value or 0.0)
+        low, high = (number(row.agreement.value) for row in (ordered[0], ordered[-1]))
+        text = f"{low} to {high} over {len(known)} comparisons and criteria"
+    return [(f"Agreement between raters, Fleiss’ κ: {text}", ("fleiss1971",))]
 
 
 def _works_of_interval(totals: Sequence[ShareRow]) -> tuple[str, ...]:

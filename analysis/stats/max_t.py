@@ -89,7 +89,7 @@ def max_t(
     own = sums[tested] / spread[tested]
     order = tested[np.argsort(-own, kind="stable")]
     limits = sums[order] / spread[order] * (1 - _ROUNDING)
-    informative = [table[(table != 0).any(axis=1)] for table in tables]
+    informative = [_in_order(table[(table != 0).any(axis=1)]) for table in tables]
     patterns = 2 ** sum(max(0, len(table) - 1) for table in informative)
     exact = patterns <= PATTERNS
     count = patterns if exact else draws or _draws(sum(map(len, informative)))
@@ -112,6 +112,16 @@ def _scores(table: ArrayLike) -> Reals:
         raise ValueError(f"scores are finite numbers or NaN, [units, tests]; got shape {scores.shape}")
     known: Reals = np.nan_to_num(scores)
     return known
+
+
+def _in_order(table: Reals) -> Reals:
+    """Return units in an order of their scores, first score above 0: drawn flips hang on no other order."""
+    if not len(table):
+        return table
+    first = np.take_along_axis(table, (table != 0).argmax(axis=1)[:, None], axis=1)
+    turned = table * np.sign(first)
+    ordered: Reals = turned[np.lexsort(turned.T[::-1])]
+    return ordered
 
 
 def _draws(units: int) -> int:

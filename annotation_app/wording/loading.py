@@ -113,7 +113,7 @@ def _shipped(language: Language) -> Tree:
 
 def _read(path: Path) -> Tree:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise StudyError(
             f"annotation.wording names {path.name!r}, but {path} is missing; write it, or remove the setting"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -46,13 +47,21 @@ def about(
     """
 
 
+STOPPED = "stopped; nothing made so far is lost: run the same command again to go on"
+
 _USER_CAN_FIX = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 
 
 def main() -> None:
     """Run the command line: exit code 2 for what the user can fix, 130 for Ctrl-C, 143 for SIGTERM."""
-    with like_ctrl_c() as signals:
-        _run(signals)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        with like_ctrl_c() as signals:
+            _run(signals)
+    except KeyboardInterrupt:  # before or after typer, which makes an exit of it
+        _leave(STOPPED, 130)
 
 
 def _run(signals: Sequence[int]) -> None:
@@ -68,10 +77,7 @@ def _run(signals: Sequence[int]) -> None:
         )
     except SystemExit as leaving:
         if leaving.code == 130:
-            _leave(
-                "stopped; nothing made so far is lost: run the same command again to go on",
-                128 + signals[0] if signals else 130,
-            )
+            _leave(STOPPED, 128 + signals[0] if signals else 130)
         raise
 
 

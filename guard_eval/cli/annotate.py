@@ -10,7 +10,7 @@ import typer
 from sqlalchemy.engine import make_url
 
 from annotation_app.server.launch import serve
-from guard_eval.cli.console import StudyFolder, say
+from guard_eval.cli.console import StudyFolder, count_of, say
 from guard_eval.errors import StudyError
 from guard_eval.rubric import criteria, reworded
 from guard_eval.store import Store
@@ -51,7 +51,10 @@ def command(
         notices = _notices(study, store)
         asked = criteria(study.settings.annotation.criteria, study.settings.rubric)
         store.set_criteria({each.name: each.words for each in asked})
-    say(f"{pairs} pairs, {study.settings.annotation.raters_per_pair} people each, {people} invited")
+    say(
+        f"{count_of(pairs, 'pair')}, {study.settings.annotation.raters_per_pair} people each, "
+        f"{people} invited"
+    )
     if not people and not study.settings.annotation.recruitment.is_open:
         say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
     for notice in notices:
@@ -90,7 +93,8 @@ def _notices(study: Study, store: Store) -> list[str]:
     ]
     if settings.gold_every is not None and not store.gold():
         notices.append(
-            "annotation.gold_every is set, but there are no gold pairs; add some: guard-eval gold STUDY FILE"
+            "annotation.gold_every is set, but there are no gold pairs; "
+            f"add some: guard-eval gold {study.folder} FILE"
         )
     if settings.recruitment.is_open and settings.pairs_per_rater is None:
         notices.append("whoever comes may rate every pair; annotation.pairs_per_rater sets a limit")

@@ -7,7 +7,10 @@ A function takes a `Study` and returns what it found or made; it prints only whi
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +21,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from guard_eval.cli.console import speaking
+from guard_eval.errors import StudyError
 from guard_eval.strategies.own import use_file
 
 __all__ = [
@@ -112,7 +116,7 @@ else:
 def load(name: str) -> Any:  # noqa: ANN401 (a command of the click that typer holds)
     """Return a command with its options."""
     module = import_module(f"guard_eval.cli.{MODULES.get(name, name)}")
-    info = CommandInfo(name=name, callback=module.command)
+    info = CommandInfo(name=name, callback=_naming_the_study(module.command))
     command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
     if name not in _WITHOUT_STRATEGIES:
         command.params.append(_own_strategies())
@@ -144,6 +148,24 @@ def _own_strategies() -> Any:  # noqa: ANN401 (an option of the click that typer
         CommandInfo(callback=carrier), pretty_exceptions_short=True, rich_markup_mode=None
     ).params
     return option
+
+
+def _naming_the_study(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose errors name its study, where what does not know its folder writes STUDY."""
+
+    @wraps(command)
+    def run(**given: object) -> None:
+        try:
+            command(**given)
+        except StudyError as error:
+            targets = given.get("folder") or given.get("target") or given.get("targets")
+            folder = targets[0] if isinstance(targets, list) and len(targets) == 1 else targets
+            if not isinstance(folder, Path):
+                raise
+            name = shlex.quote(str(folder)).replace("\\", r"\\")
+            raise StudyError(re.sub(r"(\bguard-eval \w+) STUDY\b", rf"\1 {name}", str(error))) from error
+
+    return run
 
 
 class CommandGroup(TyperGroup):

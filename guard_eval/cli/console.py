@@ -5,20 +5,38 @@ Nothing is shown where a command's function is called from Python: `speaking` tu
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
+
+def named_path(text: str) -> Path:
+    """Return the path that an argument names: an empty one, as of an unset variable, is not this folder."""
+    if not text.strip():
+        raise typer.BadParameter("the name is empty; give one")
+    return Path(text)
+
+
 StudyFolder = Annotated[
-    Path, typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.")
+    Path,
+    typer.Argument(metavar="STUDY", help="The study's folder, the one with study.toml.", parser=named_path),
 ]
 
 
@@ -46,8 +64,27 @@ def console() -> Console:
 
 
 def say(line: str = "") -> None:
-    """Print a line."""
-    console().print(line)
+    """Print a line: on a terminal broken between words, but whole where it has a command to be copied."""
+    shown = console()
+    whole = not shown.is_terminal or "guard-eval " in line
+    shown.print(line if whole else "\n".join(_broken(part, shown.width) for part in line.split("\n")))
+
+
+def _broken(line: str, width: int) -> str:
+    """Return a line broken between words; a longer word, such as a path, stays whole."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def count_of(count: int, word: str) -> str:
+    """Return `count` and `word`, with an s where there is not exactly one.
+
+    >>> count_of(1, "prompt"), count_of(0, "prompt")
+    ('1 prompt', '0 prompts')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def say_warnings(warnings: Iterable[str]) -> None:
@@ -83,12 +120,46 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console().print(table, soft_wrap=False)
 
 
+LOG_SECONDS = 60.0
+"""How often progress is a line in a log, where there is no terminal to draw bars on."""
+
+
+class LoggedProgress(Progress):
+    """Bars on a terminal; elsewhere a line now and then, so that a batch job is not silent for hours."""
+
+    _logged_at = None
+
+    def update(self, task_id: TaskID, **values: Any) -> None:  # noqa: ANN401 (rich's own)
+        """Move a bar on, or write a line if the last is a minute old."""
+        super().update(task_id, **values)
+        self._log(task_id)
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        """Move a bar on, or write a line if the last is a minute old."""
+        super().advance(task_id, advance)
+        self._log(task_id)
+
+    def _log(self, task_id: TaskID) -> None:
+        task, now = self._tasks[task_id], self.get_time()
+        if self.console.is_terminal or now - (self._logged_at or task.start_time or now) < LOG_SECONDS:
+            return
+        self._logged_at = now
+        left = (
+            "" if task.time_remaining is None else f", {timedelta(seconds=round(task.time_remaining))} left"
+        )
+        rate = "" if not task.speed else f", {60 * task.speed:,.1f} a minute"
+        note = f", {task.fields['note']}" if task.fields["note"] else ""
+        self.console.print(
+            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{left}"
+        )
+
+
 def progress(unit: str, *, window: float = 30) -> Progress:
     """Return a progress display that counts `unit`s and tells the time left; tasks need a `note`.
 
     The time left follows from the speed over the last `window` seconds.
     """
-    return Progress(
+    return LoggedProgress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from guard_eval.cli.console import say, say_next
+from guard_eval.cli.console import count_of, named_path, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
 from guard_eval.study.settings import MetricSettings
@@ -27,10 +27,10 @@ EXAMPLES = (
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder to make.", parser=named_path)],
     model: Annotated[str, typer.Option(help="Hugging Face id, folder, or 'bundled'.")] = "bundled",
     prompts: Annotated[
-        Path | None, typer.Option(help="Prompts (JSONL or .txt) to copy into the study.")
+        Path | None, typer.Option(help="Prompts (JSONL, CSV or .txt) to copy into the study.")
     ] = None,
     dataset: Annotated[
         str | None,
@@ -54,6 +54,8 @@ def command(
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
     if prompts and dataset:
         raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
+    if model.startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
+        raise StudyError(f"--model {model}: there is no such folder; correct it, or give a Hugging Face id")
     found = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
         found = read_dataset(dataset, split=split, column=column, words=words, limit=limit)
@@ -84,7 +86,10 @@ def command(
     )
     (folder / "study.toml").write_text(text, encoding="utf-8")
     say(f"{folder / 'study.toml'}: the settings, to be edited")
-    say(f"{folder / 'prompts.jsonl'}: {len(rows)} prompts" + ("" if found else ", examples to be replaced"))
+    say(
+        f"{folder / 'prompts.jsonl'}: {count_of(len(rows), 'prompt')}"
+        + ("" if found else ", examples to be replaced")
+    )
     say_next(f"guard-eval generate {folder} --dry-run")
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Annotated
 
-from guard_eval.cli.console import StudyFolder, say, say_next
+import typer
+
+from guard_eval.cli.console import StudyFolder, count_of, say, say_next
+from guard_eval.errors import StudyError
 from guard_eval.records import Pair
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -13,46 +17,78 @@ from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
 
 
-def command(folder: StudyFolder) -> None:
+def command(
+    folder: StudyFolder,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Put new pairs in the place of those that exist, before there are verdicts; raters and "
+            "their invites stay.",
+        ),
+    ] = False,
+) -> None:
     """Draw prompts and make blinded pairs.
 
     They go into the study's database. Again changes nothing; a larger sample keeps the smaller one.
     """
-    pair(Study.open(folder))
+    pair(Study.open(folder), anew=anew)
     say_next(
         f"guard-eval raters {folder} add NAME …, then guard-eval annotate {folder}",
         f"guard-eval judge {folder} --dry-run",
     )
 
 
-def pair(study: Study) -> list[Pair]:
+def pair(study: Study, *, anew: bool = False) -> list[Pair]:
     """Make the pairs that are missing and return all; running again changes nothing.
 
+    Args:
+        study: The study.
+        anew: Put new pairs in the place of those that exist.
+
     Raises:
-        StudyError: A compared strategy lacks a text, or the texts of a pair changed.
+        StudyError: A compared strategy lacks a text, the settings no longer give pairs that exist, or there
+            are verdicts and pairs are to be made anew.
     """
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     for dataset, count in sorted(Counter(prompt.dataset for prompt in drawn).items()):
         short = " (all there are)" if count < settings.pairs.per_dataset else ""
-        say(f"{dataset}: {count} prompts drawn{short}")
+        say(f"{dataset}: {count_of(count, 'prompt')} drawn{short}")
     methods = sorted({method for couple in settings.pairs.compare for method in couple})
     continuations = {
         method: list(texts.values()) for method, texts in current_texts(study, methods, drawn).items()
     }
     check_complete(drawn, continuations, settings.pairs.compare)  # before there is a database
     with Store.open(study.database, create=True, study_hash=study.hash) as store:
-        pairs = make_pairs(
-            drawn,
-            continuations,
-            settings.pairs.compare,
-            seed=settings.seed,
-            human_pairs=settings.pairs.human_pairs,
-            existing=store.pairs(),
-        )
-        new = store.add_pairs(pairs)
+        existing = store.pairs()
+        try:
+            pairs = make_pairs(
+                drawn,
+                continuations,
+                settings.pairs.compare,
+                seed=settings.seed,
+                human_pairs=settings.pairs.human_pairs,
+                existing=() if anew else existing,
+                available={prompt.id for prompt in prompts},
+            )
+            new = store.replace_pairs(pairs) if anew else store.add_pairs(pairs)
+        except StudyError as error:
+            if anew or store.fixed_pairs() is not None:
+                raise
+            raise StudyError(
+                f"{error}.\nNone of these pairs has a verdict yet, so they can be made anew, while raters "
+                "and invites stay: guard-eval pair STUDY --anew"
+            ) from error
+        if anew and existing:
+            say(
+                f"{count_of(len(existing), 'pair')} made before removed; a roster, if one was planned, is to "
+                "be assigned again"
+            )
     for_people = sum(pair.for_people for pair in pairs)
     which = "each" if for_people == len(pairs) else f"each of {for_people} drawn at random, and a judge all"
-    say(f"{len(pairs)} pairs, {new} of them new; {settings.annotation.raters_per_pair} people see {which}")
+    people = settings.annotation.raters_per_pair
+    see = "1 person sees" if people == 1 else f"{people} people see"
+    say(f"{count_of(len(pairs), 'pair')}, {new} of them new; {see} {which}")
     return pairs

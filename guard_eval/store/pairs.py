@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, Pair, as_shown
 from guard_eval.store import schema
 from guard_eval.store.handout import occupancy
+from guard_eval.store.judging.schema import request
 from guard_eval.store.schema import batches, check_name, escape
 
 _FIELDS = [field.name for field in fields(Pair)]
+
+_STUDY = (
+    select(schema.pair.c.id).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id))).scalar_subquery()
+)
 
 _POSITIONS = select(schema.pair.c.position).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
 
@@ -49,6 +55,35 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
             connection.execute(insert(schema.pair), [asdict(pair) for pair in part])
         occupancy.complete(connection, occupancy.PEOPLE)
     return len(new)
+
+
+def why_fixed(connection: Connection, *, now: datetime) -> str | None:
+    """Return why the pairs must stay: of verdicts, comments, a judge's requests, or a lease."""
+    for table, what in (
+        (schema.verdict, "there are verdicts on them"),
+        (request, "a judge was asked about them"),
+    ):
+        if connection.execute(select(exists().select_from(table))).scalar_one():
+            return what
+    shown = schema.presentation.c.pair_id.in_(_STUDY)
+    commented = select(exists().where(schema.note.c.presentation_id == schema.presentation.c.id, shown))
+    if connection.execute(commented).scalar_one():
+        return "raters commented on them"
+    lease = select(func.max(schema.presentation.c.leased_until)).where(
+        shown, schema.presentation.c.rated_at.is_(None), schema.HOLDS_SLOT
+    )
+    until = connection.execute(lease).scalar_one()
+    if until is not None and until > now:
+        return f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
+    return None
+
+
+def remove_all(connection: Connection) -> None:
+    """Remove the study's pairs with their hand-out; the database refuses it where there is a verdict."""
+    for table in (schema.occupancy, schema.assignment, schema.presentation):
+        connection.execute(delete(table).where(table.c.pair_id.in_(_STUDY)))
+    connection.execute(delete(schema.pair).where(schema.pair.c.id.in_(_STUDY)))
+    occupancy.forget(connection)
 
 
 def _differing(before: Pair, pair: Pair) -> str:

@@ -1,8 +1,9 @@
 """The tables, which the first of the `migrations/` makes as they are here.
 
 `pair`, `gold`, `assignment`, `verdict`, `note` and `answer` are append-only: triggers refuse UPDATE and
-DELETE. Everything in `occupancy` can be counted from the other tables. The judge's own tables, `request`,
-`answer`, `failure` and `batch`, are in `guard_eval.store.judging.schema`.
+DELETE. Pairs and a roster may be removed, though, as long as there is no verdict. Everything in `occupancy`
+can be counted from the other tables. The judge's own tables, `request`, `answer`, `failure` and `batch`, are
+in `guard_eval.store.judging.schema`.
 """
 
 from __future__ import annotations
@@ -145,24 +146,35 @@ metadata = MetaData(
 )
 
 
-def refuse_changes(table: Table) -> None:
-    """Let rows be added to `table` and nothing else: the database itself refuses to change or remove them."""
+def refuse_changes(table: Table, *, unless_unrated: bool = False) -> None:
+    """Let rows be added to `table` and nothing else: the database itself refuses to change or remove them.
+
+    Args:
+        table: Which.
+        unless_unrated: Rows may be removed while the study has no verdict.
+    """
     name = table.name
+    when = "WHEN EXISTS (SELECT 1 FROM verdict) " if unless_unrated else ""
+    free = (
+        "IF TG_OP = 'DELETE' AND NOT EXISTS (SELECT 1 FROM verdict) THEN RETURN NULL; END IF; "
+        if unless_unrated
+        else ""
+    )
     sqlite_trigger = (
-        "CREATE TRIGGER {0}_no_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, '{0} is append-only'); END"
+        "CREATE TRIGGER {0}_no_{1} BEFORE {1} ON {0} {2}BEGIN SELECT RAISE(ABORT, '{0} is append-only'); END"
     )
     function = (
         "CREATE FUNCTION {0}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION '{0} is append-only'; END $$"
+        "$$ BEGIN {1}RAISE EXCEPTION '{0} is append-only'; END $$"
     )
     postgresql_trigger = (
         "CREATE TRIGGER {0}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {0} "
         "FOR EACH STATEMENT EXECUTE FUNCTION {0}_append_only()"
     )
     for dialect, statement in (
-        ("sqlite", sqlite_trigger.format(name, "update")),
-        ("sqlite", sqlite_trigger.format(name, "delete")),
-        ("postgresql", function.format(name)),
+        ("sqlite", sqlite_trigger.format(name, "update", "")),
+        ("sqlite", sqlite_trigger.format(name, "delete", when)),
+        ("postgresql", function.format(name, free)),
         ("postgresql", postgresql_trigger.format(name)),
     ):
         made = DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
@@ -366,8 +378,10 @@ note = Table(
     Column("at", Moment, nullable=False),
 )
 
-for _table in (pair, gold, assignment, verdict, note):
+for _table in (gold, verdict, note):
     refuse_changes(_table)
+for _table in (pair, assignment):
+    refuse_changes(_table, unless_unrated=True)
 
 _HASH = "study_hash"
 _CRITERION = "criterion "

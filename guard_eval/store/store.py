@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import Connection
 
+from guard_eval.errors import StudyError
 from guard_eval.records import (
     BlindPair,
     Choice,
@@ -123,6 +124,24 @@ class Store:
             StudyError: A pair is stored with other content.
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
+            return pairs.add_pairs(connection, new)
+
+    def fixed_pairs(self) -> str | None:
+        """Return why the study's pairs cannot be made anew any more, or not now; None where they can."""
+        return self._read(pairs.why_fixed, now=self._clock())
+
+    def replace_pairs(self, new: Sequence[Pair]) -> int:
+        """Put `new` in the place of the study's pairs; return their number.
+
+        Raters, their invites and gold pairs stay; the roster, and what was handed out unrated, go.
+
+        Raises:
+            StudyError: There are verdicts, or something else that belongs to the pairs that exist.
+        """
+        with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
+            if why := pairs.why_fixed(connection, now=self._clock()):
+                raise StudyError(f"the pairs cannot be made anew: {why}")
+            pairs.remove_all(connection)
             return pairs.add_pairs(connection, new)
 
     def add_gold(self, new: Sequence[Gold]) -> int:

@@ -49,7 +49,7 @@ class Study:
                 f"there is no folder {str(folder)!r}; make a study with: guard-eval new {folder}"
             )
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
         except FileNotFoundError:
             raise StudyError(
                 f"{str(folder)!r} is not a study: it has no study.toml; make one with: guard-eval new NAME"

@@ -19,6 +19,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Choice
 from guard_eval.rubric import check_name
 from guard_eval.study.criteria_settings import SettingsContext, SettingsTable, known_names
+from guard_eval.study.problems import message_of
 
 PLACEHOLDERS = {
     "criteria": "the criteria, numbered, each with its title and definition",
@@ -134,8 +135,8 @@ def read_examples(text: str) -> tuple[JudgedExample, ...]:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "the line"
             raise ValueError(
-                f'line {number}: {place}: {first["msg"]}; a line is a JSON object with "prompt", "a", "b", '
-                '"verdict" (a choice "A", "tie" or "B" for each criterion) and, if you like, "id" and '
+                f'line {number}: {place}: {message_of(first)}; a line is a JSON object with "prompt", "a", '
+                '"b", "verdict" (a choice "A", "tie" or "B" for each criterion) and, if you like, "id" and '
                 '"rationale"'
             ) from None
     if not 1 <= len(found) <= MOST_EXAMPLES:

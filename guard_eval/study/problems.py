@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 
 def explain(path: Path, problems: Sequence[str]) -> str:
@@ -35,6 +36,8 @@ def problems_of(
     """
     lines = []
     for found in error.errors(include_url=False):
+        if found["type"] == "default_factory_not_called":
+            continue  # the value that it would follow from is wrong, and is named itself
         if found["type"] == "missing":
             remedy = "is missing; add it"
         elif found["type"] == "extra_forbidden":
@@ -42,13 +45,18 @@ def problems_of(
             near = difflib.get_close_matches(str(name), _keys(table, tables), n=1)
             remedy = f"is not a {key}; " + (f"did you mean {near[0]!r}?" if near else "remove it")
         else:
-            message = str(found["msg"]).removeprefix("Value error, ")
-            remedy = (plainly or {}).get(found["type"], message[:1].lower() + message[1:])
+            remedy = (plainly or {}).get(found["type"], message_of(found))
             value = found["input"]
             if not isinstance(value, dict | tuple) and found["loc"][:1] not in [(name,) for name in hidden]:
                 remedy = f"{value!r}: {remedy}"
         lines.append(f"{_where(found['loc'])}: {remedy}")
     return lines
+
+
+def message_of(found: ErrorDetails) -> str:
+    """Return what pydantic found wrong with a value, to follow a colon."""
+    message = str(found["msg"]).removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
 
 
 def _where(location: tuple[int | str, ...]) -> str:

@@ -15,34 +15,39 @@ from pydantic import AfterValidator, PlainValidator
 
 _OURS = {
     "model": "model",
-    "models": "one [[judge]] for each model",
+    **dict.fromkeys(("models", "fallbacks"), "one [[judge]] for each model"),
     **dict.fromkeys(("messages", "input", "prompt", "instructions", "system", "systeminstruction"), "prompt"),
-    **dict.fromkeys(("contents", "chat_template", "transforms"), "prompt"),
-    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "max_output_tokens"),
-    **dict.fromkeys(("response_format", "text", "json_schema", "grammar", "structured_outputs"), "output"),
-    **dict.fromkeys(("guided_json", "guided_choice", "guided_regex", "guided_grammar"), "output"),
-    **dict.fromkeys(("output_config", "output_format", "generationconfig", "generation_config"), "output"),
+    **dict.fromkeys(("contents", "chattemplate", "transforms", "documents", "echo"), "prompt"),
+    **dict.fromkeys(("conversation", "previousresponseid", "cachedcontent"), "prompt"),
+    **dict.fromkeys(("maxtokens", "maxcompletiontokens", "maxoutputtokens"), "max_output_tokens"),
+    **dict.fromkeys(("responseformat", "text", "jsonschema", "grammar", "structuredoutputs"), "output"),
+    **dict.fromkeys(("guidedjson", "guidedchoice", "guidedregex", "guidedgrammar"), "output"),
+    **dict.fromkeys(("regex", "ebnf", "modalities", "responsemodalities", "audio"), "output"),
+    **dict.fromkeys(("outputconfig", "outputformat", "generationconfig"), "output"),
     **dict.fromkeys(("responsemimetype", "responseschema", "responsejsonschema"), "output"),
-    **dict.fromkeys(("thinking", "thinkingconfig", "thinking_config"), "reasoning_effort"),
-    "maxoutputtokens": "max_output_tokens",
-    "topp": "top_p",
-    "candidatecount": "samples",
-    "reasoning": "reasoning_effort",
-    "reasoning_effort": "reasoning_effort",
+    **dict.fromkeys(("thinking", "thinkingconfig"), "reasoning_effort"),
+    **dict.fromkeys(("reasoning", "reasoningeffort"), "reasoning_effort"),
     "temperature": "temperature",
-    "top_p": "top_p",
+    "topp": "top_p",
     "seed": "the study's seed",
-    "n": "samples",
-    "best_of": "samples",
-    "store": None,
-    "background": None,
-    "stream": None,
-    "stream_options": None,
-    "extra_body": None,
-    **dict.fromkeys(("api_key", "authorization"), "api_key_env"),
-    **dict.fromkeys(("api_base", "base_url"), "base_url"),
+    **dict.fromkeys(("n", "bestof", "candidatecount"), "samples"),
+    **dict.fromkeys(("store", "background", "stream", "streamoptions"), None),
+    # what would have the server fetch, or send the texts, elsewhere; or choose the verdict
+    **dict.fromkeys(("tools", "toolchoice", "toolconfig", "functions", "functioncall"), None),
+    **dict.fromkeys(("automaticfunctioncalling", "mcpservers", "plugins", "websearchoptions"), None),
+    **dict.fromkeys(("container", "logitsprocessors", "logitbias", "allowedtokenids"), None),
+    # settings of a connection, which an SDK may take from a body
+    **dict.fromkeys(("extrabody", "extraquery", "shouldreturnhttpresponse"), None),
+    **dict.fromkeys(("extraheaders", "headers"), "headers"),
+    "timeout": "timeout",
+    **dict.fromkeys(("apikey", "authorization"), "api_key_env"),
+    **dict.fromkeys(("apibase", "baseurl", "httpoptions"), "base_url"),
 }
-"""Fields that this program sets itself or that would change how it reads a response: the setting instead."""
+"""Fields that this program sets itself or that would change how it reads a response, in lower
+case and without underscores, as some SDKs take both: the setting instead."""
+
+_DEARER = {"servicetier": {"priority"}, "speed": {"fast"}}
+"""Values for which a server charges more than its list says, so that no budget would hold."""
 
 _NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
 """Headers that only name who asks."""
@@ -62,8 +67,9 @@ _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 def _body(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
-        if name.lower() in _OURS:
-            instead = _OURS[name.lower()]
+        plain = re.sub("[_-]", "", name).lower()
+        if plain in _OURS:
+            instead = _OURS[plain]
             raise ValueError(
                 f"extra_body must not name {name!r}, which is not its to set; "
                 + (f"use {instead}" if instead else "remove it")
@@ -74,6 +80,11 @@ def _body(fields: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"extra_body.{name} is nothing that JSON has; give text, numbers or tables"
             ) from None
+        if str(value).lower() in _DEARER.get(plain, ()):
+            raise ValueError(
+                f"extra_body.{name} = {value!r} costs more than the prices known here, and no budget would "
+                "hold; remove it"
+            )
         if _SECRET_VALUE.search(json.dumps(value)):
             raise ValueError(f"extra_body.{name} looks like a key; name its variable in api_key_env instead")
     return fields

@@ -83,7 +83,7 @@ class Model(SettingsTable):
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = "auto"
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,3})?)$")
     device_map: DeviceMap = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"
@@ -102,8 +102,8 @@ class GenerationSettings(SettingsTable):
     """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
 
     strategies: list[StrategyName] = Field(min_length=1)
-    max_new_tokens: int = Field(default=256, ge=1)
-    max_prompt_tokens: int = Field(default=256, ge=1)
+    max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
+    max_prompt_tokens: int = Field(default=256, ge=1, le=10_000_000)
     batch_size: BatchSize = "auto"
     chat: bool = False
     compile: bool = False

@@ -6,7 +6,7 @@ comparison sees the same prompts, and adding prompts to the file moves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Pair, Prompt, content_id
@@ -36,7 +36,7 @@ def check_complete(
         if missing:
             raise StudyError(
                 f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
-                f"(the first is {missing[0]!r}); run: guard-eval generate"
+                f"(the first is {missing[0]!r}); run: guard-eval generate STUDY"
             )
 
 
@@ -48,6 +48,7 @@ def make_pairs(
     seed: int,
     human_pairs: int | None = None,
     existing: Sequence[Pair] = (),
+    available: Collection[str] | None = None,
 ) -> list[Pair]:
     """Join the continuations of every compared couple of strategies on the drawn `prompts`.
 
@@ -62,6 +63,7 @@ def make_pairs(
         seed: The study's seed.
         human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
         existing: Pairs that are in the study already.
+        available: The ids of all prompts of the study, to word an error; those of `prompts` if left out.
 
     Raises:
         StudyError: A continuation is missing, or `existing` has pairs that these settings do not give.
@@ -97,7 +99,10 @@ def make_pairs(
                 raise StudyError(_another_part(existing, human_pairs))
             position += before is None
             made.append(pair)
-    _complain_of_strays(made, known)
+    strays = [pair for pair in existing if pair.id not in {pair.id for pair in made}]
+    if strays:
+        available = {prompt.id for prompt in prompts} if available is None else available
+        raise StudyError(_why_stray(strays, existing, prompts, compare, available))
     return made
 
 
@@ -127,10 +132,39 @@ def _another_part(existing: Sequence[Pair], human_pairs: int | None) -> str:
     )
 
 
-def _complain_of_strays(made: Sequence[Pair], known: Mapping[str, Pair]) -> None:
-    strays = known.keys() - {pair.id for pair in made}
-    if strays:
-        raise StudyError(
-            f"the database holds {len(strays)} of {len(known)} pairs that these settings no longer give (the "
-            "model, the prompts, the seed or a strategy changed); restore the settings, or start a new study"
-        )
+def _why_stray(
+    strays: Sequence[Pair],
+    existing: Sequence[Pair],
+    drawn: Sequence[Prompt],
+    compare: Sequence[Sequence[str]],
+    available: Collection[str],
+) -> str:
+    """Return which settings no longer give pairs that exist, and how a study is extended."""
+    couples = {tuple(couple) for couple in compare}
+    ids = {prompt.id for prompt in drawn}
+    causes: dict[str, None] = {}
+    for pair in strays:
+        if (pair.method_a, pair.method_b) not in couples:
+            cause = f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
+        elif pair.prompt_id not in available:
+            one = f"{pair.prompt_id!r} for one"
+            cause = f"prompts.file, up to prompts.limit, lacks prompts of these pairs ({one})"
+        elif pair.prompt_id not in ids:
+            before = {each.prompt_id for each in existing if each.dataset == pair.dataset}
+            now = {prompt.id for prompt in drawn if prompt.dataset == pair.dataset}
+            cause = (
+                f"pairs.per_dataset draws {len(now)} prompts of {pair.dataset}, and drew {len(before)} before"
+                if now < before
+                else f"seed, or a prompt's dataset, draws other prompts of {pair.dataset} than before"
+            )
+        else:
+            cause = (
+                f"the texts of {pair.method_a} or {pair.method_b} were made anew, for [model], [generation] "
+                "or the seed is another"
+            )
+        causes[cause] = None
+    return (
+        f"the database holds {len(strays)} of {len(existing)} pairs that these settings no longer give: "
+        f"{'; '.join(causes)}. Take that back; a study is extended by adding to pairs.compare or raising "
+        "pairs.per_dataset, and another needs a study of its own"
+    )

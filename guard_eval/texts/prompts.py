@@ -1,15 +1,17 @@
 """Prompts and references from files and from Hugging Face datasets.
 
 JSONL: one object a line with `prompt`, and optionally `id`, `dataset` and `reference`; other keys are left
-alone. Plain text (`.txt`): one prompt a line.
+alone. CSV (`.csv`, `.tsv`): the same names as headings. Plain text (`.txt`): one prompt a line.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +37,10 @@ def iter_prompts(path: Path, *, limit: int | None = None) -> Iterator[Prompt]:
     Raises:
         StudyError: No such file, no prompt in it, or a line that cannot be read (named by its number).
     """
-    read = _read_text_line if path.suffix == ".txt" else _read_json_line
     seen: dict[str, int] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        prompt = read(path, number, line)
+    for number, prompt in _FORMATS.get(path.suffix.lower(), _json_lines)(path):
+        if not prompt.text.strip():
+            raise StudyError(f"{path}, line {number}: the prompt is empty; write one, or remove the line")
         if prompt.id in seen:
             first = seen[prompt.id]
             raise StudyError(
@@ -131,19 +131,69 @@ def _lines(path: Path) -> Iterator[str]:
         raise StudyError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _read_text_line(path: Path, number: int, line: str) -> Prompt:
-    return Prompt(id=f"{path.stem}-{number:04d}", dataset=path.stem, text=line.rstrip("\r"))
+def _text_lines(path: Path) -> Iterator[tuple[int, Prompt]]:
+    for number, line in enumerate(_lines(path), start=1):
+        if line.strip():
+            yield number, Prompt(id=f"{path.stem}-{number:04d}", dataset=path.stem, text=line.rstrip("\r"))
 
 
-def _read_json_line(path: Path, number: int, line: str) -> Prompt:
+def _json_lines(path: Path) -> Iterator[tuple[int, Prompt]]:
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "msg", "a number or a nesting that cannot be read")
+            raise StudyError(
+                f"{path}, line {number}: not valid JSON ({reason}, column {getattr(error, 'colno', 1)})"
+            ) from error
+        if not isinstance(row, dict):
+            raise StudyError(f'{path}, line {number}: not a JSON object; write {{"prompt": "…"}}')
+        yield number, _prompt(path, number, row)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Prompt]]:
+    """Yield the prompts of a table with headings; a number is that of the line where a row ends."""
+    lines = _lines(path)
+    first = next(lines, "")
+    # Spreadsheets write semicolons where a comma is the decimal mark; headings have neither.
+    mark = max("\t;," if path.suffix.lower() == ".tsv" else ",;\t", key=first.count)
+    reader = csv.reader((f"{line}\n" for line in chain([first], lines)), delimiter=mark, strict=True)
+    limit = csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size if first else 0))
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
+        head = [name.strip() for name in next(reader, [])]
+        if twice := [name for name in dict.fromkeys(head) if name and head.count(name) > 1]:
+            raise StudyError(f"{path}: two columns are called {twice[0]!r}; rename one")
+        for row in reader:
+            if not any(row):
+                continue
+            if len(row) != len(head):
+                raise StudyError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells under {len(head)} headings; "
+                    f"quote texts that hold {mark!r}"
+                )
+            # an empty cell says that nothing is known, but of the prompt
+            cells = {name: cell for name, cell in zip(head, row, strict=True) if cell or name == "prompt"}
+            yield reader.line_num, _prompt(path, reader.line_num, cells)
+    except csv.Error as error:
         raise StudyError(
-            f"{path}, line {number}: not valid JSON ({error.msg}, column {error.colno})"
+            f"{path}, line {reader.line_num}: not valid CSV ({error}); quote texts with line breaks or quotes"
         ) from error
-    if not isinstance(row, dict):
-        raise StudyError(f'{path}, line {number}: not a JSON object; write {{"prompt": "…"}}')
+    finally:
+        csv.field_size_limit(limit)
+
+
+_FORMATS: dict[str, Callable[[Path], Iterator[tuple[int, Prompt]]]] = {
+    ".txt": _text_lines,
+    ".csv": _csv_rows,
+    ".tsv": _csv_rows,
+}
+"""How a file is read, by its suffix; any other is JSONL."""
+
+
+def _prompt(path: Path, number: int, row: dict[str, Any]) -> Prompt:
+    row = {key: _named(value) if key in {"id", "dataset"} else value for key, value in row.items()}
     dataset = _string(path, number, row, "dataset") or path.stem
     text = _string(path, number, row, "prompt")
     if text is None:
@@ -156,6 +206,11 @@ def _read_json_line(path: Path, number: int, line: str) -> Prompt:
         text=text,
         reference=_string(path, number, row, "reference"),
     )
+
+
+def _named(value: object) -> object:
+    """Return a whole number as the name that it is."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _string(path: Path, number: int, row: dict[str, Any], key: str) -> str | None:

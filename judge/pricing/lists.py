@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.study.problems import message_of
 
 _FILE = "prices.toml"
 
@@ -67,15 +68,15 @@ def study_prices(folder: Path) -> PriceList | None:
     if not path.exists():
         return None
     try:
-        return PriceList.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return PriceList.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StudyError(f"cannot read {path}: {error}; correct or remove it") from error
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        message = str(problem["msg"])
+        message = message_of(problem)
         raise StudyError(
-            f'{path}: {where}: {message[:1].lower()}{message[1:]}; a model stands there as "NAME" = '
+            f'{path}: {where}: {message}; a model stands there as "NAME" = '
             "{ input = 2.50, cached = 1.25, output = 10.00 } under [models]"
         ) from error
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol, Self
 
-from guard_eval.errors import MissingExtraError
+from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.study.judge_settings import ProviderName
 from judge.backend import Response
 from judge.failures import JudgeError
-from judge.providers.endpoint import MAKERS, Provider, is_loopback
+from judge.providers.endpoint import MAKERS, Provider, is_loopback, origin
 from judge.providers.envelopes import excerpt, read_error, read_usage
 from judge.providers.errors import ErrorReader, OnError, is_page, redact
 
@@ -46,14 +46,16 @@ _TALKATIVE = ("anthropic", "google_genai", "openai", "httpcore2", "httpx2")
 """Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
 
 _HEADERS = {
-    *("accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host"),
-    *("idempotency-key", "transfer-encoding", "user-agent"),
-    *("anthropic-version", "x-api-key", "x-goog-api-key"),
+    *("accept", "accept-encoding", "connection", "content-length", "content-type", "host"),
+    *("anthropic-version", "idempotency-key", "transfer-encoding", "user-agent"),
     *("x-goog-upload-command", "x-goog-upload-header-content-length", "x-goog-upload-header-content-type"),
     *("x-goog-upload-offset", "x-goog-upload-protocol"),
 }
 """What a server other than the user's own is sent. The SDK adds more from the environment, such as
 OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS."""
+
+_KEYS = ("authorization", "x-api-key", "x-goog-api-key")
+"""Where a key is sent."""
 
 _REQUEST_IDS = ("x-request-id", "request-id")
 """Where a response has the server's name for the request."""
@@ -121,6 +123,10 @@ def _timeout(provider: Provider) -> httpx2.Timeout:
     return httpx2.Timeout(provider.timeout, connect=min(provider.timeout, CONNECT))
 
 
+def _place(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
 class Client:
     """Sends to one judge's server; an asynchronous context manager.
 
@@ -132,8 +138,14 @@ class Client:
     def __init__(self, provider: Provider, *, concurrency: int) -> None:
         self.provider = provider
         self.errors = ErrorReader(provider=provider)
+        self._place = _place(httpx2.URL(provider.url))
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
+        # a proxy would read the key on its way from this machine to itself
+        direct = provider.url.lower().startswith("http:") and is_loopback(provider.url)
+        self._trust_env = not direct
+        # one for all pools: to read the certificates takes as long as some dozen requests
+        self._tls = httpx2.create_ssl_context(trust_env=self._trust_env)
         self._sdks = [
             _SDKS[provider.name](provider, self._http) for _ in range(-(-min(concurrency, _MOST) // _SHARE))
         ]
@@ -141,11 +153,10 @@ class Client:
 
     def _http(self, make: Callable[..., Any], **more: Any) -> Any:  # noqa: ANN401 (an SDK's own class)
         """Return an HTTP client of that class."""
-        # a proxy would read the key on its way from this machine to itself
-        direct = self.provider.url.lower().startswith("http:") and is_loopback(self.provider.url)
         return make(
             follow_redirects=False,  # nothing that is sent here is meant for another server
-            trust_env=not direct,
+            trust_env=self._trust_env,
+            verify=self._tls,
             event_hooks={"request": [self._strip]},
             **more,
         )
@@ -166,17 +177,31 @@ class Client:
             await sdk.close()
 
     async def _strip(self, request: httpx2.Request) -> None:
-        """Take off what the environment adds, unless the request goes where the user's own key does."""
+        """Take off what the environment adds, unless the request goes where the user's own key does.
+
+        Raises:
+            StudyError: The request would go to another server: a response may name one, for a file's content.
+        """
+        if _place(request.url) != self._place:
+            raise StudyError(
+                f"the judge {self.provider.model!r} is at {origin(self.provider.url)}, and a request would "
+                f"go to {excerpt(request.url.netloc.decode())}, which nobody named; nothing was sent there"
+            )
         if self.provider.variable == MAKERS[self.provider.name].variable:
             return
         own = {name.lower() for name in self.provider.headers}
         for name in [each for each in request.headers if each.lower() not in _HEADERS | own]:
             if not name.lower().startswith("x-stainless-"):
                 del request.headers[name]
+        for name in _KEYS:  # the environment may have put another key in
+            request.headers.pop(name, None)
+        key = self.provider.key
         if self.provider.name == "gemini":
-            request.headers["x-goog-api-key"] = self.provider.key
-        else:
-            request.headers["Authorization"] = f"Bearer {self.provider.key}"
+            request.headers["x-goog-api-key"] = key
+            return
+        request.headers["Authorization"] = f"Bearer {key}"
+        if self.provider.name == "anthropic":
+            request.headers["x-api-key"] = key
 
     @property
     def sdk(self) -> Any:  # noqa: ANN401 (the SDK's own client)
@@ -238,6 +263,8 @@ class Client:
                 answer.status_code, answer.headers, _refusal(answer), page=page, on_error=on_error
             )
         cause = error if isinstance(error, httpx2.TransportError) else error.__cause__
+        if isinstance(cause, StudyError):  # of the hook, in an SDK's own error
+            raise cause from None
         if not isinstance(cause, httpx2.TransportError):
             raise error
         if isinstance(cause, httpx2.TimeoutException) and not isinstance(cause, _NOT_SENT):

@@ -63,7 +63,7 @@ def view(
     pair: str | None = None,
     only: str | None = None,
     unblind: bool = False,
-    title: str = "What the judges were asked and said",
+    title: str = "What the judges were asked and answered",
 ) -> ViewedPage:
     """Write the exchanges of a study with its judges as one HTML page, and return what it holds.
 

@@ -143,6 +143,7 @@ def test_only_what_is_cited_is_referenced_and_all_of_it():
     check_latex(made["paper/references.bib"])
     alone = files(frame({"adequacy": "AAB"}), correction="bh")
     assert re.findall(r"^@\w+\{(\w+),", alone["paper/references.bib"], re.MULTILINE) == ["pitman1937"]
+    assert "1.00 on adequacy and 1.00 on fluency" in made["paper/methods.tex"]
     both = files(frame(CLEAR), correction="bh")
     assert "benjamini1995" in both["paper/methods.tex"]
     assert "holm1979" not in both["paper/methods.tex"]
@@ -174,8 +175,21 @@ def test_more_methods_are_a_ranking():
     assert "not told apart" not in made["paper/sentence.txt"].split(";")[0]
     assert "on style there was no evidence of any difference among 3 methods" in made["paper/sentence.txt"]
     assert "possible ranks 1, expected share" in made["paper/sentence.txt"]
+    assert "U+" not in made["paper/methods.tex"]
     for key in ("davidson1970", "mogstad2024", "pitman1937"):
         assert key in made["paper/references.bib"]
+
+
+def test_groups_that_nobody_compared_have_a_ranking_each():
+    pairs = [("a", "b"), ("b", "c"), ("a", "c"), ("x", "y"), ("y", "z"), ("x", "z")]
+    tables = [
+        frame({"fluency": "AAAAAAAAAB"}, *pair).assign(pair_id=lambda t, n=n: f"{n}-" + t["pair_id"])
+        for n, pair in enumerate(pairs)
+    ]
+    rows = cells(files(pd.concat(tables, ignore_index=True))["paper/table.tex"])
+    assert [[cell.strip()[:1] for cell in row[:2]] for row in rows] == [
+        [name, rank] for name, rank in zip("abcxyz", "123123", strict=True)
+    ]
 
 
 @pytest.mark.parametrize("verdicts", [{"c": "A"}, {"c": "TTTT"}, {"c": "A" * 9}, {"c": "AB"}])

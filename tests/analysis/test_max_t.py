@@ -109,6 +109,12 @@ def test_drawn_patterns_come_near_all_of_them(monkeypatch):
     assert drawn == max_t([scores], seed=5) != max_t([scores], seed=6)
 
 
+def test_drawn_patterns_hang_on_no_order_of_units_and_no_side():
+    rng = np.random.default_rng(4)
+    scores = rng.integers(-3, 5, (60, 3)) / 4
+    assert max_t([scores]) == max_t([-scores[rng.permutation(60)]])
+
+
 def test_p_of_drawn_patterns_counts_the_data():
     # All 40 units for one method: no drawn pattern is as extreme.
     assert max_t([np.ones((40, 2))], draws=99).p_values == (0.01, 0.01)

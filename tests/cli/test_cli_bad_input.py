@@ -1,5 +1,6 @@
 """Bad input at the command line: one clear message, exit code 2, no traceback."""
 
+import signal
 import subprocess
 import sys
 
@@ -33,6 +34,8 @@ def edited(study, before, after):
     [
         ('"top_k"', '"topk"', "did you mean 'top_k'?"),
         ('"guard"]', '"guard(windw=3)"]', "has no parameter 'windw': did you mean 'window'?"),
+        ('name = "bundled"', 'name = "bundled"\ndevice = "tpu"', "model.device: 'tpu': string should match"),
+        ("max_new_tokens = 12", "max_new_tokens = 100000000000000000000", "generation.max_new_tokens"),
         ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
         ('name = "bundled"', 'name = "./missing"', "missing"),
     ],
@@ -46,6 +49,14 @@ def test_a_prompts_file_with_a_bad_line(run, study):
     with (study / "prompts.jsonl").open("a") as file:
         file.write("{oops\n")
     assert "line 7: not valid JSON" in run("generate", "small").refused()
+
+
+def test_a_model_folder_that_is_missing_is_named_by_new_and_by_a_dry_run(run, study, tmp_path):
+    assert "there is no such folder" in run("new", "other", "--model", "./nope").refused()
+    assert not (tmp_path / "other").exists()
+    edited(study, 'name = "bundled"', 'name = "./nope"')
+    refused = run("generate", "small", "--dry-run").refused()
+    assert f"model.name = './nope': there is no folder {study / 'nope'}" in refused
 
 
 def test_an_empty_prompts_file(run, study):
@@ -109,6 +120,55 @@ def test_a_missing_extra_is_named_with_its_remedy(paired, package, arguments, ex
 
 def test_the_version(run):
     assert run("--version").out.startswith("guard-eval 0.")
+
+
+@pytest.mark.parametrize("name", ["new", "generate", "pair"])
+def test_an_empty_name_is_not_this_folder(run, tmp_path, name):
+    ran = run(name, "")
+    assert ran.code == 2
+    assert "the name is empty; give one" in ran.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_study_stands_in_the_remedy(run, study):
+    study.rename(study.parent / "a study")
+    assert "run: guard-eval generate 'a study'" in run("pair", "a study").refused()
+    assert "run: guard-eval pair 'a study'" in run("progress", "a study").refused()
+
+
+def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, study):
+    ran = typed("replicate", "--list", PYTHONIOENCODING="ascii")
+    assert ran.code == 0, ran
+    assert "\\u" in ran.out
+    assert (
+        "guard-eval pair" in typed("raters", "small", "add", "Zo\u00eb", PYTHONIOENCODING="ascii").refused()
+    )
+
+
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
+    # the module that is loaded says that it is, and waits
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
+        "class Wait:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'guard_eval.cli':\n"
+        "            print('loading', flush=True); import time; time.sleep(60)\n"
+        "sys.meta_path.insert(0, Wait())\n"
+        "from guard_eval.__main__ import main; main()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout.readline() == "loading\n"
+        program.send_signal(signal.SIGINT)
+        _, err = program.communicate(timeout=60)
+    assert program.returncode in {-signal.SIGINT, 130}
+    assert not err
 
 
 def test_an_unknown_command_and_option(run):

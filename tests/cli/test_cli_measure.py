@@ -157,3 +157,11 @@ def test_metrics_of_texts_alone_need_no_model_library(file):
     )
     assert done.returncode == 0, done.stderr
     assert "37.50" in done.stdout
+
+
+def test_a_dry_run_names_the_models_that_would_be_downloaded(run, paired):
+    out = run("measure", "small", "--dry-run", "--coherence-model", "nobody/no-such-model").out
+    assert "nobody/no-such-model is not on this machine; it would be downloaded" in out
+    assert "bundled is not" not in run("measure", "small", "--dry-run").out
+    refused = run("measure", "small", "--dry-run", "--coherence-model", "./nope").refused()
+    assert "the model './nope': there is no folder" in refused

@@ -1,6 +1,11 @@
 """What the terminal shows when it is narrow."""
 
-from guard_eval.cli.console import say_table
+import re
+
+from rich.console import Console
+
+from guard_eval.cli import console
+from guard_eval.cli.console import say, say_next, say_table
 
 
 def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
@@ -12,3 +17,34 @@ def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
     assert all(shown.count(number) == 2 for number in numbers)
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= 60
+
+
+def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys, monkeypatch):
+    monkeypatch.setattr(console, "console", lambda: Console(width=24, force_terminal=True, soft_wrap=True))
+    line = "  Prompts are drawn from folder/of/a/rather/long/name/prompts.jsonl, the rest stays."
+    say(line)
+    shown = capsys.readouterr().out.splitlines()
+    assert " ".join(part.strip() for part in shown) == line.strip()
+    assert all(len(part) <= 24 or " " not in part.strip() for part in shown)
+    assert all(part.startswith("  ") for part in shown)
+    say_next("guard-eval generate a-study-of-a-name --dry-run")
+    assert "guard-eval generate a-study-of-a-name --dry-run" in capsys.readouterr().out
+
+
+def test_a_file_gets_whole_lines(capsys, monkeypatch):
+    monkeypatch.setattr(console, "console", lambda: Console(width=24, soft_wrap=True))
+    say("a line of many words, some of them long")
+    assert re.fullmatch(r"a line of many words, some of them long\n", capsys.readouterr().out)
+
+
+def test_a_log_has_a_line_a_minute_with_rate_and_time_left(capsys, monkeypatch):
+    now = [1000.0]
+    with console.speaking(), console.progress("texts", window=86400) as bar:
+        monkeypatch.setattr(bar, "get_time", lambda: now[0])
+        task = bar.add_task("greedy", total=100, note="")
+        for _ in range(12):  # a text each ten seconds, for two minutes
+            now[0] += 10
+            bar.advance(task)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "greedy: " in line]
+    assert [line.split(",")[0] for line in lines] == ["greedy: 6 of 100", "greedy: 12 of 100"]
+    assert lines[1].endswith("6.0 a minute, 0:14:40 left")

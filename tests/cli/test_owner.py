@@ -241,8 +241,8 @@ def test_gold_pairs_are_mixed_in_and_are_none_of_the_study(folder, tmp_path, cap
     gold.command(folder, tmp_path / "gold.jsonl")
     gold.command(folder, tmp_path / "gold.jsonl")
     out = capsys.readouterr().out
-    assert "1 gold pairs, 1 of them new" in out
-    assert "1 gold pairs, 0 of them new" in out
+    assert "1 gold pair, 1 of them new" in out
+    assert "1 gold pair, 0 of them new" in out
     assert "annotation.gold_every" in out
     study = Study.open(folder)
     with Store.open(study.database) as store:

@@ -110,6 +110,12 @@ def test_only_brackets_are_ever_replaced(text):
         assert before == after or ((before in HARMLESS or before in wide) and after in HARMLESS.values())
 
 
+@pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
+def test_it_is_the_token_that_is_replaced_behind_characters_that_grow_or_vanish(other):
+    text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
+    assert neutralise(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"
+
+
 def test_a_long_text_of_brackets_takes_no_longer_than_its_length():
     for piece in ("<", "<_", "<a_", "[", "<|", "|>", "]<]a ", "<[▁", ">>A", "＜"):
         assert len(neutralise(piece * 20_000)) == len(piece) * 20_000

@@ -36,6 +36,48 @@ def test_pairs_come_out_in_position_order(store, make_pairs):
     assert store.pairs() == pairs
 
 
+def test_pairs_are_made_anew_before_there_are_verdicts(store, make_pairs, plan, clock):
+    old, new = make_pairs(6), [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(9)]
+    ann, token = store.invite("Ann")
+    store.invite("Bob")
+    store.add_pairs(old)
+    store.assign(["Ann", "Bob"], plan)
+    store.hand_out(ann, plan, limit=2)
+    with pytest.raises(StudyError, match="cannot be made anew: a rater has one open, until"):
+        store.replace_pairs(new)
+    assert store.pairs() == old
+    clock.advance(minutes=31)
+    assert store.fixed_pairs() is None
+    assert store.replace_pairs(new) == 9
+    assert store.pairs() == new
+    assert store.sign_in(token) == ann
+    assert store.progress(ann, plan) == (0, 9)
+    shown = store.hand_out(ann, plan, limit=20)
+    assert len(shown) == 9
+    assert all("new" in (pair.text_a, pair.text_b) for pair in shown)
+
+
+def test_no_pair_is_made_anew_once_there_is_a_verdict(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(3))
+    ann, _ = store.invite("Ann")
+    [shown] = store.hand_out(ann, plan)
+    store.save(shown.presentation, {"fluency": "A"}, rater=ann)
+    clock.advance(minutes=31)
+    with pytest.raises(StudyError, match="cannot be made anew: there are verdicts"):
+        store.replace_pairs(make_pairs(2))
+    assert store.pairs() == make_pairs(3)
+    assert len(store.tidy()) == 1
+
+
+def test_a_comment_keeps_its_pair(store, make_pairs, plan, clock):
+    store.add_pairs(make_pairs(3))
+    ann, _ = store.invite("Ann")
+    [shown] = store.hand_out(ann, plan)
+    store.note(ann, "comment", "unreadable", presentation=shown.presentation)
+    clock.advance(minutes=31)
+    assert store.fixed_pairs() == "raters commented on them"
+
+
 def test_adding_again_adds_only_what_is_new(store, make_pairs):
     assert store.add_pairs(make_pairs(3)) == 3
     assert store.add_pairs(make_pairs(5)) == 2

@@ -44,11 +44,31 @@ def test_plain_fields_and_headers_are_taken():
         ("extra_body", "remove it"),
         ("api_key", "use api_key_env"),
         ("base_url", "use base_url"),
+        ("httpOptions", "use base_url"),
+        ("http_options", "use base_url"),
+        ("candidate_count", "use samples"),
+        ("max_output_tokens", "use max_output_tokens"),
+        ("response_mime_type", "use output"),
+        ("cachedContent", "use prompt"),
+        ("previous_response_id", "use prompt"),
+        ("tools", "remove it"),
+        ("mcp_servers", "remove it"),
+        ("logit_bias", "remove it"),
+        ("extra_headers", "use headers"),
     ],
 )
 def test_what_the_program_sets_itself_is_not_overridden(name, instead):
     with pytest.raises(ValidationError, match=f"extra_body must not name '{name}'.*{instead}"):
         made(extra_body={name: 1})
+
+
+@pytest.mark.parametrize(
+    "extra", [{"service_tier": "priority"}, {"serviceTier": "PRIORITY"}, {"speed": "fast"}]
+)
+def test_what_costs_more_than_the_list_is_refused(extra):
+    with pytest.raises(ValidationError, match="no budget would hold"):
+        made(extra_body=extra)
+    assert made(extra_body={"service_tier": "flex"}).extra_body
 
 
 @pytest.mark.parametrize("value", [date(2026, 1, 1), float("nan"), {"deep": [float("inf")]}])

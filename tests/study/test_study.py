@@ -37,6 +37,25 @@ def test_names_are_read_as_signatures(study):
     assert settings.pairs.compare == [["guard", "acs(q=1)"]]
 
 
+def test_a_byte_order_mark_is_no_setting(study):
+    assert study("\N{ZERO WIDTH NO-BREAK SPACE}" + GOOD).settings == study(GOOD).settings
+
+
+def test_what_follows_from_a_wrong_value_is_not_named_besides(study):
+    with pytest.raises(StudyError) as error:
+        study(GOOD + '[[judge]]\nmodel = "m"\nrationale = 4\n')
+    assert "has 1 problem:\n  judge[1].rationale: 4: input should be" in str(error.value)
+
+
+def test_an_example_without_its_keys_is_named_in_plain_words(study, tmp_path):
+    (tmp_path / "e.jsonl").write_text('{"prompt": "P", "a": " ", "b": "B", "verdict": {"coherence": "C"}}\n')
+    with pytest.raises(StudyError) as error:
+        study(GOOD + '[[judge]]\nmodel = "m"\nexamples = "e.jsonl"\n')
+    assert "e.jsonl" in str(error.value)
+    assert "Value error" not in str(error.value)
+    assert "Pydantic" not in str(error.value)
+
+
 def test_the_hash_ignores_comments_and_order_and_nothing_else(study):
     first = study(GOOD).hash
     assert study(GOOD.replace("seed = 3", "# a word\nseed = 3")).hash == first

@@ -23,6 +23,50 @@ def test_ids_and_datasets_have_defaults(tmp_path):
     assert (second.id, second.dataset, second.text, second.reference) == ("x", "d", "B", "r")
 
 
+def test_a_number_is_an_id(tmp_path):
+    path = write(tmp_path, '{"prompt": "A", "id": 7, "dataset": 2024}', '{"prompt": "B", "id": "7"}')
+    with pytest.raises(StudyError, match="line 2: the id '7' is that of line 1"):
+        read_prompts(path)
+    (only,) = read_prompts(path, limit=1)
+    assert (only.id, only.dataset) == ("7", "2024")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "begin"), [("a.csv", ",", b""), ("a.csv", ";", b"\xef\xbb\xbf"), ("a.TSV", "\t", b"")]
+)
+def test_tables_are_read_as_spreadsheets_write_them(tmp_path, name, mark, begin):
+    rows = [["id", "prompt", "reference", "pages"], ["1", '"Once; upon, a\ttime"', "", "3"]]
+    rows += [["x", '"He said ""no""\r\nand"', "left", ""]]
+    path = write(tmp_path, begin + "".join(mark.join(row) + "\r\n" for row in rows).encode(), name=name)
+    first, second = read_prompts(path)
+    assert (first.id, first.dataset, first.text) == ("1", "a", "Once; upon, a\ttime")
+    assert first.reference is None
+    assert (second.text, second.reference) == ('He said "no"\r\nand', "left")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("id,prompt\n1,A\n2,\n", "line 3: the prompt is empty"),
+        ("id,prompt\n1,A, B\n", "line 2: 3 cells under 2 headings; quote texts that hold ','"),
+        ("id,text\n1,A\n", "line 2: has no key 'prompt', only 'id', 'text'"),
+        ('id,prompt\n1,"A\n', "not valid CSV"),
+        ("id,prompt,id\n", "two columns are called 'id'"),
+        ("id,prompt\n", "holds no prompts"),
+        ("", "holds no prompts"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, text, says):
+    with pytest.raises(StudyError) as error:
+        read_prompts(write(tmp_path, text, name="a.csv"))
+    assert says in str(error.value)
+
+
+def test_a_table_that_is_missing(tmp_path):
+    with pytest.raises(StudyError, match="there is no prompts file"):
+        read_prompts(tmp_path / "a.csv")
+
+
 def test_plain_text_has_a_prompt_a_line(tmp_path):
     assert [p.text for p in read_prompts(write(tmp_path, "One\r", "Two", name="a.txt"))] == ["One", "Two"]
 
@@ -51,6 +95,9 @@ def test_the_limit_counts_prompts(tmp_path):
         ),
         (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "line 2: not UTF-8"),
         (["", ""], "holds no prompts"),
+        (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: the prompt is empty"),
+        (['{"prompt": "A", "id": 1.5}'], "line 1: 'id' is 1.5; it must be a string"),
+        (['{"prompt": "A", "id": true}'], "line 1: 'id' is True; it must be a string"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, lines, says):

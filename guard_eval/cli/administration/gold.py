@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, say, say_next
+from guard_eval.cli.console import StudyFolder, count_of, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold, Pair, as_shown, content_id
 from guard_eval.store import Store
@@ -38,7 +38,7 @@ def command(
     entries = read_gold(file, criteria=tuple(asked.criteria))
     with Store.open(study.database, study_hash=study.hash) as store:
         new = store.add_gold(entries)
-    say(f"{len(entries)} gold pairs, {new} of them new")
+    say(f"{count_of(len(entries), 'gold pair')}, {new} of them new")
     if asked.gold_every is None:
         say("They are not shown yet: set annotation.gold_every = 10, or so, in study.toml")
     say_next(f"guard-eval annotate {folder}")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from guard_eval.cli.console import progress, say
+from guard_eval.cli.console import count_of, progress, say
 from guard_eval.engines.loading import expected_dtype
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
@@ -140,10 +140,23 @@ class Missing:
                 say(f"  not compared with {model}, which is not on this machine")
 
     def forecast(self) -> None:
-        """Say how much there is to do, and how long it will take at the speed of what has been done."""
+        """Say how much there is to do, and how long it will take at the speed of what has been done.
+
+        Raises:
+            StudyError: The model's folder is missing, and a text has to be made with it.
+        """
         settings = self._study.settings
+        folder = Path(self._study.locate_model(settings.model.name))
+        if self.total and folder.is_absolute() and not folder.is_dir():
+            raise StudyError(
+                f"model.name = {settings.model.name!r}: there is no folder {folder}; correct it, or put the "
+                "model there"
+            )
         most = self.total * settings.generation.max_new_tokens
-        say(f"would make {self.total} continuations of at most {most:,} tokens with {settings.model.name}")
+        say(
+            f"would make {count_of(self.total, 'continuation')} of at most {most:,} tokens "
+            f"with {settings.model.name}"
+        )
         known = {name: self.made[name] for name in self.counts() if len(self.made[name])}
         if not known:
             return

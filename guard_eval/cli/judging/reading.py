@@ -1,4 +1,4 @@
-"""`guard-eval judge --show` and `--view`: what was asked and said is read; nothing is sent."""
+"""`guard-eval judge --show` and `--view`: what was asked and answered is read; nothing is sent."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from analysis.results.metrics import Resampling, scores_and_differences
+from guard_eval.cli.console import count_of, say
 from guard_eval.cli.console import progress as progress_bars
-from guard_eval.cli.console import say
 from guard_eval.cli.measuring.output import show, write
 from guard_eval.errors import StudyError
 from guard_eval.metrics import measure as metrics
@@ -27,6 +27,7 @@ from guard_eval.texts.continuations import trace_files
 from guard_eval.texts.current import current_texts
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.model_files import known_revision
 from guard_eval.texts.prompts import read_prompts
 
 _NEEDS = {"coherence": "coherence_model", "perplexity": "coherence_model", "mauve": "mauve_model"}
@@ -207,7 +208,7 @@ def _settings(path: Path | None) -> MetricSettings:
     if path is None:
         return MetricSettings()
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("metrics", {})
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("metrics", {})
         return MetricSettings.model_validate(table)
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}") from error
@@ -238,6 +239,7 @@ def _run(
 ) -> Results | None:
     _announce(generations, settings, output)
     if dry_run:
+        _say_missing_models(settings, models)
         return None
     with ExitStack() as stack:
         cache = stack.enter_context(closing(ScoreCache(output / "scores.sqlite" if output else None)))
@@ -333,13 +335,26 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
 def _announce(generations: Sequence[Generation], settings: MetricSettings, output: Path | None) -> None:
     strategies = dict.fromkeys(one.strategy for one in generations)
     datasets = dict.fromkeys(one.dataset for one in generations)
-    say(f"{len(generations)} texts: {len(strategies)} strategies, {len(datasets)} datasets")
+    count = "1 strategy" if len(strategies) == 1 else f"{len(strategies)} strategies"
+    say(f"{count_of(len(generations), 'text')}: {count}, {count_of(len(datasets), 'dataset')}")
     say(f"metrics: {', '.join(settings.compute)}")
     models = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
     if models:
         say(f"models that read them: {', '.join(models)}")
     if output:
         say(f"results go to {output}/; scores already taken are stored in scores.sqlite there")
+
+
+def _say_missing_models(settings: MetricSettings, models: ScoringModels) -> None:
+    """Name the models that are not on this machine: they would be downloaded."""
+    names = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
+    for name in names:
+        location = models.locate(name)
+        if Path(location).is_absolute():
+            if not Path(location).is_dir():
+                raise StudyError(f"the model {name!r}: there is no folder {location}; correct its name")
+        elif known_revision(location, models.revisions.get(name, "main")) is None:
+            say(f"{name} is not on this machine; it would be downloaded from the Hugging Face Hub")
 
 
 @contextmanager

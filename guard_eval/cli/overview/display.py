@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from analysis.stats.intervals import Interval
+from guard_eval.cli.console import count_of
 from guard_eval.cli.overview.overview import CriterionLine, Overview
 from guard_eval.cli.overview.rater_lines import RaterLine
 from guard_eval.reporting.escaping import NOTHING, one_line
@@ -36,7 +37,8 @@ def headline(view: Overview) -> str:
     who = one if view.slots == 1 else many
     share = f" ({100 * view.counted / view.wanted:.0f} %)" if view.wanted else ""
     text = (
-        f"{view.counted} of {view.wanted} ratings{share}: {len(view.pairs)} pairs, {view.slots} {who} each."
+        f"{view.counted} of {view.wanted} ratings{share}: {count_of(len(view.pairs), 'pair')}, "
+        f"{view.slots} {who} each."
     )
     missing = sum((view.slots - number) * pairs for number, pairs in enumerate(view.filled))
     if missing and view.seconds is not None and view.seconds_left is not None:

@@ -148,7 +148,7 @@ def declared(table: Path, given: TableOptions, settings: Path | None = None) -> 
     if settings is None and not path.is_file():
         return Declaration(settings=on_line, given=on_line)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         filed = _checked(path, tomllib.loads(text))
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror}; name a file such as {NAME}") from None

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Connection,
     Integer,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -196,6 +197,11 @@ def complete(connection: Connection, pool: str) -> None:
         connection.execute(insert(occupancy), new)
         made, after = made + len(rows), rows[-1].id
     schema.put(connection, _ready_key(pool), str(made))
+
+
+def forget(connection: Connection) -> None:
+    """Forget how many rows the pools have: there are none any more."""
+    connection.execute(delete(meta).where(meta.c.key.startswith(_ready_key(""))))
 
 
 def place(*key: object) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +16,7 @@ from guard_eval.store.judging.values import Answer, Failure, Unjudged, Usage
 from guard_eval.store.schema import batches, presentation, rater
 
 _USAGE = [field.name for field in fields(Usage)]
+_FIELDS = [field.name for field in fields(Answer) if field.name not in ("usage", "presentation")]
 COLUMNS = [column for column in answer.c if column.name != "presentation_id"]
 """What is read of an answer; whose presentation it counts for is the reader's business."""
 
@@ -172,5 +173,8 @@ def answer_of(row: RowMapping) -> Answer:
 
 
 def _values(entry: Answer) -> dict[str, object]:
-    values = asdict(entry)
-    return {**values, **values.pop("usage"), "presentation_id": values.pop("presentation")}
+    return {
+        **{name: getattr(entry, name) for name in _FIELDS},
+        **{name: getattr(entry.usage, name) for name in _USAGE},
+        "presentation_id": entry.presentation,
+    }

@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from fake_anthropic import FakeAnthropic
+from fake_gemini import FakeGemini
 from fake_openai import FakeOpenAI, Out
 from pydantic import ValidationError
 
@@ -157,7 +159,13 @@ SECRETS = {
     "OPENAI_ADMIN_KEY": "sk-admin-NeverToBeSeen",
     "OPENAI_ORG_ID": "org-NeverToBeSeen",
     "OPENAI_PROJECT_ID": "proj_NeverToBeSeen",
-    "OPENAI_CUSTOM_HEADERS": "X-Gate: NeverToBeSeen\nAuthorization: Bearer NeverToBeSeen",
+    "OPENAI_CUSTOM_HEADERS": "X-Gate: NeverToBeSeen\nAuthorization: Bearer NeverToBeSeen\n"
+    "x-api-key: NeverToBeSeen\nX-Goog-Api-Key: NeverToBeSeen",
+    "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: NeverToBeSeen\nX-Gate: NeverToBeSeen",
+    "ANTHROPIC_AUTH_TOKEN": "NeverToBeSeen",
+    "ANTHROPIC_API_KEY": "sk-ant-NeverToBeSeen",
+    "GEMINI_API_KEY": "AIzaNeverToBeSeen",
+    "GOOGLE_API_KEY": "AIzaNeverToBeSeen",
     "OPENAI_WEBHOOK_SECRET": "NeverToBeSeen",
     "AWS_SECRET_ACCESS_KEY": "aws-NeverToBeSeen",
 }
@@ -181,8 +189,13 @@ def ask(monkeypatch, tmp_path):
     def run(judge):
         async def go():
             async with Client(provider_of(judge), concurrency=1) as client:
-                reply = await client.post("/chat/completions", b'{"messages": []}')
-                await client.sdk.models.with_raw_response.list()
+                path = {"openai": "/chat/completions", "anthropic": "/v1/messages", "gemini": ""}
+                body = b'{"contents": [{"role": "user", "parts": [{"text": "?"}]}], "messages": []}'
+                if judge.provider == "gemini":
+                    body = body.replace(b', "messages": []', b"")
+                reply = await client.post(path[judge.provider], body)
+                if judge.provider == "openai":
+                    await client.sdk.models.with_raw_response.list()
                 return reply
 
         return asyncio.run(go())
@@ -198,6 +211,21 @@ def test_the_server_sees_its_own_key_and_nothing_of_the_users(ask, server, monke
     for seen in server.seen:
         assert seen.headers["authorization"] == f"Bearer {key}"
         assert "NeverToBeSeen" not in repr(seen)
+
+
+@pytest.mark.parametrize(("named", "key"), [(None, KEYLESS), ("THEIR_KEY", OTHER)])
+@pytest.mark.parametrize(("provider", "fake"), [("anthropic", FakeAnthropic), ("gemini", FakeGemini)])
+def test_so_it_is_with_every_interface(ask, monkeypatch, *, provider, fake, named, key):
+    monkeypatch.setenv("THEIR_KEY", OTHER)
+    server = fake()
+    try:
+        url = getattr(server, "base", server.url)
+        ask(Judge(model="m", provider=provider, base_url=url, api_key_env=named))
+    finally:
+        server.close()
+    (seen,) = server.seen
+    assert key in str(seen.headers)
+    assert "NeverToBeSeen" not in repr(seen)
 
 
 def test_headers_of_the_study_are_sent_along(ask, server):

@@ -1,7 +1,9 @@
 """Anthropic's and Gemini's own interfaces, by their SDKs, against servers that follow their documentation."""
 
+import asyncio
 import json
 
+import httpx2
 import pytest
 from fake_anthropic import FakeAnthropic
 from fake_gemini import FakeGemini
@@ -11,6 +13,7 @@ from pydantic import ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
 from judge.failures import Retry
+from judge.providers.client import Client
 from judge.providers.endpoint import MAKERS, key_variable, provider_of
 
 pytestmark = pytest.mark.slow
@@ -266,6 +269,39 @@ def test_each_makers_key_goes_to_no_other_server(provider):
     assert key_variable(compatible, {}) == maker.variable
     with pytest.raises(StudyError, match=f"{maker.variable} is not set"):
         provider_of(Judge(model="m", provider=provider), {})
+
+
+def test_no_sdk_sends_anything_to_a_server_that_was_not_named(provider):
+    """A body may name an address for Gemini's SDK, and a response one for the next request."""
+    server, other = FAKES[provider](), FakeOpenAI()
+    url, maker = getattr(server, "base", server.url), MAKERS[provider]
+    environ = {maker.variable: KEYS[provider], maker.url_variable: url}
+    client = Client(provider_of(Judge(model="m", provider=provider), environ), concurrency=1)
+    there = other.url.removesuffix("/v1")
+
+    async def calls():
+        if provider == "anthropic":
+            await client.sdk.get(f"{there}/v1/files/f", cast_to=httpx2.Response)
+        else:
+            contents = [{"role": "user", "parts": [{"text": "?"}]}]
+            body = {"contents": contents, "generationConfig": {"httpOptions": {"baseUrl": there}}}
+            await client.post("/", json.dumps(body).encode())
+
+    async def go():
+        try:
+            await calls()
+        except Exception as error:  # noqa: BLE001 (each SDK has classes of its own)
+            client.explain(error)
+        finally:
+            await client.close()
+
+    try:
+        with pytest.raises(StudyError, match=r"would go to 127\.0\.0\.1:\d+, which nobody named"):
+            asyncio.run(go())
+        assert other.seen == []
+    finally:
+        server.close()
+        other.close()
 
 
 def test_a_panel_of_three_has_three_keys_and_none_reaches_anothers_server(tmp_path, monkeypatch, pair):

@@ -219,7 +219,7 @@ def test_a_hostile_pair_is_text_and_its_requests_show_what_was_sent(visit, judge
     shown = page.locator("#detail").evaluate("node => node.textContent")
     assert shown.count(f"text number {HOSTILE_PAIR}{written}") == 3  # the text, and in both requests
     assert shown.count(f"I think {written} of it.") == 2  # as reasoning; as it came it is JSON
-    assert page.title() == "What the judges were asked and said"
+    assert page.title() == "What the judges were asked and answered"
     assert page.locator("#detail img, #detail script").count() == 0
 
 
