@@ -80,8 +80,10 @@ def _reader(envelope: object) -> Callable[[Any], RawResponse | None]:
     return _response if "output" in envelope else _completion
 
 
-def _completion(envelope: Any) -> RawResponse:  # noqa: ANN401 (a stranger's JSON)
+def _completion(envelope: Any) -> RawResponse | None:  # noqa: ANN401 (a stranger's JSON)
     answer = envelope["choices"][0]
+    if answer.get("error") or answer.get("finish_reason") == "error":  # a router lost the model on the way
+        return None
     message = answer["message"]
     finish = answer.get("finish_reason")
     ended: Ended = finish if finish in ("length", "content_filter") else "stop"

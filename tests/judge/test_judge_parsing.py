@@ -161,3 +161,12 @@ def test_control_characters_are_shown_not_obeyed():
     assert visible("a\x1b]0;x\x07\u202eb\x9b\r\n\tc") == "a\\x1b]0;x\\x07\\u202eb\\x9b\\r\n\tc"
     assert excerpt("a\n\n b\x00") == "a b\\x00"
     assert len(excerpt("ab " * 1000)) == 200
+
+
+@pytest.mark.parametrize("more", [{"finish_reason": "error"}, {"error": {"code": 502, "message": "lost"}}])
+def test_a_choice_that_broke_off_with_an_error_is_no_verdict(more):
+    message = {"content": '{"fluency": "A"}'}
+    body = {"choices": [{"message": message, "finish_reason": "stop", **more}]}
+    outcome = parse(json.dumps(body).encode(), ["fluency"])
+    assert isinstance(outcome, JudgeError)
+    assert outcome.kind == "unreadable"
