@@ -69,7 +69,7 @@ def test_every_table_and_figure(run, file, tmp_path):
 def test_a_dry_run_measures_nothing(run, file, tmp_path):
     ran = run("measure", "texts.jsonl", "--output", "out", "--dry-run")
     assert ran.code == 0
-    assert "2 texts: 1 strategies, 1 datasets" in ran.out
+    assert "2 texts: 1 strategy, 1 dataset" in ran.out
     assert "models that read them: gpt2, facebook/opt-2.7b, roberta-large" in ran.out
     assert not (tmp_path / "out").exists()
 
