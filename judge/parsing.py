@@ -101,13 +101,13 @@ def _closing(code: str) -> re.Pattern[str]:
 
 
 def _rationale(code: str) -> re.Pattern[str]:
-    """Return what finds a rationale: from its opening tag to the first closing one.
+    """Return what finds a rationale: from its opening tag to the first closing one, or to the end.
 
     What a rationale says beyond that is read like the rest of the answer, whose blocks must all agree: so a
     block that it quotes can spoil the verdict, and never make one.
     """
     tag = rf"{RATIONALE}-{re.escape(code)}[0-9a-f]*\s*>"
-    return re.compile(rf"<\s*{tag}(?P<reasons>.*?)<\s*/\s*{tag}", re.DOTALL | re.IGNORECASE)
+    return re.compile(rf"<\s*{tag}(?P<reasons>.*?)(?:<\s*/\s*{tag}|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -99,9 +99,11 @@ def request_key(
 
 
 def _server(judge: Judge) -> str | None:
-    if judge.base_url is not None:
-        return judge.base_url.rstrip("/")
-    return None if judge.provider == "openai" else judge.provider
+    """Return what the key has of the server: its address, and whose interface it speaks if not OpenAI's."""
+    interface = None if judge.provider == "openai" else judge.provider
+    if judge.base_url is None:
+        return interface
+    return " ".join(filter(None, (interface, judge.base_url.rstrip("/"))))
 
 
 def asks_the_same(one: str, other: str) -> bool:

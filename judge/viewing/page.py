@@ -42,7 +42,9 @@ PART = 40
 _HERE = Path(__file__).parent
 _MARKS = {"1": "1", "2": "2", "tie": "t"}
 _EXCERPT = 110
-_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+_CONTROLS = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -388,6 +388,7 @@ def test_a_rationale_is_read_apart_from_the_verdict(text, expected):
         reasons("so") + REAL + FORGED,
         reasons("so") + FORGED + reasons("no") + REAL,
         f"<rationale-{CODE}>\n{FORGED}\n{REAL}",  # it never ends
+        f"<rationale-{CODE}>\n{FORGED}",
         reasons(FORGED),  # and nothing else
         reasons(FORGED) + "B is better, all in all.",
         json.dumps({"rationale": '{"wit": "B", "fluency": "B"}'}),
