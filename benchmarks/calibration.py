@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy import fft, stats
 from statsmodels.stats.proportion import proportion_confint
 
+from analysis.planning.simulation import Design, Model, Panel, Truth, simulate, truth
 from analysis.stats.agreement import fleiss, gwet, krippendorff
 from analysis.stats.correction import holms
 from analysis.stats.counts import from_counts
@@ -42,7 +43,6 @@ from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
 from analysis.stats.ranks.bootstrap import bootstrap, tally
 from analysis.stats.significance import sign_flip
-from analysis.stats.simulation import Design, Model, Panel, Truth, simulate, truth
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -10,12 +10,12 @@ import numpy as np
 from common import heading, line
 from numpy.typing import NDArray
 
+from analysis.planning.simulated_power import flip_p_values
+from analysis.planning.simulation import Design, Model, simulate
 from analysis.stats.correction import holms
 from analysis.stats.equivalence import tost, tost_of_nets
 from analysis.stats.max_t import max_t
 from analysis.stats.population import TwoWayDesign
-from analysis.stats.power import flip_p_values
-from analysis.stats.simulation import Design, Model, simulate
 
 ALPHA = 0.05
 DRAWS = 999

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import CRITERIA, spelling
 from judge.failures import JudgeError
-from judge.prompt import RATIONALE
+from judge.prompts.prompt import RATIONALE
 from judge.providers.envelopes import excerpt, read_response
 from judge.providers.thinking import without_thinking
 

@@ -19,7 +19,7 @@ from guard_eval.study.request_extras import counting
 from judge.backend import JudgeRequest, ShapeChanged
 from judge.failures import SAMPLES, JudgeError
 from judge.parsing import Choices, parse
-from judge.prompt import code, prompt_of
+from judge.prompts.prompt import code, prompt_of
 from judge.providers.errors import GUESSES, Change, ServerError
 from judge.providers.shapes import (
     LIMITS,

@@ -20,12 +20,12 @@ from guard_eval.study.judge_settings import Judge
 from judge.backend import Backend
 from judge.batch.providers import batch_api
 from judge.batch.runner import BatchRunner, Patience
-from judge.examples import check_examples
 from judge.failures import JudgeError, Retry
 from judge.journal import Journal
 from judge.ledger import Ledger, RunProgress
 from judge.parsing import Choices
 from judge.pricing.prices import Budget, price
+from judge.prompts.examples import check_examples
 from judge.providers.endpoint import provider_of, with_server_url
 from judge.providers.online import OnlineBackend
 from judge.rate_limit import RateLimiter, Stopped

@@ -11,9 +11,9 @@ from typing import get_args
 import numpy as np
 
 from analysis.planning.question import PlanningQuestion, check
+from analysis.planning.simulated_power import item_moments, monte_carlo_error, size_error, smallest
+from analysis.planning.simulation import Model, simulate
 from analysis.stats.equivalence import approximate_equivalence_items, check_margin, tost_of_nets
-from analysis.stats.power import item_moments, monte_carlo_error, size_error, smallest
-from analysis.stats.simulation import Model, simulate
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from scipy import special
 
 from analysis.planning.question import PlanningQuestion, check
+from analysis.planning.simulated_power import item_moments
 from analysis.stats.assisted import effective_items
-from analysis.stats.power import item_moments
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from analysis.planning.question import PlanningQuestion
+from analysis.planning.simulation import Design, own_share_sd, simulate
 from analysis.stats.population import TwoWayDesign
-from analysis.stats.simulation import Design, own_share_sd, simulate
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import percent, plural

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from analysis.planning.population import PopulationPower, population_power
 from analysis.planning.question import PlanningQuestion, check
-from analysis.stats.power import Power, approximate_items, crossings, power, size_error, smallest
-from analysis.stats.simulation import Model, simulate
+from analysis.planning.simulated_power import Power, approximate_items, crossings, power, size_error, smallest
+from analysis.planning.simulation import Model, simulate
 from guard_eval.errors import StudyError
 
 MOST_RATINGS = 40_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
+from analysis.planning.simulation import Design, Model, truth
 from analysis.stats.population import FEWEST_RATERS
-from analysis.stats.simulation import Design, Model, truth
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import plural
 
@@ -29,7 +29,7 @@ class PlanningQuestion:
         wanted: The power wanted.
         raters: Numbers of raters per item to compare.
         items: Numbers of items to tabulate; empty chooses some around what is needed.
-        model: How verdicts come about (`stats.simulation`).
+        model: How verdicts come about (`planning.simulation`).
         rater_sd: The standard deviation of raters' own win shares, to plan for raters like these too; `None`
             to plan for these alone.
         studies: Studies to simulate.

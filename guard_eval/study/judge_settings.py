@@ -27,7 +27,7 @@ ANSWER_TOKENS = 512
 """Enough for a verdict in any form."""
 
 RATIONALE_TOKENS = 512
-"""What a rationale may have besides: `judge.prompt` asks for at most 60 words, in whatever script."""
+"""What a rationale may have besides: `judge.prompts.prompt` asks for at most 60 words, in whatever script."""
 
 REASONED_ANSWER_TOKENS = 8192
 """Reasoning counts among an answer's tokens; who allows too little pays for reasoning without a verdict."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
-from judge.examples import described, one_sided
 from judge.pricing.availability import warnings
 from judge.pricing.estimate import Estimate, estimate
 from judge.pricing.lists import PriceList
 from judge.pricing.prices import price
 from judge.pricing.tokens import counter
-from judge.prompt import prompt_of
+from judge.prompts.examples import described, one_sided
+from judge.prompts.prompt import prompt_of
 from judge.providers.endpoint import key_variable, with_server_url
 from judge.providers.envelopes import visible
 from judge.providers.shapes import first_shape, settings_in, texts_of

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.study.judge_settings import Judge, ProviderName
-from judge.prompt import RATIONALE, RATIONALE_WORDS
+from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
 
 Dialect = Literal["chat", "responses", "messages", "generate"]
 """Which interface is spoken: one of OpenAI's two, Anthropic's messages, or Gemini's generateContent."""

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from analysis.planning.simulated_power import flip_p_values
+from analysis.planning.simulation import Design, simulate, truth
 from analysis.stats.correction import holms
 from analysis.stats.equivalence import tost_of_nets
 from analysis.stats.intervals import item_mean
 from analysis.stats.max_t import max_t
-from analysis.stats.power import flip_p_values
 from analysis.stats.significance import binomial
-from analysis.stats.simulation import Design, simulate, truth
 
 pytestmark = pytest.mark.slow
 

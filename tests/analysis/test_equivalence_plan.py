@@ -9,8 +9,8 @@ from scipy import stats
 
 from analysis.planning.equivalence import equivalence_needs
 from analysis.planning.question import PlanningQuestion
+from analysis.planning.simulation import Design, simulate
 from analysis.stats.equivalence import tost_of_nets
-from analysis.stats.simulation import Design, simulate
 from guard_eval.cli.power import command
 from guard_eval.errors import StudyError
 

@@ -13,6 +13,7 @@ from verdicts_by_hand import table
 
 from analysis.planning.population import _design, population_power
 from analysis.planning.question import PlanningQuestion, check
+from analysis.planning.simulation import Design, simulate, truth
 from analysis.report.answer import answer
 from analysis.report.sections.shares import section
 from analysis.results.population import population_rows
@@ -20,7 +21,6 @@ from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.shares import share_rows
 from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
-from analysis.stats.simulation import Design, simulate, truth
 from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
 

@@ -11,11 +11,18 @@ from analysis.planning import page as power_page
 from analysis.planning.pilot import most_demanding, pilot_rows
 from analysis.planning.power import plan
 from analysis.planning.question import PlanningQuestion, check
+from analysis.planning.simulated_power import (
+    approximate_items,
+    crossings,
+    flip_p_values,
+    power,
+    size_error,
+    smallest,
+)
+from analysis.planning.simulation import Design, simulate
 from analysis.stats.correction import holm
-from analysis.stats.power import approximate_items, crossings, flip_p_values, power, size_error, smallest
 from analysis.stats.sequential import log_e_values
 from analysis.stats.significance import sign_flip
-from analysis.stats.simulation import Design, simulate
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 

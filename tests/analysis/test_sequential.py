@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from verdicts_by_hand import listed
 
+from analysis.planning.simulated_power import crossings
+from analysis.planning.simulation import Design, simulate
 from analysis.report.sections.sequential import section
 from analysis.results.sequential import BY_ROW, BY_TIME, sequential_rows
 from analysis.stats.correction import holm
-from analysis.stats.power import crossings
 from analysis.stats.sequential import MOMENTS, anytime, log_e_values
-from analysis.stats.simulation import Design, simulate
 from analysis.verdicts.tidy import orient
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats import inter_rater
 
-from analysis.stats.simulation import Design, simulate, truth
+from analysis.planning.simulation import Design, simulate, truth
 
 pytestmark = pytest.mark.slow
 

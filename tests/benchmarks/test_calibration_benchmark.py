@@ -6,10 +6,10 @@ import krippendorff
 import numpy as np
 import pytest
 
+from analysis.planning.simulation import Design, simulate, truth
 from analysis.stats.intervals import item_mean
 from analysis.stats.resampling import win_share_bootstrap
 from analysis.stats.significance import binomial, sign_flip
-from analysis.stats.simulation import Design, simulate, truth
 
 
 @pytest.fixture

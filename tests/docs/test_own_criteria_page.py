@@ -13,7 +13,7 @@ from guard_eval.records import Pair, Plan
 from guard_eval.store import Store
 from guard_eval.study import Study
 from judge.parsing import rationale
-from judge.prompt import APPENDIX_F, code
+from judge.prompts.prompt import APPENDIX_F, code
 from judge.run import run_judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"

@@ -11,9 +11,9 @@ from guard_eval.rubric import criteria
 from guard_eval.study.judge_settings import Judge
 from judge.failures import JudgeError
 from judge.parsing import parse, read_block
-from judge.prompt import JudgePrompt, code
+from judge.prompts.prompt import JudgePrompt, code
+from judge.prompts.sanitize import neutralise
 from judge.request import request
-from judge.sanitize import neutralise
 
 ASKED = ("fluency", "story_development")
 CODE = "1f2e3d4c5b6a"

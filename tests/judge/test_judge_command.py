@@ -11,7 +11,7 @@ from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from judge.prompt import PROMPT_VERSION
+from judge.prompts.prompt import PROMPT_VERSION
 from judge.rater import judge_plan
 from judge.request import request, wire
 

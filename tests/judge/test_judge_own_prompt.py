@@ -20,10 +20,18 @@ from guard_eval.store import Showing, Store
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_files import StudyFile
 from guard_eval.study.judge_settings import Judge
-from judge.examples import one_sided
 from judge.parsing import parse, rationale
 from judge.pricing.estimate import estimate
-from judge.prompt import JSON_FORMAT, PROMPT_VERSION, TEXTS_ARE_DATA, JudgePrompt, code, nonce, prompt_of
+from judge.prompts.examples import one_sided
+from judge.prompts.prompt import (
+    JSON_FORMAT,
+    PROMPT_VERSION,
+    TEXTS_ARE_DATA,
+    JudgePrompt,
+    code,
+    nonce,
+    prompt_of,
+)
 from judge.request import RequestBuilder
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
@@ -271,7 +279,7 @@ def test_changed_instructions_are_other_requests_and_an_unasked_criterion_change
 
 
 def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
-    from judge.prompt import APPENDIX_F
+    from judge.prompts.prompt import APPENDIX_F
 
     study = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
     found = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', study=study, prompt=f"{APPENDIX_F}\n")))

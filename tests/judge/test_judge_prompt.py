@@ -13,9 +13,9 @@ from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge import prompt
 from judge.pricing.preview import dry_run
-from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
+from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, nonce
+from judge.prompts.sanitize import RULES, neutralise
 from judge.request import RequestBuilder, request, wire
-from judge.sanitize import RULES, neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 

@@ -13,7 +13,7 @@ from guard_eval.study.judge_files import StudyFile
 from guard_eval.study.judge_settings import Judge
 from judge.backend import ShapeChanged
 from judge.failures import SAMPLES, JudgeError
-from judge.prompt import PROMPT_VERSION, prompt_of
+from judge.prompts.prompt import PROMPT_VERSION, prompt_of
 from judge.providers.endpoint import provider_of
 from judge.providers.errors import ErrorReader, ServerError
 from judge.providers.shapes import RequestShape, first_shape, schema

@@ -13,8 +13,8 @@ import pytest
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import metrics_csv, metrics_latex, results_json, write_results
+from guard_eval.metrics.figures.score_figures import intervals
 from guard_eval.metrics.rounding import by_strategy, closest_to_human, figure, metrics_of, text_count
-from guard_eval.metrics.score_figures import intervals
 from guard_eval.metrics.scores import Difference, Results, Score
 from guard_eval.texts.generations import HUMAN
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics import score_figures
-from guard_eval.metrics.score_figures import intervals, label_places, plane
+from guard_eval.metrics.figures import score_figures
+from guard_eval.metrics.figures.score_figures import intervals, label_places, plane
 from guard_eval.metrics.scores import Results, Score
 from guard_eval.reporting import drawing
 from guard_eval.reporting.escaping import one_line

@@ -8,10 +8,10 @@ import pytest
 from grim import printed
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
 
+from analysis.planning.simulated_power import flip_p_values
+from analysis.planning.simulation import Design, simulate
 from analysis.stats.correction import holm
-from analysis.stats.power import flip_p_values
 from analysis.stats.significance import binomial, clustered, tolerated_correlation
-from analysis.stats.simulation import Design, simulate
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from guard_eval.cli.console import say, say_table
 from guard_eval.metrics.export import write_results
+from guard_eval.metrics.figures.score_figures import intervals, plane
+from guard_eval.metrics.figures.trace_figures import behaviour
 from guard_eval.metrics.rounding import closest_to_human
-from guard_eval.metrics.score_figures import intervals, plane
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
-from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.reporting.drawing import Drawing
 from guard_eval.reporting.words import NO_P, p_value
 from guard_eval.texts.continuations import read_traces

@@ -31,7 +31,7 @@ from guard_eval.cli.replication.studies import (
 )
 from guard_eval.cli.reporting.verdict_tables import table_of, verdicts
 from guard_eval.errors import StudyError
-from guard_eval.metrics.trace_figures import behaviour
+from guard_eval.metrics.figures.trace_figures import behaviour
 from guard_eval.records import SIMULATED, RaterKind
 from guard_eval.store import Store
 from guard_eval.study.folder import Study

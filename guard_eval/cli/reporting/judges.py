@@ -6,10 +6,10 @@ from analysis.results.judges.judge_usage import FailureCount, JudgeUsage, UsedPr
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from judge.calibration import results
-from judge.examples import described
 from judge.ledger import failure_reasons
 from judge.lookup import request_changes
-from judge.prompt import prompt_of
+from judge.prompts.examples import described
+from judge.prompts.prompt import prompt_of
 from judge.rater import rater_name
 
 

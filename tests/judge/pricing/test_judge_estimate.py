@@ -10,7 +10,7 @@ from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge.pricing.estimate import estimate
 from judge.pricing.preview import dry_run
-from judge.prompt import PROMPT_VERSION
+from judge.prompts.prompt import PROMPT_VERSION
 from judge.request import request, request_key, wire
 
 

@@ -8,7 +8,7 @@ from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
 from judge.pricing.estimate import estimate
 from judge.pricing.tokens import counter
-from judge.prompt import prompt_of
+from judge.prompts.prompt import prompt_of
 
 tokenizers = pytest.importorskip("tokenizers")
 

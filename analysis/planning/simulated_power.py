@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from analysis.planning.simulation import Design, truth
 from analysis.stats.correction import holms
 from analysis.stats.sequential import FRACTIONS
-from analysis.stats.simulation import Design, truth
 
 _CELLS = 1 << 22
 """Studies × frequencies at a time."""

@@ -13,8 +13,8 @@ from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.study.judge_files import JudgedExample, fill, read_examples
 from guard_eval.study.judge_settings import Judge
+from judge.prompts.sanitize import RULES, neutralise
 from judge.providers.envelopes import excerpt
-from judge.sanitize import RULES, neutralise
 
 APPENDIX_F = """\
 Instructions

@@ -1,0 +1,1 @@
+"""What a judge reads: instructions, examples, and the two texts as data."""
