@@ -11,8 +11,8 @@ from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, Criterion, criteria
 from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
-from judge import prompt
 from judge.pricing.preview import dry_run
+from judge.prompts import prompt
 from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, nonce
 from judge.prompts.sanitize import RULES, neutralise
 from judge.request import RequestBuilder, request, wire
