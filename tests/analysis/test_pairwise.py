@@ -119,6 +119,7 @@ def test_the_section_shows_and_exports_the_details():
     assert captions == [
         "Agreement between raters of one kind",
         "Agreement on each verdict",
+        "Agreement of scores, and what the ratings are worth",
         "Agreement of each two raters",
         "Two by two: coherence, SIMULATED raters",
     ]

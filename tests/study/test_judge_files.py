@@ -143,7 +143,7 @@ def test_a_template_is_checked_for_its_fields(study, text, says):
         ("[]", "line 1: the line: "),
         ("{", "line 1: the line: "),
         (lines(EXAMPLE, {**EXAMPLE, "winner": "A"}), "line 2: winner: "),
-        (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "line 1: b: Field required"),
+        (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "line 1: b: field required"),
         (lines({**EXAMPLE, "verdict": {"fluency": "a", "wit": "A"}}), "line 1: verdict.fluency: "),
         (
             lines({**EXAMPLE, "verdict": {"fluency": "A"}}),

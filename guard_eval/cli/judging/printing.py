@@ -191,7 +191,7 @@ def _say_reasons(reasons: Sequence[FailureReason]) -> None:
         for each in listed[:REASONS]:
             say(f"    {each.count} × {each.reason}")
         if more := sum(each.count for each in listed[REASONS:]):
-            say(f"    {more} × something else: guard-eval judge STUDY --view FILE.html shows each")
+            say(f"    {more} × something else: --view FILE.html shows each")
 
 
 def say_reparsed(name: str, result: Reparsed) -> None:
