@@ -269,7 +269,7 @@ def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
         keep(page, "report")
         # The table of win shares and the two figures that follow it.
         page.set_viewport_size({"width": 1280, "height": 1120})
-        page.get_by_text("Win shares, judged by").evaluate(
+        page.get_by_text("Win shares, judged by").first.evaluate(
             "title => scrollBy(0, title.getBoundingClientRect().y - 64)"
         )
         keep(page, "report-shares")
