@@ -25,8 +25,12 @@ from guard_eval.study.settings import Settings
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
-_NO_INFLUENCE: Any = {"database": True, "judge": {"__all__": {"api_key_env", "timeout"}}}
-"""Settings that can change no result: a study may move, and a key be renamed, while it runs."""
+_NO_INFLUENCE: Any = {
+    "database": True,
+    "judge": {"__all__": {"api_key_env", "timeout"}},
+    "annotation": {"recruitment": {"codes", "completion_url"}},
+}
+"""Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
 
 
 @dataclass(frozen=True)
