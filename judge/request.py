@@ -272,7 +272,7 @@ class RequestBuilder:
             refusal: What the server says of it.
 
         Raises:
-            ShapeChanged: The request is to be made anew.
+            ShapeChanged: The request must be made again.
             StudyError: The server does not take what study.toml fixes.
         """
         guessed = refusal.change in GUESSES

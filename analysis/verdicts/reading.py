@@ -69,7 +69,9 @@ def load(path: Path | str) -> pd.DataFrame:
         except OSError as error:  # gzip's own errors have no strerror
             raise StudyError(f"cannot read {path}: {error.strerror or error}; {_FORMATS}") from None
         except (EOFError, zlib.error) as error:
-            raise StudyError(f"cannot read {path}: {error}; it is cut off or damaged, copy it anew") from None
+            raise StudyError(
+                f"cannot read {path}: {error}; it is cut off or damaged, copy it again"
+            ) from None
     frame.attrs[SOURCE] = str(path)
     return frame
 

@@ -313,7 +313,7 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, said, server):
     with pytest.raises(StudyError) as error:
         said(made, yes=True)
     assert (
-        "study.toml words a criterion anew on which there are verdicts: 'wit' was asked as 'Dry wit: How "
+        "study.toml rewords a criterion that has verdicts: 'wit' was asked as 'Dry wit: How "
         "witty the text is, and {{how}} dryly.', and is now 'Dry wit: How silly the text is, and {{how}} "
         "dryly.'; take back the change, or define the new words as a criterion of another name"
         in str(error.value)
