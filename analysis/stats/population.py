@@ -146,7 +146,7 @@ class TwoWayDesign:
         )
 
     def components(self, scores: ArrayLike) -> tuple[float, float, float] | None:
-        """Return the variances of raters, items and the rest, estimated without bias; `None` if not told.
+        """Return the variances of raters, items and the rest, without bias; `None` if not separable.
 
         Args:
             scores: Of one study, [n].

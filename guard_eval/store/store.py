@@ -506,7 +506,7 @@ class Store:
         return self._read(runs.shown, presentations)
 
     def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
-        """Yield what was said between the study and its judges, by pair, judge, order and sample.
+        """Yield the exchanges of the study with its judges, by pair, judge, order and sample.
 
         Args:
             pair_id: Only about this pair.

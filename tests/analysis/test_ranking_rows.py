@@ -20,8 +20,8 @@ def verdicts(counts, *, raters=1, **more):
     frames = []
     for (a, b), (wins, ties, losses) in counts.items():
         letters = "x" * wins + "-" * ties + "y" * losses
-        said = {f"{a}{b}{i:03}": letter * raters for i, letter in enumerate(letters)}
-        frames.append(table(said, a=a, b=b, **more))
+        by_pair = {f"{a}{b}{i:03}": letter * raters for i, letter in enumerate(letters)}
+        frames.append(table(by_pair, a=a, b=b, **more))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -147,7 +147,7 @@ def test_stopped_in_mid_generation_and_then_the_same_command_again(*, run, study
     assert len(ids) == len(set(ids)) == 24
 
 
-def test_a_file_torn_by_a_crash_is_mended_with_the_same_text(run, paired):
+def test_a_file_torn_by_a_crash_is_completed_with_the_same_text(run, paired):
     path = paired / "continuations" / "guard.jsonl"
     whole = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(whole[:3]) + whole[3][:40])
