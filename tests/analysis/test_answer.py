@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import listed
 
-from analysis.report.answer import answer
-from analysis.report.context import Context
-from analysis.report.methods import limitations
-from analysis.report.sections import shares
+from analysis.reports.answer import answer
+from analysis.reports.context import Context
+from analysis.reports.methods import limitations
+from analysis.reports.sections import shares
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import validate
 

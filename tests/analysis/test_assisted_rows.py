@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
-from analysis.report.sections import assisted
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
+from analysis.reports.sections import assisted
 from analysis.results.judges.assisted import (
     assisted_lines,
     assisted_ranks,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analysis.report.sections import judge_run
+from analysis.reports.sections import judge_run
 from analysis.results.judges.judge_usage import (
     FailureCount,
     JudgeUsage,

@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 from verdicts_by_hand import listed, papers_people
 
-from analysis.report.sections import judges
+from analysis.reports.sections import judges
 from analysis.results.judges.judge_agreement import EPSILONS, beside_rows, judge_rows
 from analysis.verdicts.tidy import orient, read, validate
 

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 from verdicts_by_hand import table
 
-from analysis.report.sections.agreement import matrix, section
+from analysis.reports.sections.agreement import matrix, section
 from analysis.results import agreement
 from analysis.results.agreement import agreement_rows, by_category
 from analysis.stats.agreement import fleiss

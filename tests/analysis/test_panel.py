@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.answer import answer
-from analysis.report.build import write_report
-from analysis.report.context import Context
+from analysis.reports.answer import answer
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
 from analysis.results.agreement import agreement_rows
 from analysis.results.bias import length_rows, order_rows, position_rows
 from analysis.results.judges.assisted import assisted_lines

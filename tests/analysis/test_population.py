@@ -14,8 +14,8 @@ from verdicts_by_hand import table
 from analysis.planning.population import _design, population_power
 from analysis.planning.question import PlanningQuestion, check
 from analysis.planning.simulation import Design, simulate, truth
-from analysis.report.answer import answer
-from analysis.report.sections.shares import section
+from analysis.reports.answer import answer
+from analysis.reports.sections.shares import section
 from analysis.results.population import population_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.shares import share_rows

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import table
 
-from analysis.report.sections.ranking import section
+from analysis.reports.sections.ranking import section
 from analysis.results import ranking
 from analysis.results.ranking import ranking_rows
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.report.sections.raters import section
+from analysis.reports.sections.raters import section
 from analysis.results.raters import rater_rows
 from analysis.stats.intervals import wilson
 from analysis.verdicts.tidy import orient, validate

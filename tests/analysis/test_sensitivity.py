@@ -6,7 +6,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 from verdicts_by_hand import table
 
-from analysis.report.sections.sensitivity import survival_table
+from analysis.reports.sections.sensitivity import survival_table
 from analysis.results import sensitivity
 from analysis.results.sensitivity import BOOTSTRAP, MODELS, THESE, UNTIED, sensitivity_rows
 from analysis.results.shares import share_rows

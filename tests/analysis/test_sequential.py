@@ -11,7 +11,7 @@ from verdicts_by_hand import listed
 
 from analysis.planning.simulated_power import crossings
 from analysis.planning.simulation import Design, simulate
-from analysis.report.sections.sequential import section
+from analysis.reports.sections.sequential import section
 from analysis.results.sequential import BY_ROW, BY_TIME, sequential_rows
 from analysis.stats.correction import holm
 from analysis.stats.sequential import MOMENTS, anytime, log_e_values

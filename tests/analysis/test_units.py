@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from verdicts_by_hand import COMPARED, drawn_verdicts
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
 from analysis.results.agreement import agreement_rows
 from analysis.results.bias import length_rows, order_rows
 from analysis.results.judges.judge_agreement import judge_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.report.context import Context
+from analysis.reports.context import Context
 from analysis.results.agreement import AgreementRow
 from analysis.results.bias import PositionRow
 from analysis.results.shares import ShareRow, unit_note

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from analysis.report.columns import interval_name
-from analysis.report.section import Section
+from analysis.reports.columns import interval_name
+from analysis.reports.section import Section
 from analysis.results.ranking import RankingRow
 from analysis.stats.intervals import Interval
 from analysis.stats.ranks.bootstrap import RankInterval
