@@ -202,3 +202,9 @@ def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
 def test_an_unknown_command_and_option(run):
     assert run("generat").code == 2
     assert run("generate", "--sharp").code == 2
+
+
+def test_a_value_that_is_no_choice_is_named_in_a_users_words(run):
+    ran = run("report", "x.csv", "--correction", "maxt")
+    assert ran.code == 2
+    assert "Invalid value for '--correction': 'maxt' is not one of 'holm', 'bh', 'max-t'" in ran.err
