@@ -112,7 +112,7 @@ def decisions(folder: Path) -> str:
 
 
 def lay_out(tree: Path = TREE, root: Path = ROOT) -> list[str]:
-    """Make the tree anew and return its pages' paths."""
+    """Make the tree from the start and return its pages' paths."""
     shutil.rmtree(tree, ignore_errors=True)
     sources = [
         path.relative_to(root).as_posix() for path in sorted((root / "docs").rglob("*")) if path.is_file()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.report.context import Context, MeasuredMetrics, versions
+from analysis.reports.context import Context, MeasuredMetrics, versions
 from analysis.verdicts.panel import Panel
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError

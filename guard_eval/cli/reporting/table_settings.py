@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.report.context import Context
+from analysis.reports.context import Context
 from analysis.results.shares import Correction, Estimand
 from analysis.verdicts.family import named_results
 from analysis.verdicts.panel import Panel, PanelRule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
-from analysis.report.section import Section
+from analysis.reports.columns import CELL_COLUMNS, cell_table, interval_name
+from analysis.reports.section import Section
 from analysis.results.bias import OrderRow, PositionRow
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
-from analysis.report.forest import ForestLine, forest
-from analysis.report.section import Section
+from analysis.reports.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
+from analysis.reports.forest import ForestLine, forest
+from analysis.reports.section import Section
 from analysis.results.shares import ShareRow, unit_note
 from guard_eval.reporting.drawing import Drawing, in_rows, short
 from guard_eval.reporting.escaping import NOTHING

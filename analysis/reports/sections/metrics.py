@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
-from analysis.report.columns import frame_table
-from analysis.report.context import Context, MeasuredMetrics
-from analysis.report.section import Section
+from analysis.reports.columns import frame_table
+from analysis.reports.context import Context, MeasuredMetrics
+from analysis.reports.section import Section
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capital, number, spaced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.report.section import Section
+from analysis.reports.section import Section
 from analysis.results.audits import Finding
 from guard_eval.reporting.tables import table_of
 

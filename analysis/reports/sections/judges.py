@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.report.columns import interval_name, left_columns, with_limits
-from analysis.report.section import Section
+from analysis.reports.columns import interval_name, left_columns, with_limits
+from analysis.reports.section import Section
 from analysis.results.judges.judge_agreement import EPSILONS, BesideRow, JudgeRow
 from analysis.stats.judge_tests import AlternativeTest, Annotator
 from guard_eval.reporting.escaping import Cell

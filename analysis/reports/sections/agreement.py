@@ -8,8 +8,8 @@ from statistics import median
 
 from matplotlib.axes import Axes
 
-from analysis.report.columns import CELL_COLUMNS, cell_table, defined, interval_name, with_limits
-from analysis.report.section import Section
+from analysis.reports.columns import CELL_COLUMNS, cell_table, defined, interval_name, with_limits
+from analysis.reports.section import Section
 from analysis.results.agreement import AgreementRow, PairOfRaters
 from analysis.stats.agreement import Coefficient
 from analysis.stats.intraclass import Intraclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analysis.report.section import Section
+from analysis.reports.section import Section
 from analysis.results.judges.judge_usage import (
     CalibrationRow,
     FailureCount,

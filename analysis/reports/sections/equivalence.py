@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.report.columns import CELL_COLUMNS, cell_table, interval_name
-from analysis.report.section import Section
+from analysis.reports.columns import CELL_COLUMNS, cell_table, interval_name
+from analysis.reports.section import Section
 from analysis.results.equivalence import Conclusion, EquivalenceRow
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, table_of

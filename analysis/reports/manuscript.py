@@ -9,8 +9,8 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from analysis.report.context import Context
-from analysis.report.forest import ForestLine, forest
+from analysis.reports.context import Context
+from analysis.reports.forest import ForestLine, forest
 from analysis.results.agreement import AgreementRow
 from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from analysis.report.columns import interval_name
-from analysis.report.section import Section
-from analysis.report.sections import shares
+from analysis.reports.columns import interval_name
+from analysis.reports.section import Section
+from analysis.reports.sections import shares
 from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow, unit_note
 from guard_eval.reporting.drawing import Drawing, short

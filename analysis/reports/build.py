@@ -9,14 +9,14 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.report.answer import answer
-from analysis.report.context import Context
-from analysis.report.examples import JudgedExample, judged_example
-from analysis.report.files import frame_csv, numbers, write_files
-from analysis.report.manuscript import manuscript
-from analysis.report.methods import limitations, methods
-from analysis.report.section import Section
-from analysis.report.sections import (
+from analysis.reports.answer import answer
+from analysis.reports.context import Context
+from analysis.reports.examples import JudgedExample, judged_example
+from analysis.reports.files import frame_csv, numbers, write_files
+from analysis.reports.manuscript import manuscript
+from analysis.reports.methods import limitations, methods
+from analysis.reports.section import Section
+from analysis.reports.sections import (
     agreement,
     assisted,
     audits,

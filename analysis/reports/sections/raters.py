@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.report.section import Section
+from analysis.reports.section import Section
 from analysis.results.raters import RaterRow
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING

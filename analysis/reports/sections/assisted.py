@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.report.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
-from analysis.report.forest import ForestLine, forest
-from analysis.report.section import Section
+from analysis.reports.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
+from analysis.reports.forest import ForestLine, forest
+from analysis.reports.section import Section
 from analysis.results.judges.assisted import AssistedRank, AssistedRow
 from analysis.stats.intervals import Interval
 from guard_eval.records import SIMULATED

@@ -9,11 +9,11 @@ from typing import TypedDict, Unpack, get_args
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.report.build import Report, figures_of, write_report
-from analysis.report.context import Context, versions
-from analysis.report.sections.agreement import COLUMNS as AGREEMENT
-from analysis.report.sections.ranking import section as ranking_section
-from analysis.report.sections.shares import COLUMNS as SHARES
+from analysis.reports.build import Report, figures_of, write_report
+from analysis.reports.context import Context, versions
+from analysis.reports.sections.agreement import COLUMNS as AGREEMENT
+from analysis.reports.sections.ranking import section as ranking_section
+from analysis.reports.sections.shares import COLUMNS as SHARES
 from analysis.results.agreement import agreement_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.shares import Correction, Estimand, share_rows

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.report.columns import with_simulated
-from analysis.report.context import Context
+from analysis.reports.columns import with_simulated
+from analysis.reports.context import Context
 from analysis.verdicts.encoding import are_strings
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import Cell, clean, csv_of_escaped, escape_csv

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.report.columns import CELL_COLUMNS, cell_table, comparisons
-from analysis.report.section import Section
+from analysis.reports.columns import CELL_COLUMNS, cell_table, comparisons
+from analysis.reports.section import Section
 from analysis.results.sequential import SequentialRow
 from guard_eval.reporting.drawing import GUIDE, INK, Drawing, drawn, short
 from guard_eval.reporting.escaping import NOTHING
