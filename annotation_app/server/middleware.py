@@ -198,10 +198,8 @@ class CompressFiles:
         body = None
         if "range" not in headers and _takes_gzip(headers):
             body = await to_thread.run_sync(self._compress, file)
-            # The application says all of the file but its content.
-            inner = {**scope, "method": "HEAD"}
-        else:
-            inner = scope
+        # The application then says all of the file but its content.
+        inner = scope if body is None else {**scope, "method": "HEAD"}
         found = False
 
         async def compress(message: Message) -> None:
