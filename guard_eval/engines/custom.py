@@ -20,7 +20,7 @@ HUB_FOLDER = Path(__file__).parent / "hub"
 
 _NEW_TOKENS = 256
 """How many new tokens at most, where nothing is given."""
-_OURS = {"max_new_tokens", "eos_token_id", "pad_token_id", "num_return_sequences"}
+_OURS = {"max_new_tokens", "eos_token_id", "pad_token_id"}
 """Arguments that are honoured."""
 _IDLE = {
     "use_cache",
@@ -43,7 +43,7 @@ _NEUTRAL: dict[str, Any] = {
     **dict.fromkeys(("min_p", "epsilon_cutoff", "eta_cutoff", "diversity_penalty"), 0),
     **dict.fromkeys(("temperature", "top_p", "typical_p", "guidance_scale", "length_penalty"), 1),
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1),
-    **dict.fromkeys(("num_beams", "num_beam_groups"), 1),
+    **dict.fromkeys(("num_beams", "num_beam_groups", "num_return_sequences"), 1),
     "cache_implementation": "dynamic",
 }
 """The value besides None at which another argument asks for nothing; any other is refused by name."""
@@ -86,7 +86,7 @@ def generate(
     if isinstance(chosen, ContrastiveDecoding):
         raise StudyError(f"{strategy} needs a second model; run it with guard-eval generate")
     check(model, chosen)
-    runs = _runs(num_return_sequences, given, chosen)
+    runs = _runs(num_return_sequences, chosen)
     prompts = [prompt for prompt in _prompts(ids, attention_mask) for _ in range(runs)]
     ids = ids.repeat_interleave(runs, 0)
     ends = _ends(model, given)
@@ -104,7 +104,8 @@ def generate(
     for row, step in enumerate(made.failed_at):
         if step is not None:
             raise StudyError(
-                f"prompt {row // runs + 1} of the batch: no probabilities (NaN or infinite logits) at step {step + 1}"
+                f"prompt {row // runs + 1} of the batch: no probabilities (NaN or infinite logits) at step "
+                f"{step + 1}"
             )
     pad = _setting(model, given, "pad_token_id")
     pad = (ends or [0])[0] if pad is None else pad
@@ -113,14 +114,13 @@ def generate(
     return torch.cat([ids, torch.tensor(new, device=ids.device)], dim=1)
 
 
-def _runs(wanted: int | None, given: dict[str, Any], strategy: Strategy) -> int:
+def _runs(wanted: int | None, strategy: Strategy) -> int:
     """Return how many texts each prompt gets.
 
     Raises:
         StudyError: It is no number, or the strategy writes the same text each time.
     """
-    if wanted is None:
-        wanted = getattr(given.get("generation_config"), "num_return_sequences", None) or 1
+    wanted = 1 if wanted is None else wanted
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
         raise StudyError(f"num_return_sequences = {wanted!r} must be a whole number of at least 1")
     if wanted > 1 and not draws(strategy):
