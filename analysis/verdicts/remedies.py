@@ -90,9 +90,9 @@ def _methods(frame: pd.DataFrame, holding: Sequence[str]) -> list[str]:
 
 
 def unique_ids(frame: pd.DataFrame) -> str:
-    """Return how ids that begin anew in each dataset are made unique."""
+    """Return how ids that repeat across datasets are made unique."""
     change = "assign(pair_id=lambda t: t['dataset'].astype(str) + '/' + t['pair_id'].astype(str))"
-    return f"The ids begin anew in each dataset; make them unique:\n{_program(frame, change, '-unique')}"
+    return f"The same ids stand in several datasets; make them unique:\n{_program(frame, change, '-unique')}"
 
 
 def _program(frame: pd.DataFrame, change: str, ending: str) -> str:

@@ -70,8 +70,8 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if rater_kind is None:
         found += validation.kind_hints(texts, index)
     texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
-    anew = {"ids": unique_ids(frame)} if validation.ids_begin_anew(texts) else {}
-    validation.check_consistent(texts, index, **anew)
+    repeated = {"ids": unique_ids(frame)} if validation.ids_repeat(texts) else {}
+    validation.check_consistent(texts, index, **repeated)
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)
     validation.check_duplicates(texts, index)

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
@@ -183,4 +183,8 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; what it says is printed."""
         with speaking():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except BadParameter as error:
+                error.message = error.message.removeprefix("Value error, ")  # pydantic's, for programmers
+                raise

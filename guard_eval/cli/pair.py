@@ -19,10 +19,10 @@ from guard_eval.texts.prompts import read_prompts
 
 def command(
     folder: StudyFolder,
-    anew: Annotated[
+    redraw: Annotated[
         bool,
         typer.Option(
-            "--anew",
+            "--redraw",
             help="Put new pairs in the place of those that exist, before there are verdicts; raters and "
             "their invites stay.",
         ),
@@ -32,25 +32,29 @@ def command(
 
     They go into the study's database. Again changes nothing; a larger sample keeps the smaller one.
     """
-    pair(Study.open(folder), anew=anew)
+    pair(Study.open(folder), redraw=redraw)
     say_next(
         f"guard-eval raters {folder} add NAME …, then guard-eval annotate {folder}",
         f"guard-eval judge {folder} --dry-run",
     )
 
 
-def pair(study: Study, *, anew: bool = False) -> list[Pair]:
+def pair(study: Study, *, redraw: bool = False) -> list[Pair]:
     """Make the pairs that are missing and return all; running again changes nothing.
 
     Args:
         study: The study.
-        anew: Put new pairs in the place of those that exist.
+        redraw: Put new pairs in the place of those that exist.
 
     Raises:
         StudyError: A compared strategy lacks a text, the settings no longer give pairs that exist, or there
-            are verdicts and pairs are to be made anew.
+            are verdicts and pairs are to be drawn again.
     """
     settings = study.settings
+    if redraw:
+        with Store.open(study.database) as store:
+            if why := store.fixed_pairs():
+                raise StudyError(f"the pairs cannot be drawn again: {why}")
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     for dataset, count in sorted(Counter(prompt.dataset for prompt in drawn).items()):
@@ -70,21 +74,21 @@ def pair(study: Study, *, anew: bool = False) -> list[Pair]:
                 settings.pairs.compare,
                 seed=settings.seed,
                 human_pairs=settings.pairs.human_pairs,
-                existing=() if anew else existing,
+                existing=() if redraw else existing,
                 available={prompt.id for prompt in prompts},
             )
-            new = store.replace_pairs(pairs) if anew else store.add_pairs(pairs)
+            new = store.replace_pairs(pairs) if redraw else store.add_pairs(pairs)
         except StudyError as error:
-            if anew or store.fixed_pairs() is not None:
+            if redraw or store.fixed_pairs() is not None:
                 raise
             raise StudyError(
-                f"{error}.\nNone of these pairs has a verdict yet, so they can be made anew, while raters "
-                "and invites stay: guard-eval pair STUDY --anew"
+                f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
+                "and invites stay: guard-eval pair STUDY --redraw"
             ) from error
-        if anew and existing:
+        if redraw and existing:
             say(
-                f"{count_of(len(existing), 'pair')} made before removed; a roster, if one was planned, is to "
-                "be assigned again"
+                f"removed the {count_of(len(existing), 'pair')} made before; if a roster was planned, assign "
+                "it again"
             )
     for_people = sum(pair.for_people for pair in pairs)
     which = "each" if for_people == len(pairs) else f"each of {for_people} drawn at random, and a judge all"

@@ -127,7 +127,7 @@ class Store:
             return pairs.add_pairs(connection, new)
 
     def fixed_pairs(self) -> str | None:
-        """Return why the study's pairs cannot be made anew any more, or not now; None where they can."""
+        """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
         return self._read(pairs.why_fixed, now=self._clock())
 
     def replace_pairs(self, new: Sequence[Pair]) -> int:
@@ -140,7 +140,7 @@ class Store:
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
             if why := pairs.why_fixed(connection, now=self._clock()):
-                raise StudyError(f"the pairs cannot be made anew: {why}")
+                raise StudyError(f"the pairs cannot be drawn again: {why}")
             pairs.remove_all(connection)
             return pairs.add_pairs(connection, new)
 
@@ -506,7 +506,7 @@ class Store:
         return self._read(runs.shown, presentations)
 
     def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
-        """Yield what was said between the study and its judges, by pair, judge, order and sample.
+        """Yield the exchanges of the study with its judges, by pair, judge, order and sample.
 
         Args:
             pair_id: Only about this pair.

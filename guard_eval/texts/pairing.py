@@ -159,7 +159,7 @@ def _why_stray(
             )
         else:
             cause = (
-                f"the texts of {pair.method_a} or {pair.method_b} were made anew, for [model], [generation] "
+                f"the texts of {pair.method_a} or {pair.method_b} were made again, for [model], [generation] "
                 "or the seed is another"
             )
         causes[cause] = None

@@ -196,7 +196,7 @@ def test_a_table_without_verdicts_is_not_called_wide(tmp_path):
     assert "melt" not in str(caught.value)
 
 
-def test_ids_that_begin_anew_come_with_the_lines_that_make_them_unique(tmp_path):
+def test_ids_that_repeat_come_with_the_lines_that_make_them_unique(tmp_path):
     rows = [f"{i},{d},x,y,{r},c,x" for d in ("news", "law") for i in range(3) for r in "ab"]
     path = write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows)))
     with pytest.raises(StudyError, match=r"'0' has more than one dataset \('news', 'law'; lines 2") as caught:
