@@ -142,7 +142,7 @@ def _is_lines(path: Path) -> bool:
         try:
             found = json.loads(line.removeprefix(_BOM))
         except (ValueError, RecursionError):
-            return False
+            return True  # which its reader says, with the line
         alone = not file.read(4096).strip()
     return isinstance(found, dict) and not (alone and "samples" in found)
 
