@@ -27,8 +27,12 @@ BUNDLED = "bundled"
 
 _LATER: Any = {"generation": {"runs": 1, "stop": []}, "pairs": {"run": 1, "best_of_runs": None}}
 """Settings that came later: where they are as usual, a study has the hash that it had before."""
-_NO_INFLUENCE: Any = {"database": True, "judge": {"__all__": {"api_key_env", "timeout"}}}
-"""Settings that can change no result: a study may move, and a key be renamed, while it runs."""
+_NO_INFLUENCE: Any = {
+    "database": True,
+    "judge": {"__all__": {"api_key_env", "timeout"}},
+    "annotation": {"recruitment": {"codes", "completion_url"}},
+}
+"""Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
 
 
 @dataclass(frozen=True)
