@@ -13,7 +13,7 @@ GENERATIONS = Path(__file__).parents[2].parent / "shared" / "data" / "generation
 FORMS = {
     "objects": '[{"prefix_text": "p", "generated_result": {"0": "a", "1": "b", "2": "c"}}]',
     "lists": '[{"prompt": "p", "generated_text": ["a", "b", "c"]}]',
-    "lists of objects": '[{"prompt": "p", "text": "a"}, {"prompt": "p", "text": "b"}, {"prompt": "p", "text": "c"}]\n',
+    "lists of objects": json.dumps([{"prompt": "p", "text": text} for text in "abc"]) + "\n",
 }
 
 
