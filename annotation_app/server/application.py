@@ -22,7 +22,13 @@ from streamlit.runtime import runtime_util
 from annotation_app.pages import practice, questions, rating, screens, session, sign_in
 from annotation_app.server import logs
 from annotation_app.server.launch import PROXIES_VARIABLE
-from annotation_app.server.middleware import AddressFilter, HidePath, SecurityHeaders, SendAtOnce
+from annotation_app.server.middleware import (
+    AddressFilter,
+    CompressFiles,
+    HidePath,
+    SecurityHeaders,
+    SendAtOnce,
+)
 
 _PAGE = Path(__file__).resolve().parents[1] / "pages" / "main.py"
 CORES_VARIABLE = "GUARD_EVAL_CORES"
@@ -96,6 +102,7 @@ app = st.App(
         Middleware(SendAtOnce),
         Middleware(SecurityHeaders),
         Middleware(AddressFilter, proxies=os.environ.get(PROXIES_VARIABLE, "")),
+        Middleware(CompressFiles),
         Middleware(HidePath, page=_PAGE),
     ],
     on_script_error=_show_error_page,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from guard_eval.cli.console import count_of, progress, say
-from guard_eval.engines.loading import expected_dtype
+from guard_eval.engines.loading import check_settings, expected_dtype
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import parse, signature
@@ -15,6 +15,7 @@ from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, continuation_file
 from guard_eval.texts.current import MadeAlready, wanted
 from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.model_hub import HubModels, find_models
 from guard_eval.texts.shards import Shard
 
 _WIDEST = 28
@@ -140,18 +141,16 @@ class Missing:
                 say(f"  not compared with {model}, which is not on this machine")
 
     def forecast(self) -> None:
-        """Say how much there is to do, and how long it will take at the speed of what has been done.
+        """Say how much there is to do, what would be downloaded, and how long it takes.
+
+        The time is at the speed of what has been made.
 
         Raises:
-            StudyError: The model's folder is missing, and a text has to be made with it.
+            StudyError: The model is missing or cannot make what is missing.
         """
         settings = self._study.settings
-        folder = Path(self._study.locate_model(settings.model.name))
-        if self.total and folder.is_absolute() and not folder.is_dir():
-            raise StudyError(
-                f"model.name = {settings.model.name!r}: there is no folder {folder}; correct it, or put the "
-                "model there"
-            )
+        if self.total:
+            self._check()
         most = self.total * settings.generation.max_new_tokens
         say(
             f"would make {count_of(self.total, 'continuation')} of at most {most:,} tokens "
@@ -167,6 +166,42 @@ class Missing:
         unknown = [name for name in counts if name not in known]
         if unknown:
             say(f"not in it, because no text exists yet: {', '.join(unknown)}")
+
+    def _check(self) -> None:
+        """Say where the models are, and refuse what they cannot do, as far as that is known now."""
+        study, generation = self._study, self._study.settings.generation
+        found = checked_models(study, list(self.counts()))
+        for line in found.lines():
+            say(line)
+        model = study.settings.model
+        location = study.locate_model(model.name)
+        if self._made_by["revision"] is None or location in found.missing:
+            return
+        context = check_settings(
+            location, revision=self._made_by["revision"], new_tokens=generation.max_new_tokens
+        )
+        room = None if context is None else context - generation.max_new_tokens
+        if room is not None and room < generation.max_prompt_tokens:
+            say(
+                f"{model.name} holds {context} tokens: prompts of more than {room} will be refused; set "
+                f"max_prompt_tokens to {room}, or lower max_new_tokens"
+            )
+
+
+def checked_models(study: Study, strategies: Sequence[str]) -> HubModels:
+    """Return which models strategies need of the Hub, found out before one is loaded.
+
+    Raises:
+        StudyError: One cannot be loaded; all of them are named.
+    """
+    model = study.settings.model
+    models = {model.name: (study.locate_model(model.name), model.revision)}
+    if model.amateur is not None and any(map(study.settings.amateur_of, strategies)):
+        models[model.amateur] = (study.locate_model(model.amateur), model.amateur_revision)
+    found = find_models(models)
+    if problem := found.problem():
+        raise StudyError(problem)
+    return found
 
 
 def write_texts(
