@@ -233,7 +233,7 @@ def test_time_counts_while_somebody_is_there(served, visit):
     page.clock.fast_forward(500_000)
     page.get_by_role("button", name="Go on").click()
     # The dialog says a moment later that it is closed.
-    page.wait_for_function('() => Object.values(sessionStorage).some(kept => /"breaks":\\[\\d/.test(kept))')
+    page.wait_for_function('() => Object.values(localStorage).some(kept => /"breaks":\\[\\d/.test(kept))')
     # Another window is in front.
     page.evaluate("document.hasFocus = () => false; window.dispatchEvent(new Event('blur'))")
     page.clock.fast_forward(20_000)
