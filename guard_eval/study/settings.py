@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -48,6 +49,12 @@ def _no_password(text: str) -> str:
     return text
 
 
+def _device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", text, re.ASCII):
+        raise ValueError("no device that is supported; write auto, cpu, cuda or cuda:1")
+    return text
+
+
 def _rows(value: object) -> object:
     if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         return value
@@ -83,7 +90,7 @@ class Model(SettingsTable):
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,3})?)$")
+    device: Annotated[str, AfterValidator(_device)] = "auto"
     device_map: DeviceMap = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"
