@@ -64,7 +64,7 @@ background = true
 practice = true
 check = true
 [annotation.recruitment]
-completion_code = "C1A2B3"
+codes = { completed = "C1A2B3" }
 """
 
 _RIGHT = ("Similar", "Nothing: each question is judged on its own", "I judge what is there")

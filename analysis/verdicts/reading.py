@@ -163,7 +163,7 @@ def _numbered(
         raise StudyError(f"{path}, line {start + before}: {error}{hint}; fix the CSV") from None
 
 
-class _Places(dict[str, int]):
+class TextPlaces(dict[str, int]):
     """The texts of a column, numbered as they come."""
 
     def __missing__(self, text: str) -> int:
@@ -174,7 +174,7 @@ class _Places(dict[str, int]):
 def _table(
     header: list[str], numbered: Iterator[tuple[int, list[str]]], path: Path, numbers: str
 ) -> pd.DataFrame:
-    places_of = [_Places() for _ in header]
+    places_of = [TextPlaces() for _ in header]
     codes: list[list[NDArray[np.int32]]] = [[] for _ in header]
     all_lines: list[NDArray[np.int64]] = []
     wrong: list[int] = []

@@ -30,6 +30,7 @@ __all__ = [
     "MeasureOptions",
     "ReplicationOptions",
     "generate",
+    "import_files",
     "load",
     "measure",
     "measure_files",
@@ -60,6 +61,7 @@ COMMANDS = {
     "judge": "Have language models compare the pairs.",
     "report": "Write the significance report.",
     "status": "See what a study has, what is missing, and what to do next.",
+    "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
@@ -69,6 +71,7 @@ COMMANDS = {
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
 MODULES = {
+    "import": "exchange.importing",
     "progress": "overview.progress",
     **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
 }
@@ -78,6 +81,7 @@ FUNCTIONS = {
     "MeasureOptions": "guard_eval.cli.measuring.job",
     "ReplicationOptions": "guard_eval.cli.replication.studies",
     "generate": "guard_eval.cli.generate",
+    "import_files": "guard_eval.cli.exchange.importing",
     "measure": "guard_eval.cli.measuring.job",
     "measure_files": "guard_eval.cli.measuring.job",
     "merge": "guard_eval.cli.merge",
@@ -96,6 +100,7 @@ FUNCTIONS = {
 """Where the functions are that can be imported from here."""
 
 if TYPE_CHECKING:
+    from guard_eval.cli.exchange.importing import import_files
     from guard_eval.cli.generate import generate
     from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
     from guard_eval.cli.merge import merge
@@ -137,7 +142,7 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-_WITHOUT_STRATEGIES = {"new", "power", "replicate", "demo"}
+_WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 """Commands that read no study of the user's."""
 
 WITH_JSON = {"raters", "measure", "judge", "db", "status"}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, count_of, say, say_next
 from guard_eval.errors import StudyError
-from guard_eval.records import Pair
+from guard_eval.records import Continuation, Pair, Prompt
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
-from guard_eval.texts.current import current_texts
+from guard_eval.texts.current import current_runs
 from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
 
@@ -61,9 +62,12 @@ def pair(study: Study, *, redraw: bool = False) -> list[Pair]:
         short = " (all there are)" if count < settings.pairs.per_dataset else ""
         say(f"{dataset}: {count_of(count, 'prompt')} drawn{short}")
     methods = sorted({method for couple in settings.pairs.compare for method in couple})
-    continuations = {
-        method: list(texts.values()) for method, texts in current_texts(study, methods, drawn).items()
-    }
+    runs = current_runs(study, methods, drawn)
+    if settings.pairs.best_of_runs is None:
+        texts = {method: found.get(settings.pairs.run, found[1]) for method, found in runs.items()}
+    else:
+        texts = _best(study, settings.pairs.best_of_runs, runs, drawn)
+    continuations = {method: list(found.values()) for method, found in texts.items()}
     check_complete(drawn, continuations, settings.pairs.compare)  # before there is a database
     with Store.open(study.database, create=True, study_hash=study.hash) as store:
         existing = store.pairs()
@@ -96,3 +100,29 @@ def pair(study: Study, *, redraw: bool = False) -> list[Pair]:
     see = "1 person sees" if people == 1 else f"{people} people see"
     say(f"{count_of(len(pairs), 'pair')}, {new} of them new; {see} {which}")
     return pairs
+
+
+def _best(
+    study: Study,
+    metric: str,
+    runs: Mapping[str, Mapping[int, Mapping[str, Continuation]]],
+    drawn: Sequence[Prompt],
+) -> dict[str, dict[str, Continuation]]:
+    """Return each strategy's best texts by a metric, of all its runs.
+
+    Raises:
+        StudyError: A text is missing, of whichever run, so that not all could be chosen from.
+    """
+    from guard_eval.cli.measuring.best import best_texts  # noqa: PLC0415 (it may need a model)
+
+    for method, found in runs.items():
+        for run, texts in found.items():
+            missing = [prompt.id for prompt in drawn if prompt.id not in texts]
+            if missing:
+                raise StudyError(
+                    f"pairs.best_of_runs: {method} has no text for {len(missing)} of {len(drawn)} drawn "
+                    f"prompts in run {run} (the first is {missing[0]!r}); run: guard-eval generate STUDY"
+                )
+    say(f"compared: of each prompt's texts by a strategy the one with the highest {metric}")
+    prompts = {prompt.id: prompt for prompt in drawn}
+    return {method: best_texts(study, metric, found, prompts) for method, found in runs.items()}

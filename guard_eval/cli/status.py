@@ -102,24 +102,25 @@ def status(folder: Path) -> Iterator[Part]:
 
 
 def _texts(study: Study, prompts: list[Prompt], name: str) -> Part:
-    strategies = study.settings.generation.strategies
+    settings = study.settings
+    wanted = {one: len(prompts) * settings.runs_of(one) for one in settings.generation.strategies}
     try:
         made = {
-            one: len(current_continuations(study.continuations, one, prompts, study.settings))
-            for one in strategies
+            one: sum(map(len, current_continuations(study.continuations, one, prompts, settings).values()))
+            for one in wanted
         }
     except StudyError as error:
         return Part("continuations", "broken", str(error))
-    wanted, total = len(prompts) * len(strategies), sum(made.values())
+    total, all_ = sum(made.values()), sum(wanted.values())
     generate = (f"guard-eval generate {name} --dry-run",)
     if not total:
-        return Part("continuations", "missing", f"0 of {wanted}", generate)
-    if total == wanted:
-        return Part("continuations", "complete", f"{total} of {wanted}")
-    lacking = [f"{one} lacks {len(prompts) - count}" for one, count in made.items() if count < len(prompts)]
+        return Part("continuations", "missing", f"0 of {all_}", generate)
+    if total == all_:
+        return Part("continuations", "complete", f"{total} of {all_}")
+    lacking = [f"{one} lacks {wanted[one] - count}" for one, count in made.items() if count < wanted[one]]
     more = f" and {len(lacking) - _NAMED} more strategies" if len(lacking) > _NAMED else ""
     return Part(
-        "continuations", "partial", f"{total} of {wanted}: {', '.join(lacking[:_NAMED])}{more}", generate
+        "continuations", "partial", f"{total} of {all_}: {', '.join(lacking[:_NAMED])}{more}", generate
     )
 
 

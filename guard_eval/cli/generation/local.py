@@ -57,10 +57,10 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
             missing.show()
             models.prepare(list(missing.counts()))
 
-        def batches(strategy: str, prompts: list[Prompt]) -> Iterator[list[Continuation]]:
+        def batches(strategy: str, texts: list[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
             traces = trace_file(study.continuations, strategy, shard)
             on_trace = partial(append_traces, traces) if trace else None
-            return models.generate(prompts, strategy, on_trace=on_trace)
+            return models.generate(texts, strategy, on_trace=on_trace)
 
         write_texts(study, missing, shard, batches)
         if trace:

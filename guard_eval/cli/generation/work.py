@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -62,8 +63,12 @@ def made_with(study: Study, strategies: Sequence[str], *, device: str | None = N
     return {"revision": revision, "dtype": dtype, "amateur_revision": amateur}
 
 
+Place = tuple[str, int]
+"""A strategy, by its signature, and a run."""
+
+
 class Missing:
-    """Which strategies lack which prompts: a byte each, for there may be millions of prompts.
+    """Which texts are missing: a byte each, for there may be millions of prompts.
 
     Attributes:
         strategies: All that were looked at, by signature.
@@ -97,47 +102,61 @@ class Missing:
 
         self.made = {
             name: MadeAlready(
-                study.continuations, name, wanted(name, study.settings, **made_by), mine(), engine=engine
+                study.continuations,
+                name,
+                wanted(name, study.settings, **made_by),
+                mine(),
+                runs=study.settings.runs_of(name),
+                engine=engine,
             )
             for name in strategies
         }
         self.strategies = strategies
+        self._places = [(name, 1 + run) for name in strategies for run in range(study.settings.runs_of(name))]
         self._study, self._shard, self._prompts, self._made_by = study, shard, mine, made_by
-        # [prompts of this shard · strategies]
-        self._marks = bytearray(prompt not in one for prompt in mine() for one in self.made.values())
+        # [prompts of this shard · strategies and their runs]
+        self._marks = bytearray(
+            (prompt, run) not in self.made[name] for prompt in mine() for name, run in self._places
+        )
         self.total = self._marks.count(1)
 
-    def __getitem__(self, strategy: str) -> list[Prompt]:
-        """Return the prompts that a strategy lacks."""
-        return [prompt for prompt, lacking in self.pending() if strategy in lacking]
+    def __getitem__(self, strategy: str) -> list[tuple[Prompt, int]]:
+        """Return the prompts and runs that a strategy lacks."""
+        return [
+            (prompt, run) for prompt, lacking in self.pending() for name, run in lacking if name == strategy
+        ]
 
     def counts(self) -> dict[str, int]:
         """Return how many texts each strategy lacks, of those that lack some."""
-        width = len(self.strategies)
-        lacking = {name: self._marks[place::width].count(1) for place, name in enumerate(self.strategies)}
+        width, lacking = len(self._places), Counter[str]()
+        for place, (name, _) in enumerate(self._places):
+            lacking[name] += self._marks[place::width].count(1)
         return {name: count for name, count in lacking.items() if count}
 
-    def pending(self) -> Iterator[tuple[Prompt, list[str]]]:
-        """Yield the prompts that something is missing of, and the strategies that it is."""
-        width = len(self.strategies)
+    def pending(self) -> Iterator[tuple[Prompt, list[Place]]]:
+        """Yield the prompts that something is missing of, and the strategies and runs that it is."""
+        width = len(self._places)
         for number, prompt in enumerate(self._prompts()):
             marks = self._marks[number * width : (number + 1) * width]
-            lacking = [name for name, mark in zip(self.strategies, marks, strict=True) if mark]
+            lacking = [place for place, mark in zip(self._places, marks, strict=True) if mark]
             if lacking:
                 yield prompt, lacking
 
     def show(self) -> None:
         """Say what exists, and what of it does not count because something that can change it is another."""
         part = "" if self._shard.count == 1 else f" of shard {self._shard}"
-        total = len(self._marks) // len(self.strategies)
-        counts = self.counts()
+        prompts = len(self._marks) // len(self._places)
+        counts, settings = self.counts(), self._study.settings
         for strategy, made in self.made.items():
+            total = prompts * settings.runs_of(strategy)
             found = total - counts.get(strategy, 0)
             say(f"{strategy}: {found} of {total} continuations{part} exist")
-            for other in made.otherwise(prompt for prompt, lacking in self.pending() if strategy in lacking):
+            if settings.runs_of(strategy) < settings.generation.runs:
+                say("  one text a prompt: it draws nothing, so another run would write the same")
+            for other in made.otherwise(self[strategy]):
                 say(f"{strategy}: {other}: they stay in the file, are not used, and are made again")
             if self._made_by["revision"] is None and len(made):
-                model = self._study.settings.model.name
+                model = settings.model.name
                 say(f"  not compared with {model}, which is not on this machine")
 
     def forecast(self) -> None:
@@ -208,7 +227,7 @@ def write_texts(
     study: Study,
     missing: Missing,
     shard: Shard,
-    batches: Callable[[str, list[Prompt]], Iterable[Sequence[Continuation]]],
+    batches: Callable[[str, list[tuple[Prompt, int]]], Iterable[Sequence[Continuation]]],
 ) -> None:
     """Write what is missing batch by batch, each on disk before the next begins, and show how far it is."""
     # Batches may take minutes each; the time left follows from all of them, not from the last half minute.

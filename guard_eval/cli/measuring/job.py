@@ -24,7 +24,7 @@ from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.problems import explain, problems_of
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.continuations import trace_files
-from guard_eval.texts.current import current_texts
+from guard_eval.texts.current import current_runs
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
 from guard_eval.texts.model_hub import find_models
@@ -121,7 +121,8 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
     prompts = {one.id: one for one in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
     found = [
         generation_of(continuation, prompts[continuation.prompt_id])
-        for texts in current_texts(study, settings.generation.strategies, [*prompts.values()]).values()
+        for runs in current_runs(study, settings.generation.strategies, [*prompts.values()]).values()
+        for texts in runs.values()
         for continuation in texts.values()
     ]
     if not found:
@@ -133,16 +134,22 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
         wanted,
         options,
         seed=settings.seed,
-        models=ScoringModels(
-            locate=study.locate_model,
-            device=options.device or settings.model.device,
-            dtype=options.dtype or "auto",
-            revisions={settings.model.name: settings.model.revision},
-        ),
+        models=study_models(study, options),
         output=study.metrics,
         traces=[path for files in traces for path in files],
         remarks=_own_scorer(study, wanted),
         dry_run=dry_run,
+    )
+
+
+def study_models(study: Study, options: MeasureOptions | None = None) -> ScoringModels:
+    """Return where a study's scoring models come from."""
+    options, model = options or MeasureOptions(), study.settings.model
+    return ScoringModels(
+        locate=study.locate_model,
+        device=options.device or model.device,
+        dtype=options.dtype or "auto",
+        revisions={model.name: model.revision},
     )
 
 
