@@ -218,12 +218,13 @@ class StudyCommand(TyperCommand):
             given, rest, order = parse(args)
             folder, action = given.get("folder"), given.get("action")
             # A study may be called add: where both words are actions, the study is the one that exists.
-            study_first = action in self.actions and (_is_study(folder) or not _is_study(action))
-            if folder in self.actions and isinstance(action, str) and not study_first:
-                given["folder"], given["action"] = action, folder
+            if folder in self.actions and isinstance(action, str):
+                study_first = action in self.actions and (_is_study(folder) or not _is_study(action))
+                if not study_first:
+                    given["folder"], given["action"] = action, folder
             return given, rest, order
 
-        parser.parse_args = parse_args
+        parser.parse_args = parse_args  # type: ignore[method-assign]
         return parser
 
 

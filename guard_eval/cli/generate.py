@@ -192,18 +192,12 @@ def _with(study: Study, *, model: str | None, device: str | None, batch_size: in
         StudyError: One of them cannot be.
     """
     settings = study.settings
-    tables = {
-        "model": {"name": model, "device": device},
-        "generation": {"batch_size": batch_size},
-    }
-    given = {
-        table: {key: value for key, value in values.items() if value is not None}
-        for table, values in tables.items()
-    }
-    if not any(given.values()):
+    for_model = {key: value for key, value in (("name", model), ("device", device)) if value is not None}
+    for_texts = {} if batch_size is None else {"batch_size": batch_size}
+    if not for_model and not for_texts:
         return study
     if model not in {None, settings.model.name}:
-        given["model"]["revision"] = "main"
+        for_model["revision"] = "main"
         say(f"--model {model}: measure and pair use these texts once study.toml names it ([model], name)")
     try:
         return replace(
@@ -211,10 +205,10 @@ def _with(study: Study, *, model: str | None, device: str | None, batch_size: in
             settings=settings.model_copy(
                 update={
                     "model": type(settings.model).model_validate(
-                        {**settings.model.model_dump(), **given["model"]}
+                        {**settings.model.model_dump(), **for_model}
                     ),
                     "generation": type(settings.generation).model_validate(
-                        {**settings.generation.model_dump(), **given["generation"]}
+                        {**settings.generation.model_dump(), **for_texts}
                     ),
                 }
             ),
