@@ -30,7 +30,7 @@ RANKINGS_SPELT_OUT = 4
 """Up to this many rankings of one group of raters are put into words."""
 NAMED = 3
 """Methods that a sentence names before it counts the rest."""
-RANKS_HOLD = "What is said of ranks holds at once at the level of the intervals (see Ranking)."
+RANKS_HOLD = "All statements on ranks hold together at the level of the intervals (see Ranking)."
 ONE_BY_ONE = "Each judge is a result of its own; they are not counted together."
 ONE_BY_ONE_BUT_PANEL = "Judges are counted together in the declared panel alone."
 

@@ -43,7 +43,7 @@ class Context:
         study_hash: Hash of the settings as they are.
         stored_hash: Hash of the settings when the first verdict came; if it differs the report is
             exploratory.
-        criteria: The study's own criteria, and those of the paper that it words anew.
+        criteria: The study's own criteria, and those of the paper that it rewords.
         reworded: What was changed in the words of criteria after their first verdicts.
         texts: What was compared, in the plural.
         declared: What was declared of a bare table, and where: sentences.

@@ -86,7 +86,7 @@ def methods(
             "Raters as a sample: a rating is the share, plus the pair's own part, plus the rater's own part, "
             "plus a rest. The variances of the three parts are estimated from who rated what (sums of "
             "squares equated with their expectations: Henderson 1953), and from them the error the share "
-            "would have if pairs and raters were drawn anew; t has Satterthwaite's degrees of freedom. Where "
+            "would have with other pairs and other raters; t has Satterthwaite's degrees of freedom. Where "
             "raters differ by no more than chance, interval and test are those for these raters; where they "
             "share too few pairs to tell, pairs and raters are crossed clusters (Cameron, Gelbach and Miller "
             "2011). Models are not taken as a sample: their results are about these models."

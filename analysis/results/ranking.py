@@ -22,7 +22,7 @@ from guard_eval.reporting.words import KIND_PLACE, and_list
 REPLICATES = 1000
 """Draws of items for the intervals."""
 MOST_CELLS = 20_000_000
-"""Items × pairs of methods × 3 above which no items are drawn anew: it would take gigabytes."""
+"""Items × pairs of methods × 3 above which no items are resampled: it would take gigabytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class RankingRow:
         difference: The test that no method is better than another.
         adjusted: Its p after Holm's correction over the criteria.
         half_wins: Strengths by Bradley–Terry with a tie as half a win, for comparison; None where undefined.
-        unit: What was drawn anew for the intervals: pairs, or the prompts they share.
+        unit: What was resampled for the intervals: pairs, or the prompts they share.
         warnings: What a reader must know before using it.
     """
 
@@ -90,7 +90,7 @@ def ranking_rows(
 
     Nothing is returned of two methods: their win share says it all. Where comparisons do not connect all
     methods, each group of three or more is ranked by itself. A rater has one score per pair; the intervals
-    draw items anew within their dataset, so that ratings of an item may depend on each other in any way.
+    resample items within their dataset, so that ratings of an item may depend on each other in any way.
 
     Args:
         verdicts: A table of verdicts.
@@ -170,7 +170,7 @@ def _row(
     strata = None if too_many else cell.groupby(item, sort=True)["dataset"].min().astype(str).tolist()
     ranking = bootstrap(counts, methods, strata=strata, replicates=replicates, level=level, seed=seed)
     if too_many:
-        why = f"no intervals: {items} {unit} are too many to draw anew"
+        why = f"no intervals: {items} {unit} are too many to resample"
         ranking = replace(ranking, n=items, warnings=(*ranking.estimate.warnings, why))
     total = counts.sum(axis=0, dtype=float)
     parameters, smoothed = _parameters(ranking, total)

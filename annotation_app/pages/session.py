@@ -34,6 +34,8 @@ STUDY_VARIABLE = "GUARD_EVAL_STUDY"
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
+_DAY = 24 * 3600.0
+
 _RECOUNT_SECONDS = 30.0
 """The greatest age of a count of the rater's pairs, and of a check of the invite."""
 
@@ -45,9 +47,32 @@ _OPENING = threading.Lock()
 _LOG = logging.getLogger("annotation_app")
 
 
+class Recent:
+    """The raters who were added within a day, by where they came from; known to this process alone."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, list[tuple[float, int]]] = {}
+
+    def add(self, origin: str | None, number: int) -> None:
+        """Note that a rater was added."""
+        if origin is not None and number not in self.of(origin):
+            self._added.setdefault(origin, []).append((time.monotonic(), number))
+
+    def of(self, origin: str | None) -> tuple[int, ...]:
+        """Return the ids of the raters who came from there."""
+        since = time.monotonic() - _DAY
+        recent = [entry for entry in self._added.get(origin or "", []) if entry[0] > since]
+        if origin is not None and recent:
+            self._added[origin] = recent
+        return tuple(number for _, number in recent)
+
+
 @dataclass(frozen=True)
 class AppState:
-    """What the server holds for all raters: an open store, the plan of the hand-out, and the settings."""
+    """What the server holds for all raters: an open store, the plan of the hand-out, and the settings.
+
+    `addresses` and `browsers` are where those came from who were added within a day; nothing stores it.
+    """
 
     store: Store
     plan: Plan
@@ -58,6 +83,8 @@ class AppState:
     """The database's file, where it is one."""
     fingerprint: tuple[int, int]
     """Which file it was when it was opened."""
+    addresses: Recent = field(default_factory=Recent)
+    browsers: Recent = field(default_factory=Recent)
 
 
 @dataclass
@@ -83,6 +110,7 @@ class RaterSession:
         practised: The practice pair judged last and how, until its feedback was read.
         wrong: What was answered wrongly at the last attempt of the check, until it was read.
         reconsiders: Whether the question for consent is asked once more.
+        enrolled: Whether the rater came by itself, and not by an invite.
     """
 
     token: str
@@ -103,6 +131,7 @@ class RaterSession:
     practised: tuple[PracticePair, dict[str, Choice]] | None = None
     wrong: tuple[str, ...] = ()
     reconsiders: bool = False
+    enrolled: bool = False
 
     @property
     def earlier(self) -> bool:
@@ -224,6 +253,7 @@ def sign_in(app: AppState, token: str) -> RaterSession | None:
     visit.at = visit.rated = len(visit.trail)
     visit.intake = intake.read(app.store, rater)
     visit.started = visit.rated > 0 or visit.intake.begun
+    visit.enrolled = bool(visit.intake.arrivals)
     return visit
 
 
@@ -322,6 +352,11 @@ def earlier_answers(app: AppState, visit: RaterSession) -> tuple[dict[str, Choic
         comment=notes.get("comment", ""), problems=tuple(reported.split(", ")) if reported else ()
     )
     return app.store.current(number, rater=visit.rater), remarks
+
+
+def warn(message: str) -> None:
+    """Log what the owner should know; it holds neither texts nor tokens."""
+    _LOG.warning("%s", message)
 
 
 def log(error: Exception, doing: str) -> None:

@@ -33,7 +33,7 @@ class Panel {
     if (before?.pair !== view.pair || before.place !== view.place || !this.root?.isConnected) this.begin();
     if (view.failed && view.failed === this.draft.sent) this.changed();
     if (view.failed && view.failed === this.pending?.press) this.pending = null;
-    // What was sent before the connection broke, or the page was loaded anew, is sent again.
+    // What was sent before the connection broke, or the page was loaded again, is sent again.
     if (this.draft.sent) this.pending ??= this.draft.message(view);
     this.tries = this.pending ? this.tries + 1 : 0;
     if (this.pending && this.tries < TRIES) this.deliver();

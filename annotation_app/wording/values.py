@@ -64,6 +64,8 @@ class SignIn(Notice):
     uninvited: Text
     prolific: Text
     elsewhere: Text
+    other_browser: Text
+    crowded: Text
     account: Text
     account_trouble: Text
 
@@ -107,6 +109,8 @@ class Instructions(Notice):
 
     questions: Text
     points: tuple[Text, ...]
+    link: Text
+    link_lead: Text
     start: Text
     again: Text
 
@@ -277,6 +281,10 @@ class Wording(_Words):
     problems: Problems
     done: Done
     nothing: Notice
+    waiting: ButtonNotice
+    full: ButtonNotice
+    ran_out: Notice
+    ended: Notice
     trouble: ButtonNotice
     criteria: Annotated[dict[str, CriterionWords], AfterValidator(_known_criteria)]
 

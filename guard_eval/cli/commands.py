@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
@@ -30,6 +30,7 @@ __all__ = [
     "MeasureOptions",
     "ReplicationOptions",
     "generate",
+    "import_files",
     "load",
     "measure",
     "measure_files",
@@ -58,6 +59,7 @@ COMMANDS = {
     "progress": "See how far the raters are.",
     "judge": "Have language models compare the pairs.",
     "report": "Write the significance report.",
+    "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
@@ -67,6 +69,7 @@ COMMANDS = {
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
 MODULES = {
+    "import": "exchange.importing",
     "progress": "overview.progress",
     **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
 }
@@ -76,6 +79,7 @@ FUNCTIONS = {
     "MeasureOptions": "guard_eval.cli.measuring.job",
     "ReplicationOptions": "guard_eval.cli.replication.studies",
     "generate": "guard_eval.cli.generate",
+    "import_files": "guard_eval.cli.exchange.importing",
     "measure": "guard_eval.cli.measuring.job",
     "measure_files": "guard_eval.cli.measuring.job",
     "merge": "guard_eval.cli.merge",
@@ -93,6 +97,7 @@ FUNCTIONS = {
 """Where the functions are that can be imported from here."""
 
 if TYPE_CHECKING:
+    from guard_eval.cli.exchange.importing import import_files
     from guard_eval.cli.generate import generate
     from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
     from guard_eval.cli.merge import merge
@@ -123,7 +128,7 @@ def load(name: str) -> Any:  # noqa: ANN401 (a command of the click that typer h
     return command
 
 
-_WITHOUT_STRATEGIES = {"new", "power", "replicate", "demo"}
+_WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 """Commands that read no study of the user's."""
 
 
@@ -183,4 +188,8 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; what it says is printed."""
         with speaking():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except BadParameter as error:
+                error.message = error.message.removeprefix("Value error, ")  # pydantic's, for programmers
+                raise

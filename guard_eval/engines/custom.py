@@ -13,7 +13,7 @@ from guard_eval.decoding.noise import row_key
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import check, decode
 from guard_eval.errors import StudyError
-from guard_eval.strategies import ContrastiveDecoding, parse, signature
+from guard_eval.strategies import ContrastiveDecoding, Strategy, draws, parse, signature
 
 HUB_FOLDER = Path(__file__).parent / "hub"
 """What to give `custom_generate`."""
@@ -57,6 +57,7 @@ def generate(
     attention_mask: Tensor | None = None,
     strategy: str = "guard",
     seed: int = 0,
+    num_return_sequences: int | None = None,
     **given: Any,  # noqa: ANN401 (what transformers passes on)
 ) -> Tensor:
     """Return prompts and continuations, `[B, P + n]`, as `model.generate` does.
@@ -68,6 +69,8 @@ def generate(
         attention_mask: Where they are prompt, `[B, P]`; everywhere if left out.
         strategy: A signature, such as `acs(q=1)`.
         seed: Of the strategies that draw; a prompt's draws depend on it and on the prompt's tokens.
+        num_return_sequences: How many texts each prompt gets, one below the other. The first of them is the
+            one that it gets alone. Only for strategies that draw: others would write the same again.
         given: `max_new_tokens`, `eos_token_id`, `pad_token_id` or a `generation_config` with them. Of the
             model's own configuration these three count as well, and nothing else.
 
@@ -83,9 +86,14 @@ def generate(
     if isinstance(chosen, ContrastiveDecoding):
         raise StudyError(f"{strategy} needs a second model; run it with guard-eval generate")
     check(model, chosen)
-    prompts = _prompts(ids, attention_mask)
+    runs = _runs(num_return_sequences, chosen)
+    prompts = [prompt for prompt in _prompts(ids, attention_mask) for _ in range(runs)]
+    ids = ids.repeat_interleave(runs, 0)
     ends = _ends(model, given)
-    keys = [row_key(seed, " ".join(map(str, prompt)), signature(chosen)) for prompt in prompts]
+    keys = [
+        row_key(seed, " ".join(map(str, prompt)), signature(chosen), 1 + row % runs)
+        for row, prompt in enumerate(prompts)
+    ]
     batch = Batch(
         prompts=prompts,
         keys=torch.tensor(keys, device=model.device),
@@ -96,13 +104,31 @@ def generate(
     for row, step in enumerate(made.failed_at):
         if step is not None:
             raise StudyError(
-                f"prompt {row + 1} of the batch: no probabilities (NaN or infinite logits) at step {step + 1}"
+                f"prompt {row // runs + 1} of the batch: no probabilities (NaN or infinite logits) at step "
+                f"{step + 1}"
             )
     pad = _setting(model, given, "pad_token_id")
     pad = (ends or [0])[0] if pad is None else pad
     longest = max(map(len, made.tokens))
     new = [tokens + [pad] * (longest - len(tokens)) for tokens in made.tokens]
     return torch.cat([ids, torch.tensor(new, device=ids.device)], dim=1)
+
+
+def _runs(wanted: int | None, strategy: Strategy) -> int:
+    """Return how many texts each prompt gets.
+
+    Raises:
+        StudyError: It is no number, or the strategy writes the same text each time.
+    """
+    wanted = 1 if wanted is None else wanted
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise StudyError(f"num_return_sequences = {wanted!r} must be a whole number of at least 1")
+    if wanted > 1 and not draws(strategy):
+        raise StudyError(
+            f"num_return_sequences = {wanted}: {strategy} draws nothing and would write the same text again; "
+            "leave it out"
+        )
+    return wanted
 
 
 def _refuse(given: dict[str, Any]) -> None:

@@ -205,6 +205,7 @@ rater = Table(
     Column("excluded_at", Moment, doc="set while the rater's verdicts are left out"),
     Column("source", ExactText, doc="where a rater without invitation came from, such as prolific"),
     Column("external_id", ExactText, doc="the source's own name for the rater, who is paid by it"),
+    Column("place_until", Moment, doc="until then a place is kept for an enrolled rater who has no pair yet"),
     CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
 )
 

@@ -24,7 +24,8 @@ from guard_eval.records import (
 )
 from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
-from guard_eval.store.handout import queue, roster
+from guard_eval.store.handout import places, queue, roster
+from guard_eval.store.handout.places import Enrolment
 from guard_eval.store.judging import batch_rows, exchanges, journal, requests, runs, sent
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
@@ -127,7 +128,7 @@ class Store:
             return pairs.add_pairs(connection, new)
 
     def fixed_pairs(self) -> str | None:
-        """Return why the study's pairs cannot be made anew any more, or not now; None where they can."""
+        """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
         return self._read(pairs.why_fixed, now=self._clock())
 
     def replace_pairs(self, new: Sequence[Pair]) -> int:
@@ -140,7 +141,7 @@ class Store:
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
             if why := pairs.why_fixed(connection, now=self._clock()):
-                raise StudyError(f"the pairs cannot be made anew: {why}")
+                raise StudyError(f"the pairs cannot be drawn again: {why}")
             pairs.remove_all(connection)
             return pairs.add_pairs(connection, new)
 
@@ -180,17 +181,72 @@ class Store:
         with self._database.write(lock="raters") as connection:
             return raters.link(connection, name)
 
-    def enrol(self, external_id: str, source: str) -> tuple[Rater, str]:
-        """Return who comes under this id from a source such as `prolific`, and a token that lets it in.
+    def enrol(
+        self,
+        external_id: str,
+        source: str,
+        plan: Plan,
+        *,
+        browser: str | None = None,
+        neighbours: Sequence[int] = (),
+        left: Sequence[int] = (),
+    ) -> Enrolment:
+        """Let in who comes under this id from a source such as `prolific`, and keep a place for it.
 
-        The first time it is a new person, named P-1, P-2, …; later the same one, and its other tokens stay
-        good. A revoked rater's token lets nobody in.
+        The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
+        nobody in.
+
+        Args:
+            external_id: The source's own name for the rater.
+            source: Where it comes from.
+            plan: How much work there is.
+            browser: A secret of the browser: the id is let in again from this one alone. None where the
+                source itself proves who it is.
+            neighbours: The ids of raters who came from the same address within a day.
+            left: The ids of raters who came in the same browser before; their places are free again.
 
         Raises:
             StudyError: The id or the source is empty or too long.
         """
+        with self._database.write(lock="raters", also=raters.PEOPLE) as connection:
+            return places.enrol(
+                connection,
+                external_id,
+                source,
+                plan,
+                self._clock(),
+                browser=browser,
+                neighbours=neighbours,
+                left=left,
+            )
+
+    def renew_place(self, rater: Rater, plan: Plan) -> bool:
+        """Keep a rater's place, or take one where its own has lapsed; return whether it has one."""
+        with self._database.write(lock="raters", also=raters.PEOPLE) as connection:
+            return places.renew(connection, rater, plan, self._clock())
+
+    def end_place(self, rater: Rater) -> None:
+        """Give a rater's place to others."""
         with self._database.write(lock="raters") as connection:
-            return raters.enrol(connection, external_id, source, self._clock())
+            places.end(connection, rater)
+
+    def open_places(self, plan: Plan) -> int:
+        """Return how many more raters without an invite the study has work for."""
+        with self._database.write(lock=raters.PEOPLE) as connection:
+            return places.count_open(connection, plan, self._clock())
+
+    def waits_until(self, rater: Rater, plan: Plan) -> datetime | None:
+        """Return until when a rater who is handed nothing should wait, as others have its last pairs open.
+
+        None when nothing more will come for it: the quota is reached, no pair is left that it has not seen,
+        or it has waited for a whole lease.
+        """
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            return places.waits_until(connection, rater, plan, self._clock())
+
+    def is_excluded(self, rater: Rater) -> bool:
+        """Return whether a rater's verdicts are left out."""
+        return self._read(raters.standing, rater).excluded
 
     def sign_in(self, token: str) -> Rater | None:
         """Return whose token it is; None for one that is unknown or revoked."""
@@ -506,7 +562,7 @@ class Store:
         return self._read(runs.shown, presentations)
 
     def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
-        """Yield what was said between the study and its judges, by pair, judge, order and sample.
+        """Yield the exchanges of the study with its judges, by pair, judge, order and sample.
 
         Args:
             pair_id: Only about this pair.

@@ -70,7 +70,7 @@ def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = Fal
 
 
 def trail(connection: Connection, rater: Rater) -> list[int]:
-    """Return the rater's rated presentations in the order they were shown: `rated_at` may have gone back."""
+    """Return the rater's rated presentations in the order they were shown: a clock may be set back."""
     mine = (presentation.c.rater_id == rater.id, presentation.c.rated_at.is_not(None))
     return list(
         connection.execute(select(presentation.c.id).where(*mine).order_by(presentation.c.id)).scalars()

@@ -25,8 +25,14 @@ from guard_eval.study.settings import Settings
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
-_NO_INFLUENCE: Any = {"database": True, "judge": {"__all__": {"api_key_env", "timeout"}}}
-"""Settings that can change no result: a study may move, and a key be renamed, while it runs."""
+_LATER: Any = {"generation": {"runs": 1, "stop": []}, "pairs": {"run": 1, "best_of_runs": None}}
+"""Settings that came later: where they are as usual, a study has the hash that it had before."""
+_NO_INFLUENCE: Any = {
+    "database": True,
+    "judge": {"__all__": {"api_key_env", "timeout"}},
+    "annotation": {"recruitment": {"codes", "completion_url"}},
+}
+"""Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,10 @@ class Study:
     def hash(self) -> str:
         """Return the SHA-256 of the settings that can change a result, whatever their order and comments."""
         settings = self.settings.model_dump(mode="json", exclude=_NO_INFLUENCE)
+        for table, usual in _LATER.items():
+            for name, value in usual.items():
+                if settings[table][name] == value:
+                    del settings[table][name]
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

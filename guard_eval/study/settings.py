@@ -17,7 +17,7 @@ from pydantic import (
 
 from guard_eval.database_url import holds_password
 from guard_eval.rubric import Criterion, check_weights
-from guard_eval.strategies import ContrastiveDecoding, parse, signature
+from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
 from guard_eval.study.judge_settings import Judge, named
@@ -62,6 +62,18 @@ def _placement(value: object) -> object:
     raise ValueError('input should be a word such as "auto" or "balanced", or a table of modules and devices')
 
 
+def _stop_strings(found: list[str]) -> list[str]:
+    for one in found:
+        if not 0 < len(one) <= _LONGEST_STOP or "\N{REPLACEMENT CHARACTER}" in one:
+            raise ValueError(
+                f"{one!r} is no stop string; it must have 1 to {_LONGEST_STOP} characters, and none "
+                "that stands for a broken one (U+FFFD)"
+            )
+    return sorted(set(found))  # their order changes no text
+
+
+_LONGEST_STOP = 100
+
 StrategyName = Annotated[str, AfterValidator(_canonical)]
 BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
 DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placement)]
@@ -100,9 +112,22 @@ class Model(SettingsTable):
 
 
 class GenerationSettings(SettingsTable):
-    """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
+    """How continuations are made.
+
+    Attributes:
+        strategies: By which strategies.
+        runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
+        stop: A text ends before the first of these strings that it comes to.
+        max_new_tokens: The length limit, in tokens.
+        max_prompt_tokens: How many of a prompt's last tokens are kept.
+        batch_size: How many at once, or `auto`: as many as memory holds.
+        chat: Whether prompts go through the model's chat template.
+        compile: Whether GUARD's step goes through `torch.compile`.
+    """
 
     strategies: list[StrategyName] = Field(min_length=1)
+    runs: int = Field(default=1, ge=1, le=1000)
+    stop: Annotated[list[str], AfterValidator(_stop_strings)] = Field(default=[], max_length=16)
     max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
     max_prompt_tokens: int = Field(default=256, ge=1, le=10_000_000)
     batch_size: BatchSize = "auto"
@@ -173,12 +198,17 @@ class Pairs(SettingsTable):
     Attributes:
         compare: Couples of strategies.
         per_dataset: Prompts drawn from each dataset.
+        run: Where a strategy writes several texts a prompt, which of them is compared: 1, 2, ….
+        best_of_runs: Instead, the one with the highest value of this metric. A strategy of one text a prompt
+            has no choice.
         human_pairs: Of each comparison people rate so many pairs, drawn at random; a judge rates all. None
             where people rate all, too.
     """
 
     compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
     per_dataset: int = Field(default=50, ge=1)
+    run: int = Field(default=1, ge=1)
+    best_of_runs: Literal["diversity", "coherence", "bertscore"] | None = None
     human_pairs: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")
@@ -313,6 +343,10 @@ class Settings(SettingsTable):
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
         return self.model.amateur if needs_amateur(strategy) else None
 
+    def runs_of(self, strategy: str) -> int:
+        """Return how many texts a strategy, by its signature, writes to each prompt."""
+        return self.generation.runs if draws(parse(strategy)) else 1
+
     @model_validator(mode="after")
     def _assisting_judge_is_named(self) -> Self:
         judge, names = self.analysis.assisted_by, self.judge_names
@@ -376,6 +410,20 @@ class Settings(SettingsTable):
                     f"generation.strategies names {name}, which needs a second, smaller model; "
                     "name it as model.amateur, or remove the strategy"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _compared_run_is_made(self) -> Self:
+        pairs, runs = self.pairs, self.generation.runs
+        if pairs.run > runs:
+            raise ValueError(
+                f"pairs.run = {pairs.run}, and generation.runs = {runs}; lower the one, or raise the other"
+            )
+        if pairs.best_of_runs is not None and (pairs.run != 1 or runs == 1):
+            raise ValueError(
+                f"pairs.best_of_runs = {pairs.best_of_runs!r} chooses among several runs; "
+                + ("remove pairs.run" if pairs.run != 1 else "raise generation.runs, or remove it")
+            )
         return self
 
     @model_validator(mode="after")

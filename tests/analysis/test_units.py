@@ -103,12 +103,12 @@ def test_the_signs_of_uneven_prompts_flip_together(seed):
     for prompt in range(8):
         for pair in range(int(rng.integers(1, 5))):
             raters = int(rng.choice([1, 2, 4, 5]))
-            said = rng.choice(["x", "y", "tie"], size=raters, p=[0.5, 0.3, 0.2])
-            sums[prompt] += ((said == "x").sum() - (said == "y").sum()) / raters
+            answers = rng.choice(["x", "y", "tie"], size=raters, p=[0.5, 0.3, 0.2])
+            sums[prompt] += ((answers == "x").sum() - (answers == "y").sum()) / raters
             rows += [
                 {"pair_id": f"{prompt}.{pair}", "dataset": "d", "prompt_id": str(prompt), "method_a": "x"}
                 | {"method_b": "y", "rater": f"r{rater}", "criterion": "c", "verdict": verdict}
-                for rater, verdict in enumerate(said)
+                for rater, verdict in enumerate(answers)
             ]
     frame = validate(pd.DataFrame(rows))
     (row,) = share_rows(frame)

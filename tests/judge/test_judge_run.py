@@ -262,13 +262,13 @@ def test_a_web_page_is_not_kept_as_an_answer(run, store, pairs, server, fake):
 
 
 @pytest.mark.parametrize(
-    ("takes", "asks", "said"),
+    ("takes", "asks", "count"),
     [
         ("json_object", "in JSON mode", 1),
         ("text", "for a verdict block in plain text", 2),
     ],
 )
-def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fake, takes, asks, said):
+def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fake, takes, asks, count):
     pairs(6)
 
     def act(ask):
@@ -283,11 +283,11 @@ def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fa
     reports = []
     ledger = run(on_progress=reports.append)
     assert ledger.verdicts == 12
-    assert len(ledger.notices) == said
+    assert len(ledger.notices) == count
     assert asks in ledger.notices[-1]
     assert "; ".join(progress.notice for progress in reports if progress.notice) == "; ".join(ledger.notices)
     refused = [ask for ask in server.asks if ask.get("response_format", {"type": "text"})["type"] != takes]
-    assert said <= len(refused) <= 4 * said  # once each of those under way, then remembered
+    assert count <= len(refused) <= 4 * count  # once each of those under way, then remembered
     asked = len(server.asks)
     assert run().requests == 0
     assert len(server.asks) == asked

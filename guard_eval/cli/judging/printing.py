@@ -62,7 +62,7 @@ def say_previews(
             say(
                 f"warning: {preview.name} has verdicts on other requests than study.toml asks for now "
                 f"({'; '.join(changed)}), which stay as they are. Take back the change, or give the judge a "
-                'new name there (name = "…"), under which all pairs are asked anew'
+                'new name there (name = "…"), under which all pairs are asked again'
             )
         if not preview.example:
             say("nothing is left to ask")

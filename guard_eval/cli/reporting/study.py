@@ -41,6 +41,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         stored_hash=store.study_hash(),
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
         reworded=tuple(reworded(store.criteria(), asked)),
+        declared=_compared_run(settings),
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,
@@ -67,6 +68,21 @@ def _asked(study: Study) -> tuple[Criterion, ...]:
     settings = study.settings
     named = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     return criteria(list(dict.fromkeys(chain.from_iterable(named))), settings.rubric)
+
+
+def _compared_run(settings: Settings) -> tuple[str, ...]:
+    """Return which of several texts a prompt was compared, in a sentence; nothing where there is one."""
+    runs, pairs = settings.generation.runs, settings.pairs
+    if runs == 1:
+        return ()
+    which = (
+        f"run {pairs.run} was compared"
+        if pairs.best_of_runs is None
+        else f"the one with the highest {pairs.best_of_runs} was compared (of equals the seed decided)"
+    )
+    single = [name for name in dict.fromkeys(chain(*pairs.compare)) if settings.runs_of(name) == 1]
+    others = f"; {', '.join(single)} {'writes' if len(single) == 1 else 'write'} one" if single else ""
+    return (f"Of {runs} texts a prompt by each strategy {which}, as study.toml declares{others}.",)
 
 
 def _panel(settings: Settings) -> Panel | None:

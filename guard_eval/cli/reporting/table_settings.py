@@ -16,9 +16,10 @@ from analysis.reports.context import Context
 from analysis.results.shares import Correction, Estimand
 from analysis.verdicts.composite import Composite
 from analysis.verdicts.family import declared_results
+from analysis.verdicts.layout import REMARKS
 from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.scores import PROMPT, units, with_units
-from analysis.verdicts.tidy import REMARKS, remarks
+from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.rubric import check_weights

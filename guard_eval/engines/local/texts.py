@@ -20,10 +20,11 @@ _NAMED = 20
 
 @dataclass(frozen=True)
 class EncodedPrompt:
-    """A prompt with the token ids that the model is given."""
+    """A prompt with the token ids that the model is given, and which of its texts is to be made."""
 
     prompt: Prompt
     ids: list[int]
+    run: int = 1
 
 
 def encode(
@@ -158,7 +159,7 @@ def make_continuation(
 ) -> Continuation:
     """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once."""
     return Continuation(
-        id=made_by.continuation_id(row.prompt),
+        id=made_by.continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
         dataset=row.prompt.dataset,
         recipe=made_by,
@@ -170,6 +171,7 @@ def make_continuation(
         batch=batch,
         device=loaded.device,
         versions=loaded.versions,
+        run=row.run,
     )
 
 

@@ -174,7 +174,7 @@ def generate(
         strategy: One for which `request.unsupported` says nothing.
         made_by: `local.generation.recipe` with `ENGINE`.
     """
-    waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id))))
+    waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id, row.run))))
     running: dict[str, EncodedPrompt] = {}
     finished: list[tuple[EncodedPrompt, list[int]]] = []
     since, most = time.perf_counter(), 0
@@ -204,7 +204,7 @@ def _parameters(served: Served, strategy: Strategy, made_by: Recipe, row: Encode
     from vllm import SamplingParams  # noqa: PLC0415
     from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
 
-    ours = extra_args(strategy, seed=made_by.seed, prompt_id=row.prompt.id)
+    ours = extra_args(strategy, seed=made_by.seed, prompt_id=row.prompt.id, run=row.run)
     return SamplingParams(
         temperature=0,  # the likeliest token is taken, of which a strategy has left one
         max_tokens=made_by.max_new_tokens,

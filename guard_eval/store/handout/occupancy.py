@@ -223,6 +223,17 @@ def mark(connection: Connection, pool: str, slots: int) -> None:
     connection.execute(_MARK, _parameters(pool))
 
 
+def make_ready(connection: Connection, pool: str, slots: int) -> PoolState:
+    """Mark which pairs are vacant where that is not done, alone in the pool; return the pool's state."""
+    state = pool_state(connection, pool)
+    if state.is_marked_for(slots):
+        return state
+    if state.ready < state.pairs:
+        complete(connection, pool)
+    mark(connection, pool, slots)
+    return pool_state(connection, pool)
+
+
 def recount(connection: Connection, pool: str, pair_ids: Sequence[str] | None = None) -> None:
     """Count again what is held, of all pairs or of some, and mark which of them are vacant.
 

@@ -266,6 +266,28 @@ _COUNT_FULL = select(func.count()).select_from(
 )
 
 
+def next_lease_end(turn: Turn) -> datetime | None:
+    """Return when the first lease ends on a pair that the rater has not seen; None where there is none."""
+    leased = select(func.min(presentation.c.leased_until)).where(
+        presentation.c.pool == turn.pool,
+        HOLDS_SLOT,
+        presentation.c.rated_at.is_(None),
+        presentation.c.leased_until > turn.now,
+        presentation.c.slot < turn.plan.slots,
+        _unseen(presentation.c.pair_id),
+        ~_IS_KEPT,
+    )
+    found: datetime | None = turn.connection.execute(leased, turn.parameters).scalar_one()
+    return found
+
+
+def count_vacant_slots(connection: Connection, slots: int) -> int:
+    """Return how many slots of the pool of people nobody holds, and none are kept for anybody."""
+    vacant = (occupancy.c.pool == PEOPLE, occupancy.c.vacant == true())
+    statement = select(func.coalesce(func.sum(slots - occupancy.c.held), 0)).where(*vacant)
+    return int(connection.execute(statement).scalar_one())
+
+
 def kept_pairs(turn: Turn) -> Iterator[dict[str, Place]]:
     """Yield the pairs that a roster keeps for the rater and that it has not seen, in the rater's order."""
     yield _in_order(turn, turn.connection.execute(_MINE_KEPT, turn.parameters))

@@ -207,7 +207,7 @@ def test_a_schema_that_is_not_taken_is_left_out(run, pairs, server, provider):
     server.refuses[field] = f"{field}: not supported by this model"
     ledger = run(concurrency=1)
     assert ledger.verdicts == 4
-    assert any("asking" in notice for notice in ledger.notices)
+    assert any("is now asked" in notice for notice in ledger.notices)
 
 
 def test_a_temperature_that_is_not_taken_is_left_out(run, pairs, server):
