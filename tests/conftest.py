@@ -9,6 +9,7 @@ server is not installed. Each test has a database of its own.
 import importlib.util
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -32,6 +33,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("unhurried")
+
+
+# Begun in the background, as by `make test &`, a process ignores Ctrl-C, and so do those that it begins.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
