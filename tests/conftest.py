@@ -35,9 +35,10 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
-# Begun in the background, as by `make test &`, a process ignores Ctrl-C, and so do those that it begins.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Where a shell started the tests in the background, or under nohup, these are ignored, and by every child.
+for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
