@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.sheets import sheet_rows
 from guard_eval.errors import StudyError
+from guard_eval.sheets import sheet_rows
 
 LINE, SHEET_ROW = "line", "sheet row"
 """The index's name in a table read from text, or from a sheet, so that a message can point at its rows."""

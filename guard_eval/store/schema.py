@@ -289,6 +289,7 @@ presentation = Table(
     CheckConstraint("first IN ('a', 'b')", name="first"),
     CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
     CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
+    sqlite_autoincrement=True,  # a page shows a number that was removed: no new row may have it
 )
 
 occupancy = Table(

@@ -140,6 +140,7 @@ class Store:
             StudyError: There are verdicts, or something else that belongs to the pairs that exist.
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
+            pairs.wait_for_ratings(connection)
             if why := pairs.why_fixed(connection, now=self._clock()):
                 raise StudyError(f"the pairs cannot be drawn again: {why}")
             pairs.remove_all(connection)

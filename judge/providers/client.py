@@ -12,6 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, Self
 
@@ -241,7 +242,9 @@ class Client:
         if is_page(answer.headers.get("content-type", ""), content):
             self.errors.fatal("web_page", status=answer.status_code)
         if (failed := read_error(content)) is not None:  # routers pass on another server's error so
-            return self.errors.status(failed[0], answer.headers, failed[1], on_error=on_error)
+            status, words, charged = failed
+            error = self.errors.status(status, answer.headers, words, on_error=on_error)
+            return replace(error, billed="perhaps") if charged else error
         name = next((answer.headers[each] for each in _REQUEST_IDS if each in answer.headers), None)
         body = redact(content, self.provider.key)
         return Response(

@@ -93,9 +93,10 @@ RULES = (
     Rule(statuses={403}, kind="forbidden"),
     Rule(statuses=range(300, 400), kind="moved"),
     Rule(statuses={429, 529}, kind="rate_limited"),
-    Rule(statuses={408, 409, 425}, kind="server_error"),
+    Rule(statuses={409, 425}, kind="server_error"),
     Rule(statuses={413}, kind="too_long"),
     Rule(statuses=range(200, 500), page=True, kind="web_page"),
+    Rule(statuses={408}, kind="server_error", billed="perhaps"),  # some say so of a model that took too long
     Rule(
         statuses={*_CLIENT, 500},
         codes={"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"},
@@ -140,7 +141,7 @@ RULES = (
     Rule(statuses=_FORM, change="next"),
     Rule(statuses=_CLIENT, kind="rejected"),
     # what is behind a gateway may have done the work
-    Rule(statuses={504, 524}, kind="server_error", billed="perhaps", late=True),
+    Rule(statuses={504, 524}, kind="timeout", billed="perhaps", late=True),
     Rule(statuses={502, 520, 521, 522, 523}, kind="server_error", billed="perhaps"),
     Rule(kind="server_error"),
 )
@@ -273,7 +274,7 @@ class ErrorReader:
                 continue
             if rule.kind in get_args(Fatal):
                 self.fatal(rule.kind, status=status, detail=detail)  # type: ignore[arg-type]
-            pauses = rule.kind in ("rate_limited", "server_error")
+            pauses = rule.kind in ("rate_limited", "server_error", "timeout")
             wait = (retry_after(headers) or _retry_delay(named)) if pauses else None
             return JudgeError(
                 kind=rule.kind,  # type: ignore[arg-type]

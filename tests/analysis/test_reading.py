@@ -251,7 +251,7 @@ def test_a_workbook_that_is_refused(tmp_path):
     wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
     with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
         read(workbook(tmp_path, {"a": wrong}))
-    with pytest.raises(StudyError, match=r"one sheet with cells, and has 2 \('a' and 'b'\)"):
+    with pytest.raises(StudyError, match=r"one sheet with cells, and has 2 \('a', 'b'\)"):
         read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
     with pytest.raises(StudyError, match=r"one sheet with cells, and has 0"):
         read(workbook(tmp_path, {"a": []}))
