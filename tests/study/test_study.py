@@ -9,6 +9,7 @@ from guard_eval.cli.new import TEMPLATE
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
+FACTS_JUDGE = '[[judge]]\nmodel = "m"\ncriteria = ["factuality"]\n'
 TWO_JUDGES = '[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "b"\n'
 GOOD = """
 name = "s"
@@ -155,6 +156,21 @@ def test_contrastive_decoding_has_an_amateur(study):
         (
             ("[pairs]", '[panel]\nrule = "mean"\n[pairs]'),
             "[panel] is of two judges or more, and study.toml has 0; add a [[judge]], or remove [panel]",
+        ),
+        (
+            ("[pairs]", "[composite]\ncoherence = 1\nfluency = -1\n[pairs]"),
+            "composite: the weight of fluency is -1; give a number above 0, or leave the criterion out",
+        ),
+        (
+            ("[pairs]", "[composite]\ncoherence = 1\ntoxicity = 1\n[pairs]"),
+            "composite names 'toxicity', which nobody is asked; name some of: coherence, fluency",
+        ),
+        (
+            (
+                "[pairs]",
+                f"{FACTS_JUDGE}[composite]\ncoherence = 1\nfactuality = 1\n[pairs]",
+            ),
+            "composite is of coherence, factuality, and neither people nor any judge is asked all of these",
         ),
         (
             ("[pairs]", '[panel]\nrule = "median"\n[pairs]'),
