@@ -1,6 +1,6 @@
 """From a tidy table of verdicts to result rows, and from rows to tables, figures and a report.
 
-It knows no database: any table with the columns of `analysis.verdicts.tidy.REQUIRED` will do.
+It knows no database: any table with the columns of `analysis.verdicts.layout.REQUIRED` will do.
 
     from analysis import agreement, figures, ranking, read, report, shares
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow
 from analysis.stats.population import FEWEST_RATERS
+from analysis.verdicts.composite import Composite
 from analysis.verdicts.panel import PANEL_OF
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import (
@@ -19,6 +20,7 @@ from guard_eval.reporting.words import (
     plural,
     title,
 )
+from guard_eval.rubric import COMPOSITE
 
 SPELT_OUT = 6
 """Up to this many results are given with their figures; more would no longer be one paragraph."""
@@ -42,6 +44,7 @@ def answer(
     panels: Collection[str] = (),
     rankings: Sequence[RankingRow] = (),
     assisted_by: str | None = None,
+    composite: Composite | None = None,
     texts: str = "continuations",
 ) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
@@ -56,6 +59,7 @@ def answer(
         panels: Names of declared panels of judges.
         rankings: `ranking_rows`: of three or more methods the answer is who leads.
         assisted_by: The judge who was declared to assist people.
+        composite: What was declared as the overall result.
         texts: What was compared, in the plural.
     """
     totals = [row for row in rows if row.dataset is None]
@@ -77,6 +81,8 @@ def answer(
         parts.append(ONE_BY_ONE if not panels else ONE_BY_ONE_BUT_PANEL)
     if assisted_by is not None:
         parts.append(_assisted(totals, assisted_by))
+    if composite is not None and any(row.criterion == COMPOSITE for row in totals):
+        parts.append(f"The composite, declared as the overall result, is {composite}.")
     parts.append(_closing(totals))
     if redundant:
         several = "Some criteria hardly count as separate evidence; the audits name them."

@@ -44,6 +44,7 @@ from analysis.results.raters import rater_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows, with_anytime_tests
 from analysis.results.shares import share_rows
+from analysis.verdicts.composite import incomplete
 from analysis.verdicts.scores import CELL, ScoredVerdicts
 from analysis.verdicts.tidy import remarks, validate
 from guard_eval.errors import StudyError
@@ -116,12 +117,16 @@ def figures_of(verdicts: pd.DataFrame, context: Context) -> dict[str, Figure]:
         StudyError: The verdicts are not a valid table.
     """
     with titled(context.titles):
-        page = _page(ScoredVerdicts.of(validate(verdicts), context.planned, context.panel), context)
+        page = _page(_scored(verdicts, context), context)
     return {drawing.name: drawing.figure for section in page.sections for drawing in section.drawings}
 
 
+def _scored(verdicts: pd.DataFrame, context: Context) -> ScoredVerdicts:
+    return ScoredVerdicts.of(validate(verdicts), context.planned, context.panel, context.composite)
+
+
 def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
-    scored = ScoredVerdicts.of(validate(verdicts), context.planned, context.panel)
+    scored = _scored(verdicts, context)
     frame, page = scored.frame, _page(scored, context)
     tables: dict[str, Table] = {}
     names = ("index.html", "report.md", "report.tex")
@@ -190,13 +195,16 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
     places = position_rows(scored, alpha=alpha)
     several = len({(row.method_a, row.method_b) for row in rows}) > 1
     simulated = any(row.simulated for row in rows)
+    left_out = () if context.composite is None else incomplete(scored.scores, context.composite)
     found = audit(frame)
     redundant = tuple(one.what for one in found if one.kind == REDUNDANT)
     sections = (
         ranking.section(rankings),
-        comparisons.section(rows, rankings, in_full=in_full if context.compare else ())
+        comparisons.section(
+            rows, rankings, in_full=in_full if context.compare else (), composite=context.composite
+        )
         if rankings
-        else shares.section(rows, name_methods=several),
+        else shares.section(rows, name_methods=several, composite=context.composite),
         equivalence.section(near, name_methods=several),
         sequential.section(looks, name_methods=several),
         sensitivity.section(
@@ -224,6 +232,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         answering,
         alpha=alpha,
         assisted_by=context.assisted_by,
+        composite=context.composite,
         texts=context.texts,
         exploratory=bool(context.why_exploratory),
         redundant=redundant,
@@ -237,7 +246,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         script=SCRIPT.read_text(encoding="utf-8"),
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
-        methods=(*methods(rows, context, scored.panels), *ranking.method(rankings)),
+        methods=(*methods(rows, context, scored.panels, left_out), *ranking.method(rankings)),
         manuscript=manuscript(answering, rankings, agreeing, context),
         limits=(
             *limitations(rows, agreeing, places, context),

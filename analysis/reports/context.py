@@ -11,9 +11,10 @@ import pandas as pd
 
 from analysis.results.judges.judge_usage import JudgeUsage
 from analysis.results.shares import Correction, Estimand
+from analysis.verdicts.composite import Composite
 from analysis.verdicts.panel import Panel
 from guard_eval.records import Pair
-from guard_eval.rubric import Criterion
+from guard_eval.rubric import COMPOSITE, Criterion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,7 @@ class Context:
         raters_per_item: How many raters of each kind make an item complete, where that is planned.
         assisted_by: The judge who assists people in the answer, where one was declared.
         panel: The judges who count as one besides, where that was declared.
+        composite: The criteria whose weighted mean is an overall result, where one was declared.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The automatic metrics, where they were measured.
         examples: Pairs to show side by side.
@@ -85,6 +87,7 @@ class Context:
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     assisted_by: str | None = None
     panel: Panel | None = None
+    composite: Composite | None = None
     random_part: bool = False
     metrics: MeasuredMetrics | None = None
     examples: tuple[Pair, ...] = ()
@@ -97,7 +100,7 @@ class Context:
     @property
     def titles(self) -> dict[str, str]:
         """Return what the study's own criteria are called, by name."""
-        return {each.name: each.title for each in self.criteria}
+        return {COMPOSITE: "the composite", **{each.name: each.title for each in self.criteria}}
 
     @property
     def why_exploratory(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ def numbers(context: Context, summary: str, tables: Mapping[str, Table]) -> str:
         "name": context.name,
         "question": context.question,
         "answer": summary,
+        "composite": None if context.composite is None else dict(context.composite.weights),
         "exploratory_because": list(context.why_exploratory),
         "seed": context.seed,
         "study_hash": context.study_hash,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack, get_args
 
@@ -17,7 +17,8 @@ from analysis.reports.sections.shares import COLUMNS as SHARES
 from analysis.results.agreement import agreement_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.shares import Correction, Estimand, share_rows
-from analysis.verdicts.family import named_results
+from analysis.verdicts.composite import Composite
+from analysis.verdicts.family import declared_results
 from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.reading import load
 from analysis.verdicts.scores import ScoredVerdicts
@@ -39,6 +40,7 @@ class Declared(TypedDict, total=False):
     margin: float
     raters: Estimand
     panel: PanelRule
+    composite: Mapping[str, float]
 
 
 _CHOICES = {"correction": get_args(Correction), "raters": get_args(Estimand)}
@@ -105,7 +107,8 @@ def report(verdicts: pd.DataFrame | Path | str, folder: Path | str, **declared: 
 def _scored(verdicts: pd.DataFrame, declared: Declared) -> tuple[ScoredVerdicts, Context]:
     _check(declared)
     table = validate(verdicts)
-    family, panel = declared.get("family"), declared.get("panel")
+    panel, weights = declared.get("panel"), declared.get("composite")
+    composite = None if weights is None else Composite(weights=weights)
     context = Context(
         name=declared.get("title", "Verdicts"),
         question=declared.get("question", "Which of the compared methods is better?"),
@@ -113,13 +116,14 @@ def _scored(verdicts: pd.DataFrame, declared: Declared) -> tuple[ScoredVerdicts,
         alpha=declared.get("alpha", 0.05),
         correction=declared.get("correction", "holm"),
         margin=declared.get("margin"),
-        planned=None if family is None else named_results(table, family),
+        planned=declared_results(table, declared.get("family"), composite),
         seed=declared.get("seed"),
         raters=declared.get("raters", "these"),
         panel=None if panel is None else Panel(rule=panel),
+        composite=composite,
         versions=versions(),
     )
-    return ScoredVerdicts.of(table, context.planned, context.panel), context
+    return ScoredVerdicts.of(table, context.planned, context.panel, composite), context
 
 
 def _check(declared: Declared) -> None:

@@ -30,6 +30,7 @@ from guard_eval.reporting.words import (
     plural,
     title,
 )
+from guard_eval.rubric import COMPOSITE
 
 FOLDER = "paper"
 MOST_ROWS = 40
@@ -381,6 +382,9 @@ def _methods(
             _works_of_test(totals),
         ),
     ]
+    if context.composite is not None and any(row.criterion == COMPOSITE for row in totals):
+        overall = f"The overall result is a composite, {context.composite}, computed for each rater and pair"
+        notes.append((overall, ()))
     if corrected := [row for row in totals if row.family > 1]:
         name = corrected[0].correction
         declared = (

@@ -9,9 +9,10 @@ from analysis.reports.context import Context
 from analysis.results.agreement import AgreementRow
 from analysis.results.bias import PositionRow
 from analysis.results.shares import ShareRow, unit_note
-from analysis.verdicts.panel import FormedPanel
+from analysis.verdicts.panel import PANEL_OF, FormedPanel
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import RATERS, and_list, judge_name, judged_by, percent, plural
+from guard_eval.rubric import COMPOSITE
 
 FEW_PAIRS = 30
 """Below this many pairs a result is marked as resting on few."""
@@ -33,10 +34,29 @@ JUDGES = (
 )
 
 
+COMPOSED = (
+    "The composite, the declared overall result, is {composite}: of a rater's scores of a pair, where the "
+    "rater judged it on all of them. It is one more result with intervals and tests of its own, which know "
+    "how the criteria go together, and one more member of the family that is corrected. Its wins, ties and "
+    "losses are ratings of a pair for one method, level, and for the other; its share is the mean of the "
+    "composites and not of these. A ranking counts for which method a composite is."
+)
+
+
 def methods(
-    rows: Sequence[ShareRow], context: Context, panels: Sequence[FormedPanel] = ()
+    rows: Sequence[ShareRow],
+    context: Context,
+    panels: Sequence[FormedPanel] = (),
+    left_out: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return how the figures were computed, a sentence or two each."""
+    """Return how the figures were computed, a sentence or two each.
+
+    Args:
+        rows: `share_rows`.
+        context: What was declared.
+        panels: The panels that were formed.
+        left_out: Who has no composite, or none of some pairs.
+    """
     totals = [row for row in rows if row.dataset is None]
     interval, tests = (
         and_list(sorted({found.method for found in every}))
@@ -71,7 +91,8 @@ def methods(
             "share too few pairs to tell, pairs and raters are crossed clusters (Cameron, Gelbach and Miller "
             "2011). Models are not taken as a sample: their results are about these models."
         )
-    if any(row.verdicts > row.n for row in totals):
+    own = (row for row in totals if row.criterion != COMPOSITE and not row.judge.startswith(PANEL_OF))
+    if any(row.verdicts > row.n for row in own):
         notes.append(
             "Where a rater judged a pair more than once, as a model in both orders, the showings were "
             "averaged to one score before anything else: a verdict that flips with the order counts as a "
@@ -84,6 +105,8 @@ def methods(
     if sum(bool(judge) for _, judge in groups) > 1:
         notes.append(JUDGES)
     notes += [_panel(panel) for panel in panels]
+    if context.composite is not None:
+        notes.append(" ".join((COMPOSED.format(composite=context.composite), *left_out)))
     drawn = "the draws of bootstraps and of sign patterns, and nothing else here, hang on it"
     given = "none is given, so it is 0" if context.seed is None else f"{context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")

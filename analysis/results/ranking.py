@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.results.cells import first_composite
 from analysis.stats.correction import holm
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.bootstrap import RankingIntervals, bootstrap, tally
 from analysis.stats.ranks.davidson import fit, half_win, shares, to_matrices
-from analysis.stats.ranks.rank_sets import rank_sets, share_influence, simultaneous_line, strength_influence
+from analysis.stats.ranks.rank_sets import rank_sets, share_errors, simultaneous_line
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE, and_list
@@ -121,7 +122,9 @@ def ranking_rows(
         corrected = holm([rows[place].difference.p_value for place in places]).p_values
         for place, value in zip(places, corrected, strict=True):
             rows[place] = replace(rows[place], adjusted=value)
-    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion)))
+    return tuple(
+        sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, first_composite(row.criterion)))
+    )
 
 
 def _groups(cell: pd.DataFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -172,8 +175,7 @@ def _row(
     total = counts.sum(axis=0, dtype=float)
     parameters, smoothed = _parameters(ranking, total)
     own = pd.factorize(cell["dataset"].groupby(item, sort=True).min())[0]
-    influence = strength_influence(parameters, item, first, second, 1 + sides, strata=own)
-    influence = share_influence(parameters, influence)
+    influence = share_errors(parameters, item, first, second, 1 + sides, strata=own)
     line = simultaneous_line(influence, freedom=max(1, items - 1), level=level, seed=seed)
     sets = rank_sets(shares(parameters), influence, freedom=max(1, items - 1), level=level, line=line)
     nets = np.zeros((items, len(methods)))

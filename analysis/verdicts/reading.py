@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.sheets import sheet_rows
 from guard_eval.errors import StudyError
+from guard_eval.sheets import sheet_rows
 
 LINE, SHEET_ROW = "line", "sheet row"
 """The index's name in a table read from text, or from a sheet, so that a message can point at its rows."""
@@ -163,7 +163,7 @@ def _numbered(
         raise StudyError(f"{path}, line {start + before}: {error}{hint}; fix the CSV") from None
 
 
-class _Places(dict[str, int]):
+class TextPlaces(dict[str, int]):
     """The texts of a column, numbered as they come."""
 
     def __missing__(self, text: str) -> int:
@@ -174,7 +174,7 @@ class _Places(dict[str, int]):
 def _table(
     header: list[str], numbered: Iterator[tuple[int, list[str]]], path: Path, numbers: str
 ) -> pd.DataFrame:
-    places_of = [_Places() for _ in header]
+    places_of = [TextPlaces() for _ in header]
     codes: list[list[NDArray[np.int32]]] = [[] for _ in header]
     all_lines: list[NDArray[np.int64]] = []
     wrong: list[int] = []

@@ -23,7 +23,7 @@ from guard_eval.records import (
     Rater,
     RaterKind,
 )
-from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
+from guard_eval.store import notes, pairs, raters, schema, skips, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import places, queue, roster
 from guard_eval.store.handout.places import Enrolment
@@ -45,6 +45,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.skips import Skip
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
@@ -141,6 +142,7 @@ class Store:
             StudyError: There are verdicts, or something else that belongs to the pairs that exist.
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
+            pairs.wait_for_ratings(connection)
             if why := pairs.why_fixed(connection, now=self._clock()):
                 raise StudyError(f"the pairs cannot be drawn again: {why}")
             pairs.remove_all(connection)
@@ -378,6 +380,25 @@ class Store:
                 saved = replace(saved, next=next(iter(handed), None))
         self._study_hash = None  # stored with the first verdict, which is on disk now
         return saved
+
+    def skip(self, presentation: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
+        """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
+
+        It is no verdict, but noted with its reason. A pair that `occupancy.MOST_SKIPS` raters skipped is
+        given to nobody new. Returns False, and changes nothing, where the rater has skipped too many already.
+
+        Raises:
+            StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
+                problem is given.
+        """
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            return skips.skip(
+                connection, presentation, problems, who=rater, comment=comment, now=self._clock()
+            )
+
+    def skips(self) -> list[Skip]:
+        """Return which pairs raters could not judge and why, oldest first."""
+        return self._read(skips.read)
 
     def current(self, presentation: int, *, rater: Rater) -> dict[str, Choice]:
         """Return the choices of the highest revisions by criterion; none if there is no verdict yet.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -15,7 +17,7 @@ from pydantic import (
 )
 
 from guard_eval.database_url import holds_password
-from guard_eval.rubric import Criterion
+from guard_eval.rubric import Criterion, check_weights
 from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
@@ -45,6 +47,12 @@ def _no_password(text: str) -> str:
         raise ValueError(
             "a password does not belong in a file; leave it out and set PGPASSWORD in the environment"
         )
+    return text
+
+
+def _device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", text, re.ASCII):
+        raise ValueError("no device that is supported; write auto, cpu, cuda or cuda:1")
     return text
 
 
@@ -95,7 +103,7 @@ class Model(SettingsTable):
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,3})?)$")
+    device: Annotated[str, AfterValidator(_device)] = "auto"
     device_map: DeviceMap = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"
@@ -295,7 +303,10 @@ class Panel(SettingsTable):
 
 
 class Settings(SettingsTable):
-    """All of study.toml."""
+    """All of study.toml.
+
+    `composite` has the weights of criteria whose weighted mean is an overall result.
+    """
 
     name: str = Field(min_length=1)
     question: str = "Which decoding strategy writes better continuations?"
@@ -310,6 +321,7 @@ class Settings(SettingsTable):
     annotation: Annotation = Annotation()
     judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
     panel: Panel | None = None
+    composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
 
     @classmethod
@@ -376,6 +388,24 @@ class Settings(SettingsTable):
             raise ValueError(
                 f"[panel] is of two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
                 "or remove [panel]"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _composite_is_of_criteria(self) -> Self:
+        asked = {"people": self.annotation.criteria} | {
+            name: judge.criteria for name, judge in zip(self.judge_names, self.judge, strict=True)
+        }
+        named = self.composite or {}
+        every = list(dict.fromkeys(chain.from_iterable(asked.values())))
+        if unknown := [name for name in named if name not in every]:
+            raise ValueError(
+                f"composite names {unknown[0]!r}, which nobody is asked; name some of: {', '.join(every)}"
+            )
+        if not any(set(named) <= set(own) for own in asked.values()):
+            raise ValueError(
+                f"composite is of {', '.join(named)}, and neither people nor any judge is asked all of "
+                "these; name criteria that the same raters are asked"
             )
         return self
 

@@ -184,3 +184,31 @@ def test_without_a_network_all_missing_models_are_named_at_once_and_the_rest_is_
     assert ran.code == 2
     assert "Not on this machine: gpt2, facebook/opt-2.7b, roberta-large." in ran.err.splitlines()[0]
     assert "37.50" in ran.out
+
+
+def test_one_run_or_all_of_a_published_file(run, tmp_path):
+    rows = [
+        {"prompt": "p", "generated_result": {"0": "a b", "1": "a b c d"}},
+        {"prompt": "q", "generated_result": {"0": "a b c d"}},
+    ]
+    (tmp_path / "f.json").write_text(json.dumps(rows))
+
+    def words(*options):
+        ran = run("measure", "f.json", "--metrics", "length", "--output", "out", *options)
+        assert ran.code == 0, ran
+        [row] = [
+            r
+            for r in json.loads((tmp_path / "out" / "metrics.json").read_text())["scores"]
+            if r["metric"] == "words"
+        ]
+        return row["value"], row["n"], ran.out
+
+    assert words()[:2] == (3.0, 2)
+    assert words("--run", 1)[:2] == (3.0, 2)
+    value, n, out = words("--run", 2)
+    assert (value, n) == (4.0, 1)
+    assert "f.json: 1 of 2 prompts have no text 2, and are left out" in out
+    assert words("--all-runs")[:2] == (3.5, 3)
+    assert "at most 2" in run("measure", "f.json", "--run", 3).refused()
+    assert "contradict" in run("measure", "f.json", "--run", 1, "--all-runs").refused()
+    assert "has no 'text'" in run("measure", "f.json", "--column", "text").refused()

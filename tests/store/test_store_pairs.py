@@ -69,6 +69,21 @@ def test_no_pair_is_drawn_again_once_there_is_a_verdict(store, make_pairs, plan,
     assert len(store.tidy()) == 1
 
 
+def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, make_pairs, plan, clock):
+    """A page that stayed open must not rate a new pair under the number of an old one."""
+    store.add_pairs(make_pairs(3))
+    ann, _ = store.invite("Ann")
+    old = store.hand_out(ann, plan, limit=3)
+    clock.advance(minutes=31)
+    store.replace_pairs([replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)])
+    new = store.hand_out(ann, plan, limit=3)
+    for shown in old:
+        with pytest.raises(StudyError, match="there is no presentation"):
+            store.save(shown.presentation, {"fluency": "A"}, rater=ann)
+    assert store.tidy() == []
+    assert len(new) == 3
+
+
 def test_a_comment_keeps_its_pair(store, make_pairs, plan, clock):
     store.add_pairs(make_pairs(3))
     ann, _ = store.invite("Ann")

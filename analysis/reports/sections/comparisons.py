@@ -9,6 +9,7 @@ from analysis.reports.section import Section
 from analysis.reports.sections import shares
 from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow, unit_note
+from analysis.verdicts.composite import Composite
 from guard_eval.reporting.drawing import Drawing, short
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Columns, Table, table_of
@@ -35,7 +36,11 @@ ON_REQUEST = (
 
 
 def section(
-    rows: Sequence[ShareRow], rankings: Sequence[RankingRow], *, in_full: Sequence[tuple[str, str]] = ()
+    rows: Sequence[ShareRow],
+    rankings: Sequence[RankingRow],
+    *,
+    in_full: Sequence[tuple[str, str]] = (),
+    composite: Composite | None = None,
 ) -> Section:
     """Return the matrices, the table of all comparisons, and in full those that were asked for.
 
@@ -43,6 +48,7 @@ def section(
         rows: Of `share_rows`.
         rankings: Of `ranking_rows`, in whose order a matrix stands.
         in_full: Comparisons to show by dataset and with figures.
+        composite: What was declared as the overall result.
     """
     totals = [row for row in rows if row.dataset is None]
     groups: dict[tuple[tuple[str, str], str], list[ShareRow]] = {}
@@ -51,7 +57,8 @@ def section(
     drawn = [
         _matrix(groups[row.who, row.criterion], row) for row in rankings if (row.who, row.criterion) in groups
     ]
-    notes = [shares.TESTS_NOTE, *shares.estimand_notes(rows), unit_note(rows), ON_REQUEST]
+    notes = [shares.TESTS_NOTE, *shares.estimand_notes(rows), unit_note(rows)]
+    notes += [*shares.overall_note(rows, composite), ON_REQUEST]
     asked = [row for row in rows if (row.method_a, row.method_b) in in_full]
     parts: list[Table | Drawing] = [*drawn[:MOST_MATRICES], _table(totals)]
     if asked:

@@ -10,6 +10,7 @@ from analysis.reports.columns import CELL_COLUMNS, comparisons, interval_name, l
 from analysis.reports.forest import ForestLine, forest
 from analysis.reports.section import Section
 from analysis.results.shares import ShareRow, unit_note
+from analysis.verdicts.composite import Composite
 from guard_eval.reporting.drawing import Drawing, in_rows, short
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.figure_style import BETWEEN, FIRST, SECOND
@@ -91,7 +92,7 @@ COLUMNS: Columns[ShareRow] = {
 }
 
 
-def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
+def section(rows: Sequence[ShareRow], *, name_methods: bool, composite: Composite | None = None) -> Section:
     """Return the table of people and that of judges, and the figures."""
     kinds = [kind for kind in RATERS if any(row.rater_kind == kind for row in rows)]
     drawings = []
@@ -100,7 +101,9 @@ def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
     return Section(
         anchor="shares",
         title="Win shares",
-        paragraphs=(" ".join((TESTS_NOTE, *estimand_notes(rows), unit_note(rows))),),
+        paragraphs=(
+            " ".join((TESTS_NOTE, *estimand_notes(rows), unit_note(rows), *overall_note(rows, composite))),
+        ),
         parts=(
             *(
                 share_table([row for row in rows if row.rater_kind == kind], name_methods=name_methods)
@@ -110,6 +113,15 @@ def section(rows: Sequence[ShareRow], *, name_methods: bool) -> Section:
         ),
         exports={"win_shares": table_of(rows, COLUMNS)},
     )
+
+
+def overall_note(rows: Sequence[ShareRow], composite: Composite | None) -> tuple[str, ...]:
+    """Say what the overall result across criteria is, or that there is none; nothing of one criterion."""
+    if composite is not None:
+        return (f"The composite, declared: {composite}, of each rater on each pair.",)
+    if len({row.criterion for row in rows}) == 1:
+        return ()
+    return ("There is no overall result across criteria, since no composite of them was declared.",)
 
 
 def estimand_notes(rows: Sequence[ShareRow]) -> list[str]:

@@ -170,6 +170,9 @@ def measure_files(
     settings: Path | None = None,
     prompts: Path | None = None,
     output: Path | None = None,
+    columns: Sequence[str] = (),
+    run: int | None = None,
+    all_runs: bool = False,
     seed: int = 1,
     dry_run: bool = False,
 ) -> Results | None:
@@ -181,6 +184,9 @@ def measure_files(
         settings: A TOML file with a table [metrics].
         prompts: For texts without prompts: where they are, by id.
         output: Folder for tables and figures; None to write nothing.
+        columns: Keys or columns that hold the texts; of several each is a strategy of its name.
+        run: Of several texts of a prompt only this one: 1, 2, …; the first if None.
+        all_runs: All texts of a prompt.
         seed: Of everything random.
         dry_run: Only say what would be measured.
 
@@ -192,7 +198,13 @@ def measure_files(
     """
     options = options or MeasureOptions()
     known = {one.id: one for one in read_prompts(prompts)} if prompts else None
-    generations = [one for path in paths for one in read_generations(path, prompts=known)]
+    generations, remarks = [], []
+    for path in paths:
+        texts = read_generations(path, prompts=known, columns=columns, all_runs=all_runs or run is not None)
+        if run is not None:
+            texts, lacking = _of_run(texts, run, path)
+            remarks += lacking
+        generations += texts
     given = dict(options.settings)
     baseline = given.pop("baseline", None)  # in a file a strategy may have any name
     wanted = _merged(_settings(settings), given)
@@ -209,8 +221,25 @@ def measure_files(
             dtype=options.dtype or "auto",
         ),
         output=output,
+        remarks=remarks,
         dry_run=dry_run,
     )
+
+
+def _of_run(texts: Sequence[Generation], run: int, path: Path) -> tuple[list[Generation], list[str]]:
+    """Return the texts of one run, and a remark where prompts have none.
+
+    Raises:
+        StudyError: No prompt has one.
+    """
+    found = [one for one in texts if one.run == run]
+    if not found:
+        most = max(one.run for one in texts)
+        raise StudyError(f"--run {run}: no prompt in {path} has so many texts; there are at most {most}")
+    places = {(one.dataset, one.strategy, one.prompt_id) for one in texts}
+    lacking = len(places) - len({(one.dataset, one.strategy, one.prompt_id) for one in found})
+    remark = f"{path.name}: {lacking} of {len(places)} prompts have no text {run}, and are left out"
+    return found, [remark] if lacking else []
 
 
 def _settings(path: Path | None) -> MetricSettings:
@@ -350,7 +379,7 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
 def _announce(generations: Sequence[Generation], settings: MetricSettings, output: Path | None) -> None:
     strategies = dict.fromkeys(one.strategy for one in generations)
     datasets = dict.fromkeys(one.dataset for one in generations)
-    count = "1 strategy" if len(strategies) == 1 else f"{len(strategies)} strategies"
+    count = count_of(len(strategies), "strategy", "strategies")
     say(f"{count_of(len(generations), 'text')}: {count}, {count_of(len(datasets), 'dataset')}")
     say(f"metrics: {', '.join(settings.compute)}")
     models = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.reports.context import Context, MeasuredMetrics, versions
+from analysis.verdicts.composite import Composite
+from analysis.verdicts.family import with_composites
 from analysis.verdicts.panel import Panel
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
@@ -49,6 +51,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         raters_per_item=_raters_per_item(settings),
         assisted_by=settings.analysis.assisted_by,
         panel=_panel(settings),
+        composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(store.pairs(), key=lambda pair: pair.id)[:EXAMPLES]),
@@ -107,7 +110,8 @@ def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], 
         asked |= dict.fromkeys(settings.annotation.criteria)
     if "model" in kinds:
         asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    return tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+    return cells if settings.composite is None else with_composites(cells)
 
 
 def _read_metrics(folder: Path) -> MeasuredMetrics | None:

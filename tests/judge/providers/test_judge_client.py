@@ -54,14 +54,14 @@ def test_the_server_gets_the_body_as_it_is(send, server, judge, blind, fake):
 @pytest.mark.parametrize(
     ("status", "kind", "billed"),
     [
-        (408, "server_error", "no"),
+        (408, "server_error", "perhaps"),
         (409, "server_error", "no"),
         (425, "server_error", "no"),
         (429, "rate_limited", "no"),
         (500, "server_error", "no"),
         (502, "server_error", "perhaps"),  # a gateway: what is behind it may have done the work
         (503, "server_error", "no"),
-        (504, "server_error", "perhaps"),
+        (504, "timeout", "perhaps"),
         (529, "rate_limited", "no"),
     ],
 )

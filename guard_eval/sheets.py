@@ -10,7 +10,6 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from guard_eval.errors import StudyError
-from guard_eval.reporting.words import and_list
 
 MOST_BYTES = 2 * 2**30
 """A workbook that unpacks to more is refused: a few kilobytes can hold terabytes of nothing."""
@@ -32,24 +31,30 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         ) from None
     try:
         with zipfile.ZipFile(path) as packed:
-            if sum(part.file_size for part in packed.infolist()) > MOST_BYTES:
-                raise StudyError(f"{path} unpacks to more than 2 GiB; save the sheet as 'CSV UTF-8'")
+            _check_size(path, sum(part.file_size for part in packed.infolist()))
         with path.open("rb") as file:  # of a path openpyxl judges by its ending
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             yield from _rows(_filled(book, path), path)
+    except StudyError:  # a ValueError, too
+        raise
     except (KeyError, ValueError, ParseError, zipfile.BadZipFile) as error:
         raise StudyError(
             f"cannot read {path} as XLSX: {error}; save the sheet as XLSX or 'CSV UTF-8'"
         ) from None
 
 
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise StudyError(f"{path} unpacks to more than 2 GiB; save the sheet as 'CSV UTF-8'")
+
+
 def _filled(book: Any, path: Path) -> Any:  # noqa: ANN401 (openpyxl has no types)
     sheets = [sheet for sheet in book.worksheets if any(any(row) for _, row in _texts(sheet, path))]
     if len(sheets) != 1:
-        names = and_list([repr(sheet.title) for sheet in sheets]) if sheets else "none"
+        names = ", ".join(repr(sheet.title) for sheet in sheets) or "none"
         raise StudyError(
-            f"{path} must have one sheet with cells, and has {len(sheets)} ({names}); save the sheet of "
-            "verdicts as a file of its own"
+            f"{path} must have one sheet with cells, and has {len(sheets)} ({names}); save the sheet that "
+            "counts as a file of its own"
         )
     return sheets[0]
 
