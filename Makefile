@@ -35,8 +35,7 @@ replicate: .venv/test.stamp
 	$(BIN)/pytest tests/paper --claims
 
 docs: .venv/docs.stamp
-	$(BIN)/python tools/docs_tree.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python tools/site_builder.py
 
 .venv/bin/python:
 	@$(PYTHON) -m venv .venv || { echo "on Debian: apt-get install python3-venv, then again" >&2; rm -rf .venv; exit 1; }

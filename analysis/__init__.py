@@ -1,6 +1,6 @@
 """From a tidy table of verdicts to result rows, and from rows to tables, figures and a report.
 
-It knows no database: any table with the columns of `analysis.verdicts.tidy.REQUIRED` will do.
+It knows no database: any table with the columns of `analysis.verdicts.layout.REQUIRED` will do.
 
     from analysis import agreement, figures, ranking, read, report, shares
 
@@ -13,16 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from analysis.report.frames import agreement, figures, ranking, report, shares
+    from analysis.reports.frames import agreement, figures, ranking, report, shares
     from analysis.verdicts.tidy import read
 else:
     _MODULES = {
         "read": "analysis.verdicts.tidy",
-        **dict.fromkeys(("agreement", "figures", "ranking", "shares"), "analysis.report.frames"),
+        **dict.fromkeys(("agreement", "figures", "ranking", "report", "shares"), "analysis.reports.frames"),
     }
 
     def __getattr__(name: str) -> object:
-        """Return a function, from the module that is loaded now; `report` is a folder that can be called."""
+        """Return a function, from the module that is loaded now."""
         if name not in _MODULES:
             raise AttributeError(f"{__name__} has no function {name!r}")
         return getattr(import_module(_MODULES[name]), name)

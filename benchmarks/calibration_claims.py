@@ -129,7 +129,9 @@ def print_equivalence(studies: int, seed: int) -> None:
             rates.append(tost_of_nets(nets, raters=raters, margin=margin) <= ALPHA)
         print(line([str(raters), model, str(items), f"{margin:.2f}", *map(_rate, rates)]), flush=True)
     print()
-    print(heading("raters drawn anew, sd", "raters", "items", "claimed at its edge", "claimed at one half"))
+    print(
+        heading("new raters each time, sd", "raters", "items", "claimed at its edge", "claimed at one half")
+    )
     for sd, raters, items in product((0.0, 0.2), (5, 10, 20), (150, 500)):
         rates = [
             _population_claims(

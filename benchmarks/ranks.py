@@ -20,14 +20,18 @@ from analysis.stats.ranks import rank_sets as sets_of_ranks
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.bootstrap import tally
 from analysis.stats.ranks.davidson import davidson, shares, to_matrices
-from analysis.stats.ranks.rank_sets import (
-    rank_sets,
-    share_influence,
-    simultaneous_line,
-    strength_influence,
-)
+from analysis.stats.ranks.rank_sets import rank_sets, share_errors, simultaneous_line
 
-DESIGNS = ((4, 20, 6, 2), (4, 40, 6, 2), (5, 40, 3, 2), (10, 40, 10, 1), (10, 80, 45, 1), (20, 80, 36, 1))
+DESIGNS = (
+    (4, 20, 6, 2),
+    (4, 40, 6, 2),
+    (5, 40, 3, 2),
+    (10, 40, 10, 1),
+    (10, 80, 45, 1),
+    (12, 20, 12, 2),
+    (16, 60, 24, 1),
+    (20, 80, 36, 1),
+)
 """Methods, prompts, comparisons of a prompt, raters of each."""
 OF_PROMPTS, OF_VERDICTS, TIE_WITHIN, APART = 0.6, 1.2, 0.5, 0.8
 SEED = 7
@@ -61,9 +65,7 @@ def ranked(
         return None
     parameters = np.array([*found.strengths, -np.inf if found.log_nu is None else found.log_nu])
     strata = np.zeros(prompts, dtype=np.int64)
-    influence = share_influence(
-        parameters, strength_influence(parameters, unit, first, second, points, strata=strata)
-    )
+    influence = share_errors(parameters, unit, first, second, points, strata=strata)
     line = simultaneous_line(influence, freedom=prompts - 1, seed=SEED)
     sets = rank_sets(shares(parameters), influence, freedom=prompts - 1, line=line)
     nets = np.zeros((prompts, methods))

@@ -33,7 +33,7 @@ class MissingExtraError(StudyError):
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """Return what a message about an unknown word offers: the nearest of those known, or all."""
+    """Return what a message about an unknown word suggests: the nearest known ones, or all."""
     near = difflib.get_close_matches(word, known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"

@@ -44,13 +44,14 @@ NoteKind = Literal[
     "check",
     "comment",
     "problem",
+    "skip",
     "break",
     "finished",
     "exclude",
     "include",
 ]
-"""What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment` and
-`problem` belong to a pair; `exclude` and `include` are decisions of the study's owner."""
+"""What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment`,
+`problem` and `skip` belong to a pair; `exclude` and `include` are decisions of the study's owner."""
 
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
@@ -99,6 +100,7 @@ class Recipe:
         engine: What ran the model, where that was not transformers: `vllm`, whose arithmetic rounds
             differently.
         source: A hash of the source of a strategy of the user's own.
+        stop: Strings before which a text ends.
     """
 
     model: str
@@ -113,14 +115,16 @@ class Recipe:
     chat: bool = False
     engine: str | None = None
     source: str | None = None
+    stop: tuple[str, ...] = ()
 
-    def continuation_id(self, prompt: Prompt) -> str:
-        """Return the id of the continuation this recipe makes of `prompt`.
+    def continuation_id(self, prompt: Prompt, run: int = 1) -> str:
+        """Return the id of the continuation this recipe makes of `prompt` in its `run`th run.
 
         The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
         revision is only unique together with the name, so both stand in the hash for the Hub and the revision
-        alone for a folder. What only some recipes have (amateur, chat, engine, source) counts where it is
-        set, so that the ids of all others are what they were before there was such a thing.
+        alone for a folder. What only some texts have (amateur, chat, engine, source, stop, a run after the
+        first) counts where it is set, so that the ids of all others are what they were before there was such
+        a thing.
         """
         rare: dict[str, object] = {}
         if self.amateur is not None:
@@ -134,6 +138,10 @@ class Recipe:
             rare["engine"] = self.engine
         if self.source is not None:
             rare["source"] = self.source
+        if self.stop:
+            rare["stop"] = self.stop
+        if run != 1:
+            rare["run"] = run
         return content_id(
             prompt.id,
             prompt.text,
@@ -157,18 +165,19 @@ class Continuation:
     """A text that a model wrote after a prompt.
 
     Attributes:
-        id: `Recipe.continuation_id` of its prompt.
+        id: `Recipe.continuation_id` of its prompt and run.
         prompt_id: Which prompt it continues.
         dataset: The prompt's dataset.
         recipe: How it was made.
         text: The continuation alone, without the prompt.
         prompt_tokens: Length of the prompt as the model saw it, after truncation.
-        new_tokens: Tokens made, the end-of-text token included.
-        finish: `eos` when the model ended the text, `length` when the limit did.
+        new_tokens: Tokens made, the end-of-text token included, or the one that completes a stop string.
+        finish: `eos` when the model ended the text, `length` when the limit did, `stop` a stop string.
         seconds: Wall time of the batch it was made in, divided by the batch's rows.
         batch: How many rows were in that batch; speed depends on it.
         device: Where it was made, such as `cpu` or `NVIDIA H200`.
         versions: Versions of the libraries that made it.
+        run: Which of the prompt's texts by this recipe it is: 1, 2, ….
     """
 
     id: str
@@ -178,11 +187,12 @@ class Continuation:
     text: str
     prompt_tokens: int
     new_tokens: int
-    finish: Literal["eos", "length"]
+    finish: Literal["eos", "length", "stop"]
     seconds: float
     batch: int
     device: str
     versions: str
+    run: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

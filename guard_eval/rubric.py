@@ -8,6 +8,7 @@ definitions.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -98,6 +99,30 @@ CHOICE_LABELS: dict[str, str] = {
     "B": "Method B is better",
 }
 """The three judgments of Appendix F."""
+
+COMPOSITE = "composite"
+"""Stands in the place of a criterion's name where a result is on the declared composite of criteria."""
+
+
+def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the weights of a composite: of two criteria or more, each above 0.
+
+    Raises:
+        ValueError: They are not such.
+    """
+    if len(weights) < 2:
+        raise ValueError(
+            f"a composite is of two criteria or more, and {', '.join(weights) or 'none'} is named; name "
+            "more, or leave the composite out"
+        )
+    if COMPOSITE in weights:
+        raise ValueError(f"a composite is no part of itself; leave {COMPOSITE} out")
+    for name, weight in weights.items():
+        if not (math.isfinite(weight) and weight > 0):
+            raise ValueError(
+                f"the weight of {name} is {weight:g}; give a number above 0, or leave the criterion out"
+            )
+    return weights
 
 
 def criteria(

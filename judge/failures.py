@@ -6,7 +6,7 @@
 | server_error | up to 6 times | no | it costs nothing and mostly passes |
 | transport | up to 4 times | no | each time may have been paid, unseen |
 | timeout, in a queue | up to 4 times, with fewer at once | no | each time may be paid, and fewer will do |
-| timeout, slow by itself | no | no | the same time would not do; the next run asks again |
+| timeout, slow by itself | no | no | it may be paid, and the same time would not do; the next run asks |
 | unparseable, wrong_schema, unreadable | no | up to 3 | it was paid; the same again would come back |
 | refusal, content_filter, truncated, too_long, rejected | no | no | it would come again, and be paid again |
 | quota, auth, unknown model, web page | the run ends at once | | only the user can fix it |

@@ -55,6 +55,6 @@ def check_words(store: Store, judge: Judge) -> None:
     """
     if changes := reworded(store.criteria(), judge.rubric):
         raise StudyError(
-            f"study.toml words a criterion anew on which there are verdicts: {'; '.join(changes)}; take back "
+            f"study.toml rewords a criterion that has verdicts: {'; '.join(changes)}; take back "
             "the change, or define the new words as a criterion of another name"
         )

@@ -272,7 +272,7 @@ class RequestBuilder:
             refusal: What the server says of it.
 
         Raises:
-            ShapeChanged: The request is to be made anew.
+            ShapeChanged: The request must be made again.
             StudyError: The server does not take what study.toml fixes.
         """
         guessed = refusal.change in GUESSES
@@ -295,7 +295,7 @@ class RequestBuilder:
 
     def _ask_in(self, shape: RequestShape, why: str) -> None:
         self._tried[self.shape.name] = self.shape
-        self.notices.append(f"{why}; asking {_difference(self.shape, shape)}")
+        self.notices.append(f"{why}; it is now asked {_difference(self.shape, shape)}")
         self.shape = shape
         self._missed = 0
 
@@ -365,7 +365,7 @@ class RequestBuilder:
             if self._missed >= MISSES and self._judge.output == "auto":
                 self.notices.append(
                     f"the server takes {self.shape.output} and does not hold to it: {self._missed} answers "
-                    f"were something else, last {outcome.detail}; asking {_IN_FORM['text']}"
+                    f"were something else, last {outcome.detail}; it is now asked {_IN_FORM['text']}"
                 )
                 self.shape = replace(self.shape, output="text")
 

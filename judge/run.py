@@ -24,6 +24,8 @@ from judge.failures import JudgeError, Retry
 from judge.journal import Journal
 from judge.ledger import Ledger, RunProgress
 from judge.parsing import Choices
+from judge.pricing.availability import check_available
+from judge.pricing.lists import PriceList
 from judge.pricing.prices import Budget, price
 from judge.prompts.examples import check_examples
 from judge.providers.endpoint import provider_of, with_server_url
@@ -62,6 +64,7 @@ def run_judge(
     patience: Patience | None = None,
     environ: Mapping[str, str] | None = None,
     plain_http: bool = False,
+    own: PriceList | None = None,
 ) -> Ledger:
     """Judge everything that is left for this judge, and return what it took.
 
@@ -83,10 +86,14 @@ def run_judge(
         patience: How often to ask how far a batch is; the defaults by default.
         environ: Where the key and OPENAI_BASE_URL are read; the process's environment by default.
         plain_http: Whether a key may go over plain http to another machine.
+        own: The study's own list of prices, which may give a later day of a model's shutdown.
 
     Raises:
+        ModelShutDownError: Its maker has switched the model off.
         StudyError: Only the user can fix it; what was answered until then is saved.
     """
+    if connect is None:
+        check_available(with_server_url(judge, environ), own=own)
     in_batches = judge.style == "batch" and connect is None and showings is None
     prices = price(with_server_url(judge, environ))
     if in_batches and prices is not None:

@@ -9,6 +9,7 @@ server is not installed. Each test has a database of its own.
 import importlib.util
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -32,6 +33,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("unhurried")
+
+
+# Where a shell started the tests in the background, or under nohup, these are ignored, and by every child.
+for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

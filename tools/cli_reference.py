@@ -15,7 +15,7 @@ WIDTH = 80
 _HEAD = """# Command line
 
 What `guard-eval COMMAND --help` prints. Every command says what it will do, can be stopped at any moment and
-run again, and ends by naming the next one. Exit codes: 0 done, 2 something to mend (the message says what),
+run again, and ends by naming the next one. Exit codes: 0 done, 2 something to fix (the message says what),
 130 stopped by Ctrl-C.
 """
 

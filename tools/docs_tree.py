@@ -1,11 +1,10 @@
-"""Lay out the documentation site's sources: `python tools/docs_tree.py [FOLDER]`, before `mkdocs build`.
+"""Lay out the documentation site's sources: `python tools/docs_tree.py [FOLDER]`, before the site is built.
 
 The pages of docs/ are read in two places: in the repository, where a link leads to a file, and on the site,
-which knows only its own pages. So the tree that mkdocs builds is a copy: docs/, the pages that lie elsewhere
+which knows only its own pages. The tree that Zensical builds is a copy: docs/, pages that lie elsewhere
 (PAGES), a list of the decisions, and the command line's reference, made from the commands themselves. Links
-are turned to where their target went; a link to a file that is no page keeps its words alone. A link to
-nothing stays as it is, for `mkdocs build --strict` to refuse. Nothing here knows mkdocs: another site builder
-can be given the same folder.
+are changed to where their target is now; a link to a file that is no page keeps its words alone. A link to
+nothing stays as it is, for the build to refuse.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def decisions(folder: Path) -> str:
 
 
 def lay_out(tree: Path = TREE, root: Path = ROOT) -> list[str]:
-    """Make the tree anew and return its pages' paths."""
+    """Make the tree from the start and return its pages' paths."""
     shutil.rmtree(tree, ignore_errors=True)
     sources = [
         path.relative_to(root).as_posix() for path in sorted((root / "docs").rglob("*")) if path.is_file()
@@ -132,5 +131,5 @@ def lay_out(tree: Path = TREE, root: Path = ROOT) -> list[str]:
 
 
 if __name__ == "__main__":
-    pages = lay_out(Path(sys.argv[1]) if len(sys.argv) > 1 else TREE)
-    print(f"{len(pages)} pages in {sys.argv[1] if len(sys.argv) > 1 else TREE}")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else TREE
+    print(f"{len(lay_out(folder))} pages in {folder}")

@@ -1,4 +1,4 @@
-"""An extension of griffe, for mkdocs.yml: docstrings are plain text, and the site takes them for Markdown.
+"""An extension of griffe, for zensical.toml: docstrings are plain text, and the site takes them for Markdown.
 
 A docstring ends with its doctest, without a heading; Markdown would take `>>>` for a quotation, and the
 indices of H(X)_t and x_<t for emphasis.

@@ -3,7 +3,7 @@
 The demo study is made (73 s) or taken as it is, a copy of it is served as raters get it, and Chromium walks
 through it as a rater does, on a desktop and on a phone. Report, metrics and progress are photographed as the
 commands wrote them, and so is the page of a judge's exchanges, for which a rule is asked in place of a model.
-Every picture of docs/images/ is written anew, with at most 256 colours.
+Every picture of docs/images/ is written again, with at most 256 colours.
 Needs `.[annotate,generate,dev]` and Debian's Chromium.
 """
 
@@ -64,7 +64,7 @@ background = true
 practice = true
 check = true
 [annotation.recruitment]
-completion_code = "C1A2B3"
+codes = { completed = "C1A2B3" }
 """
 
 _RIGHT = ("Similar", "Nothing: each question is judged on its own", "I judge what is there")

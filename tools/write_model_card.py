@@ -23,12 +23,12 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("model", type=Path)
     options = parser.parse_args()
-    told = json.loads((options.model / "training.json").read_text(encoding="utf-8"))
+    training = json.loads((options.model / "training.json").read_text(encoding="utf-8"))
     shape = json.loads((options.model / "config.json").read_text(encoding="utf-8"))
-    runs = [told] if told["before"] is None else [told["before"], told]
+    runs = [training] if training["before"] is None else [training["before"], training]
     seen = sum(run["log"][-1]["tokens"] for run in runs)
     card = CARD.read_text(encoding="utf-8").format(
-        **{key: told[key] for key in told if isinstance(told[key], int | str)},
+        **{key: training[key] for key in training if isinstance(training[key], int | str)},
         layers=shape["num_hidden_layers"],
         width=shape["hidden_size"],
         heads=shape["num_attention_heads"],
@@ -37,13 +37,13 @@ def main() -> None:
         vocabulary=VOCABULARY,
         passage=PASSAGE_CHARACTERS,
         seen=seen,
-        epochs=seen / told["train_tokens"],
+        epochs=seen / training["train_tokens"],
         minutes=sum(run["log"][-1]["minutes"] for run in runs),
-        train_loss=told["log"][-1]["train_loss"],
-        held_out=" and ".join(f"*{name.replace('-', ' ')}*" for name in told["held_out_books"]),
-        bits=told["held_out_bits_per_character"],
+        train_loss=training["log"][-1]["train_loss"],
+        held_out=" and ".join(f"*{name.replace('-', ' ')}*" for name in training["held_out_books"]),
+        bits=training["held_out_bits_per_character"],
         by_book=", ".join(
-            f"*{name.replace('-', ' ')}* {bits:.3f}" for name, bits in told["held_out_by_book"].items()
+            f"*{name.replace('-', ' ')}* {bits:.3f}" for name, bits in training["held_out_by_book"].items()
         ),
         runs="\n\n".join(_run(number, run) for number, run in enumerate(runs, start=1)),
         books="\n".join(_book(path) for path in sorted(options.corpus.glob("*.txt"))),

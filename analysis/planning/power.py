@@ -136,7 +136,7 @@ def plan(question: PlanningQuestion, *, progress: Callable[[str], None] = lambda
         needs[raters] = replace(need, other_model=None if found is None else found[0])
     population: tuple[PopulationPower, ...] = ()
     if question.rater_sd is not None:
-        progress("simulating studies with raters drawn anew")
+        progress("simulating studies with new raters in each")
         population = population_power(question, question.rater_sd, sizes)
     return PowerPlan(
         question=question,

@@ -51,7 +51,7 @@ class Design:
     - `one apart`: the same in every study; one rater is biased towards method_a and the others a little
       towards method_b, mean 0 and standard deviation rater_sd. Without a difference the panel's share is
       still one half, but an item's score is not symmetric, as a randomisation test would have it.
-    - `random`: drawn anew for each study, normal with standard deviation rater_sd. The truth is about all
+    - `random`: drawn again for each study, normal with standard deviation rater_sd. The truth is about all
       raters there might be, and the study's own panel is a sample of them.
 
     One rater of a fixed panel has no bias. A rater has the same bias in all criteria.

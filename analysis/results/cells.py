@@ -9,6 +9,7 @@ from typing import Any
 from analysis.verdicts.scores import Cell, Planned
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.rubric import COMPOSITE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +52,24 @@ def cell_fields(cell: Cell) -> dict[str, Any]:
     return cell._asdict()
 
 
-def cell_order(planned: Planned | None) -> Callable[[CellRow], tuple[int, str, int, tuple[str, str, str]]]:
+Place = tuple[int, str, int, str, str, bool, str]
+
+
+def cell_order(planned: Planned | None) -> Callable[[CellRow], Place]:
     """Return a sort key of rows: by who judged, the planned cells first and in the plan's order."""
     place = {cell: number for number, cell in enumerate(planned or ())}
-    return lambda row: (KIND_PLACE[row.rater_kind], row.judge, place.get(row.cell, len(place)), row.cell)
+
+    def key(row: CellRow) -> Place:
+        in_plan = place.get(row.cell, len(place))
+        kind, criterion = KIND_PLACE[row.rater_kind], first_composite(row.criterion)
+        return kind, row.judge, in_plan, row.method_a, row.method_b, *criterion
+
+    return key
+
+
+def first_composite(criterion: str) -> tuple[bool, str]:
+    """Return a sort key of criteria that puts the composite before them."""
+    return criterion != COMPOSITE, criterion
 
 
 def families(rows: Iterable[tuple[int, CellRow]], planned: Planned | None) -> list[list[int]]:

@@ -15,7 +15,7 @@ from analysis.stats.correction import within_reach
 from analysis.stats.intervals import Interval
 from analysis.stats.resampling import exchanges, paired_randomisation, percentile, prompt_weights
 from analysis.stats.significance import out_of_reach
-from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates, ResampledSum
+from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates, ResampledSum, spread
 from guard_eval.metrics.scores import OVERALL, Difference, Score
 from guard_eval.records import content_id
 
@@ -177,6 +177,9 @@ def _score(strategy: str, parts: Sequence[_Part], resampling: Resampling) -> Sco
         note = "; ".join(part for part in (note, *interval.warnings) if part)
     elif isinstance(first, PointEstimate) and len(parts) == 1:
         low, high = first.low, first.high
+    by_part = [part.outcome.run_values for part in parts]
+    # Of all datasets, a run's value is its mean over them.
+    whole = [None if None in run else math.fsum(run) / len(run) for run in zip(*by_part, strict=False)]
     return Score(
         metric=first.metric,
         dataset=dataset,
@@ -189,6 +192,8 @@ def _score(strategy: str, parts: Sequence[_Part], resampling: Resampling) -> Sco
         counts=counts,
         note=note,
         signature=first.signature,
+        runs=max(1, *map(len, by_part)),
+        run_sd=spread(whole),
     )
 
 

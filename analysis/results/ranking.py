@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.results.cells import first_composite
 from analysis.stats.correction import holm
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.bootstrap import RankingIntervals, bootstrap, tally
 from analysis.stats.ranks.davidson import fit, half_win, shares, to_matrices
-from analysis.stats.ranks.rank_sets import rank_sets, share_influence, simultaneous_line, strength_influence
+from analysis.stats.ranks.rank_sets import rank_sets, share_errors, simultaneous_line
 from analysis.stats.significance import TestResult
 from analysis.verdicts.scores import ScoredVerdicts, Verdicts, units
 from guard_eval.reporting.words import KIND_PLACE, and_list
@@ -21,7 +22,7 @@ from guard_eval.reporting.words import KIND_PLACE, and_list
 REPLICATES = 1000
 """Draws of items for the intervals."""
 MOST_CELLS = 20_000_000
-"""Items × pairs of methods × 3 above which no items are drawn anew: it would take gigabytes."""
+"""Items × pairs of methods × 3 above which no items are resampled: it would take gigabytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +41,7 @@ class RankingRow:
         difference: The test that no method is better than another.
         adjusted: Its p after Holm's correction over the criteria.
         half_wins: Strengths by Bradley–Terry with a tie as half a win, for comparison; None where undefined.
-        unit: What was drawn anew for the intervals: pairs, or the prompts they share.
+        unit: What was resampled for the intervals: pairs, or the prompts they share.
         warnings: What a reader must know before using it.
     """
 
@@ -89,7 +90,7 @@ def ranking_rows(
 
     Nothing is returned of two methods: their win share says it all. Where comparisons do not connect all
     methods, each group of three or more is ranked by itself. A rater has one score per pair; the intervals
-    draw items anew within their dataset, so that ratings of an item may depend on each other in any way.
+    resample items within their dataset, so that ratings of an item may depend on each other in any way.
 
     Args:
         verdicts: A table of verdicts.
@@ -121,7 +122,9 @@ def ranking_rows(
         corrected = holm([rows[place].difference.p_value for place in places]).p_values
         for place, value in zip(places, corrected, strict=True):
             rows[place] = replace(rows[place], adjusted=value)
-    return tuple(sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion)))
+    return tuple(
+        sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, first_composite(row.criterion)))
+    )
 
 
 def _groups(cell: pd.DataFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -167,13 +170,12 @@ def _row(
     strata = None if too_many else cell.groupby(item, sort=True)["dataset"].min().astype(str).tolist()
     ranking = bootstrap(counts, methods, strata=strata, replicates=replicates, level=level, seed=seed)
     if too_many:
-        why = f"no intervals: {items} {unit} are too many to draw anew"
+        why = f"no intervals: {items} {unit} are too many to resample"
         ranking = replace(ranking, n=items, warnings=(*ranking.estimate.warnings, why))
     total = counts.sum(axis=0, dtype=float)
     parameters, smoothed = _parameters(ranking, total)
     own = pd.factorize(cell["dataset"].groupby(item, sort=True).min())[0]
-    influence = strength_influence(parameters, item, first, second, 1 + sides, strata=own)
-    influence = share_influence(parameters, influence)
+    influence = share_errors(parameters, item, first, second, 1 + sides, strata=own)
     line = simultaneous_line(influence, freedom=max(1, items - 1), level=level, seed=seed)
     sets = rank_sets(shares(parameters), influence, freedom=max(1, items - 1), level=level, line=line)
     nets = np.zeros((items, len(methods)))

@@ -24,6 +24,7 @@ from analysis.verdicts.scores import (
     unit_sums,
     units,
 )
+from guard_eval.rubric import COMPOSITE
 
 BY_TIME = "by the time of their last verdict"
 BY_ROW = "as the table has them, by their last row"
@@ -83,10 +84,13 @@ def sequential_rows(
 def _last(scored: ScoredVerdicts) -> pd.DataFrame:
     """Return when the last verdict on each item came, if all have a time, and in which row.
 
-    A panel's verdict on an item comes with the last of its judges.
+    A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
     """
     frame = scored.frame.assign(judge=judge_of(scored.frame))
     frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
+    if scored.composite is not None:
+        own = frame[frame["criterion"].isin(scored.composite.weights)]
+        frame = pd.concat([frame, own.assign(criterion=COMPOSITE)])
     at = frame["at"] if "at" in frame.columns else pd.Series(None, index=frame.index, dtype=object)
     times = pd.to_datetime(at, utc=True, format="ISO8601", errors="coerce")
     timed = frame[[*CELL, "pair_id"]].assign(time=times, row=range(len(frame)), timed=times.notna())

@@ -234,7 +234,7 @@ def _row(
         wins=wins,
         ties=ties,
         losses=losses,
-        verdicts=int(scores["showings"].sum()),
+        verdicts=int(scores["verdicts"].sum()),
         items=len(items),
         raters=int(scores["rater"].nunique()),
         unit=found.name,

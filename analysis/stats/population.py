@@ -38,7 +38,7 @@ class TwoWayMeans:
 
     Attributes:
         estimates: Σ w y, [studies].
-        variances: Of the estimates, over items and raters drawn anew, [studies]; 0 where an estimate of it is
+        variances: Of the estimates, over new items and raters, [studies]; 0 where an estimate of it is
             below.
         freedoms: Their degrees of freedom, [studies].
         raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0,
@@ -146,7 +146,7 @@ class TwoWayDesign:
         )
 
     def components(self, scores: ArrayLike) -> tuple[float, float, float] | None:
-        """Return the variances of raters, items and the rest, estimated without bias; `None` if not told.
+        """Return the variances of raters, items and the rest, without bias; `None` if not separable.
 
         Args:
             scores: Of one study, [n].

@@ -7,11 +7,32 @@ from itertools import permutations
 
 import pandas as pd
 
+from analysis.verdicts.composite import Composite
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
+from guard_eval.rubric import COMPOSITE
 
 _NAMED = 12
 """Results that a refusal lists."""
+
+
+def with_composites(cells: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+    """Return a family with the declared composite of each comparison, which is one of its results."""
+    return (*dict.fromkeys((a, b, COMPOSITE) for a, b, _ in cells), *cells)
+
+
+def declared_results(
+    verdicts: pd.DataFrame, entries: Sequence[str] | None, composite: Composite | None
+) -> tuple[tuple[str, str, str], ...] | None:
+    """Return the family of a table, or None where none was declared: `named_results`, and composites.
+
+    Raises:
+        StudyError: An entry names nothing of the table, or there are no verdicts for the composite.
+    """
+    if composite is not None:
+        composite.check(verdicts)
+    named = None if entries is None else named_results(verdicts, entries)
+    return named if named is None or composite is None else with_composites(named)
 
 
 def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:

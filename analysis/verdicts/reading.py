@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.sheets import sheet_rows
 from guard_eval.errors import StudyError
+from guard_eval.sheets import sheet_rows
 
 LINE, SHEET_ROW = "line", "sheet row"
 """The index's name in a table read from text, or from a sheet, so that a message can point at its rows."""
@@ -35,7 +35,7 @@ _BLOCK = 256
 
 _DELIMITERS = ",;\t|"
 _SEP = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)
-"""A first line by which Excel is told what separates cells."""
+"""A first line that says to Excel what separates cells."""
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -69,7 +69,9 @@ def load(path: Path | str) -> pd.DataFrame:
         except OSError as error:  # gzip's own errors have no strerror
             raise StudyError(f"cannot read {path}: {error.strerror or error}; {_FORMATS}") from None
         except (EOFError, zlib.error) as error:
-            raise StudyError(f"cannot read {path}: {error}; it is cut off or damaged, copy it anew") from None
+            raise StudyError(
+                f"cannot read {path}: {error}; it is cut off or damaged, copy it again"
+            ) from None
     frame.attrs[SOURCE] = str(path)
     return frame
 
@@ -125,10 +127,10 @@ def _opened(path: Path) -> BinaryIO:
 
 def _read_lines(file: TextIO, path: Path) -> pd.DataFrame:
     first = file.readline()
-    said = _SEP.match(first)
-    delimiter = said[1] if said else _delimiter(first)
-    lines = file if said else chain([first], file)
-    rows = _numbered(lines, path, delimiter, before=1 if said else 0)
+    declared = _SEP.match(first)
+    delimiter = declared[1] if declared else _delimiter(first)
+    lines = file if declared else chain([first], file)
+    rows = _numbered(lines, path, delimiter, before=1 if declared else 0)
     _, header = next(rows, (0, []))
     header = [name.strip() for name in header]
     if "\x00" in first:
@@ -161,7 +163,7 @@ def _numbered(
         raise StudyError(f"{path}, line {start + before}: {error}{hint}; fix the CSV") from None
 
 
-class _Places(dict[str, int]):
+class TextPlaces(dict[str, int]):
     """The texts of a column, numbered as they come."""
 
     def __missing__(self, text: str) -> int:
@@ -172,7 +174,7 @@ class _Places(dict[str, int]):
 def _table(
     header: list[str], numbered: Iterator[tuple[int, list[str]]], path: Path, numbers: str
 ) -> pd.DataFrame:
-    places_of = [_Places() for _ in header]
+    places_of = [TextPlaces() for _ in header]
     codes: list[list[NDArray[np.int32]]] = [[] for _ in header]
     all_lines: list[NDArray[np.int64]] = []
     wrong: list[int] = []

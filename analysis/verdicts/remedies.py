@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.verdicts.formats.sides import side_of
+from analysis.verdicts.layout import KNOWN
 from analysis.verdicts.reading import SOURCE
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
+PAIR_IDS = ("item_id", "item", "instance_id", "example_id", "question_id", "id")
+"""Other names of the column pair_id."""
 MOSTLY = 0.9
 """A column of verdicts names a method of its row, or a tie, in so many of its filled cells."""
 
@@ -26,16 +30,13 @@ def _plain(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 
 
-def wide(frame: pd.DataFrame, missing: Collection[str], known: Collection[str]) -> str:
+def wide(frame: pd.DataFrame, missing: Collection[str]) -> str:
     """Return how a table with a column of verdicts for each criterion or rater is made long, if it is one."""
-    if "verdict" not in missing or {"method_a", "method_b"}.intersection(missing):
+    if "verdict" not in missing or not (holding := columns_of_verdicts(frame)):
         return ""
-    own = [name for name in map(str, frame.columns) if name not in known]
-    holding = [name for name in own if _holds_verdicts(frame, name)]
-    if not holding:
-        return ""
+    methods = [name for name in ("method_a", "method_b") if name in missing]
     rows = [name for name in ("criterion", "rater") if name in missing]
-    if len(holding) == 1 and len(rows) != 1:
+    if len(holding) == 1 and len(rows) != 1 and not methods:
         return f"; the column {holding[0]!r} holds verdicts: rename it to 'verdict'"
     kept = [name for name in map(str, frame.columns) if name not in holding]
     heads = rows[0] if rows else "criterion"
@@ -44,30 +45,54 @@ def wide(frame: pd.DataFrame, missing: Collection[str], known: Collection[str]) 
         ".replace('', None).dropna(subset=['verdict'])"
     )
     other = [f"{name}='all'" for name in rows[1:]]
+    named = [f"{name}={value!r}" for name, value in zip(methods, _methods(frame, holding), strict=False)]
     also = [f"{name}='all'" for name in ("dataset",) if name in missing]
-    if added := ", ".join((*other, *also)):
+    if added := ", ".join((*named, *other, *also)):
         melt += f".assign({added})"
+    if renamed := {name: "pair_id" for name in kept if name in PAIR_IDS and "pair_id" in missing}:
+        melt += f".rename(columns={renamed!r})"
     hint = " (if each column is a rater, exchange the words criterion and rater)" if other else ""
+    hint += "; write the methods' names for FIRST METHOD and SECOND METHOD" if "FIRST METHOD" in melt else ""
     return (
         f"; it is wide, with verdicts in the column{'s' if holding[1:] else ''} {and_list(holding)}, one for "
         f"each {heads}{hint}. Make it long:\n{_program(frame, melt, '-long')}"
     )
 
 
-def _holds_verdicts(frame: pd.DataFrame, name: str) -> bool:
-    cells, a, b = (
-        frame[column].astype(object).fillna("").astype(str).str.strip().str.casefold()
-        for column in (name, "method_a", "method_b")
-    )
+def columns_of_verdicts(frame: pd.DataFrame) -> list[str]:
+    """Return the columns besides a tidy table's own whose cells are verdicts: methods, sides or ties."""
+    own = [name for name in map(str, frame.columns) if name not in KNOWN]
+    methods = {"method_a", "method_b"} <= set(map(str, frame.columns))
+    return [name for name in own if _holds_verdicts(frame, name, methods=methods)]
+
+
+def _holds_verdicts(frame: pd.DataFrame, name: str, *, methods: bool) -> bool:
+    cells = _cells(frame, name)
     filled = cells != ""
-    named = filled & ((cells == a) | (cells == b) | (cells == TIE))
-    return bool(filled.any()) and float(named.sum()) >= MOSTLY * float(filled.sum())
+    known = {text: side_of(text) is not None for text in cells.unique()}
+    words = cells.map(known)
+    if methods:
+        words |= (cells == _cells(frame, "method_a")) | (cells == _cells(frame, "method_b"))
+    elif TIE in known and len(known.keys() - {TIE, ""}) <= 2:  # two methods, and ties
+        words |= True
+    return bool(filled.any()) and float((filled & words).sum()) >= MOSTLY * float(filled.sum())
+
+
+def _cells(frame: pd.DataFrame, name: str) -> pd.Series:
+    return frame[name].astype(object).fillna("").astype(str).str.strip().str.casefold()
+
+
+def _methods(frame: pd.DataFrame, holding: Sequence[str]) -> list[str]:
+    """Return the two methods that columns of verdicts name, or what stands for them."""
+    texts = {text for name in holding for text in frame[name].astype(object).dropna().astype(str).unique()}
+    found = sorted(text for text in texts if text.strip() and side_of(text) is None)
+    return found if len(found) == 2 else ["FIRST METHOD", "SECOND METHOD"]
 
 
 def unique_ids(frame: pd.DataFrame) -> str:
-    """Return how ids that begin anew in each dataset are made unique."""
+    """Return how ids that repeat across datasets are made unique."""
     change = "assign(pair_id=lambda t: t['dataset'].astype(str) + '/' + t['pair_id'].astype(str))"
-    return f"The ids begin anew in each dataset; make them unique:\n{_program(frame, change, '-unique')}"
+    return f"The same ids stand in several datasets; make them unique:\n{_program(frame, change, '-unique')}"
 
 
 def _program(frame: pd.DataFrame, change: str, ending: str) -> str:

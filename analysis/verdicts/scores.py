@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.verdicts.composite import Composite, with_composite
 from analysis.verdicts.encoding import combined, text_codes
 from analysis.verdicts.panel import FormedPanel, Panel, with_panel
 from analysis.verdicts.tidy import orient
@@ -54,22 +55,29 @@ class ScoredVerdicts:
         frame: The table, each comparison one way round.
         planned: The comparisons declared beforehand, which decided the way round; `None` where none were.
         panel: The judges who count as one besides; `None` where no panel was declared.
+        composite: Criteria whose weighted mean is one more outcome; `None` where none was declared.
     """
 
     frame: pd.DataFrame
     planned: Planned | None = None
     panel: Panel | None = None
+    composite: Composite | None = None
 
     @classmethod
     def of(
-        cls, verdicts: Verdicts, planned: Planned | None = None, panel: Panel | None = None
+        cls,
+        verdicts: Verdicts,
+        planned: Planned | None = None,
+        panel: Panel | None = None,
+        composite: Composite | None = None,
     ) -> ScoredVerdicts:
         """Return a table as this value; itself where it is one, unless `planned` is another plan."""
         if isinstance(verdicts, pd.DataFrame):
-            return cls(frame=orient(verdicts, planned), planned=planned, panel=panel)
+            frame = orient(verdicts, planned)
+            return cls(frame=frame, planned=planned, panel=panel, composite=composite)
         if planned in (None, verdicts.planned):
             return verdicts
-        return cls(frame=orient(verdicts.frame, planned), planned=planned, panel=verdicts.panel)
+        return replace(verdicts, frame=orient(verdicts.frame, planned), planned=planned)
 
     def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Return the verdicts on some comparisons; itself where they are all there are."""
@@ -84,9 +92,7 @@ class ScoredVerdicts:
         # A panel is of the judges who judged all of it; where some of them lack, it is none.
         judged = set(self.frame.loc[kept, "rater"])
         whole = all(set(panel.members) <= judged for panel in self.panels)
-        return ScoredVerdicts(
-            frame=self.frame[kept], planned=self.planned, panel=self.panel if whole and kept.any() else None
-        )
+        return replace(self, frame=self.frame[kept], panel=self.panel if whole and kept.any() else None)
 
     @cached_property
     def raters(self) -> pd.DataFrame:
@@ -97,10 +103,11 @@ class ScoredVerdicts:
     def _with_panel(self) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
         return (self.raters, ()) if self.panel is None else with_panel(self.raters, self.panel)
 
-    @property
+    @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return `rater_scores` and, where one was declared, the panel's, computed when first needed."""
-        return self._with_panel[0]
+        """Return `rater_scores`, with the panel and the composite where they were declared."""
+        scores = self._with_panel[0]
+        return scores if self.composite is None else with_composite(scores, self.composite)
 
     @property
     def panels(self) -> tuple[FormedPanel, ...]:
@@ -129,6 +136,8 @@ Verdicts = pd.DataFrame | ScoredVerdicts
 def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rater and pair of an oriented table: `net` of its `showings`, in the keys' order.
 
+    `verdicts` is how many verdicts a score rests on, which for a rater of its own are its showings.
+
     `judge` is the rater where it is a judge, and empty for people. A verdict for method_a counts +1, for
     method_b −1, a tie 0. A rater who saw a pair more than once (a judge in both orders) has one score, net /
     showings: a verdict that flips with the order is a tie. `unit` is the same in rows of one prompt, or of
@@ -149,7 +158,7 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     scores["unit"] = unit_codes(frame)[first]
     showings = np.bincount(place, minlength=len(first)).astype(np.int64)
     net = np.bincount(place, weights=for_a - for_b, minlength=len(first)).astype(np.int64)
-    return scores.assign(net=net, showings=showings)
+    return scores.assign(net=net, showings=showings, verdicts=showings)
 
 
 def judge_of(frame: pd.DataFrame) -> pd.Series:

@@ -9,21 +9,19 @@ import pandas as pd
 
 from analysis.verdicts import validation
 from analysis.verdicts.encoding import combined, recoded, text_codes
-from analysis.verdicts.reading import DECIMAL_COMMA, LINE, SHEET_ROW, load
+from analysis.verdicts.formats.recognition import load_verdicts
+from analysis.verdicts.formats.records import NUMBERED
+from analysis.verdicts.layout import NUMBERS, REMARKS, REQUIRED, TEXTS
+from analysis.verdicts.reading import DECIMAL_COMMA
 from analysis.verdicts.remedies import misnamed, unique_ids, wide
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 
-REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
-TEXTS = (*REQUIRED, "prompt_id", "rater_kind", "presentation", "slot", "shown_first", "at")
-NUMBERS = ("seconds", "active_seconds", "length_a", "length_b")
-KNOWN = frozenset((*TEXTS, *NUMBERS))
-REMARKS = "remarks"
-"""In a table's `attrs`: what its reader must be warned of, sentences that name the lines."""
-
 
 def read(path: Path | str, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Return the validated verdicts of a file: CSV with any usual delimiter, gzipped or not, Parquet or XLSX.
+    """Return the validated verdicts of a file: a table, or any format of `analysis.verdicts.formats`.
+
+    Tables are CSV with any usual delimiter, gzipped or not, Parquet, XLSX and JSON.
 
     Args:
         path: The file.
@@ -33,7 +31,7 @@ def read(path: Path | str, *, rater_kind: RaterKind | None = None) -> pd.DataFra
         StudyError: The file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    cells = load(path)
+    cells = load_verdicts(path)
     try:
         return validate(cells, rater_kind=rater_kind)
     except StudyError as error:
@@ -58,13 +56,11 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if missing:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
-            f"{', '.join(REQUIRED)}{misnamed(missing, names) or wide(frame, missing, KNOWN)}"
+            f"{', '.join(REQUIRED)}{misnamed(missing, names) or wide(frame, missing)}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
-    index = (
-        frame.index if frame.index.name in {LINE, SHEET_ROW} else pd.RangeIndex(1, len(frame) + 1, name="row")
-    )
+    index = frame.index if frame.index.name in NUMBERED else pd.RangeIndex(1, len(frame) + 1, name="row")
     texts = {name: text_codes(frame[name]) for name in TEXTS if name in frame.columns}
     comma = bool(frame.attrs.get(DECIMAL_COMMA))
     numbers = {name: _as_number(frame[name], index, comma=comma) for name in NUMBERS if name in names}
@@ -74,8 +70,8 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if rater_kind is None:
         found += validation.kind_hints(texts, index)
     texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
-    anew = {"ids": unique_ids(frame)} if validation.ids_begin_anew(texts) else {}
-    validation.check_consistent(texts, index, **anew)
+    repeated = {"ids": unique_ids(frame)} if validation.ids_repeat(texts) else {}
+    validation.check_consistent(texts, index, **repeated)
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)
     validation.check_duplicates(texts, index)

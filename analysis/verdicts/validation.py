@@ -162,7 +162,7 @@ def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> TextCodes:
     return TextCodes(codes=np.where(own < 0, place, own), texts=names)
 
 
-def ids_begin_anew(texts: Texts) -> bool:
+def ids_repeat(texts: Texts) -> bool:
     """Return whether half of the pairs' ids or more stand in several datasets."""
     pairs, datasets = texts["pair_id"], texts["dataset"]
     found = np.unique(np.stack([pairs.codes, datasets.codes]), axis=1)[0]

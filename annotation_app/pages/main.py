@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import streamlit as st
 
-from annotation_app.pages import intake, markup, practice, questions, rating, screens, session, sign_in
+from annotation_app.pages import (
+    endings,
+    intake,
+    markup,
+    practice,
+    questions,
+    rating,
+    screens,
+    session,
+    sign_in,
+)
 from annotation_app.pages.intake import Step
 from annotation_app.pages.session import AppState, RaterSession
 
@@ -26,7 +38,9 @@ def main() -> None:
         screens.unavailable()
         view = "trouble"
     if view != "pair":
-        screens.add_script(view, language=words.language, direction=words.direction)
+        visit: RaterSession | None = st.session_state.get("visit")
+        forget = visit.drafts if visit is not None and view in get_args(endings.Ending) else ""
+        screens.add_script(view, language=words.language, direction=words.direction, forget=forget)
 
 
 def _route(app: AppState) -> str:
@@ -44,6 +58,16 @@ def _route(app: AppState) -> str:
     # The last practice pair is noted by now, but its feedback is not read yet.
     if step in {None, "check"} and visit.practised is not None:
         step = "practice"
+    if step == "failed":
+        return endings.show(app, "screened_out", visit)
+    if step == "declined" and not visit.reconsiders:
+        return endings.show(app, "declined", visit)
+    # Until the first pair is handed out, whose lease keeps the place then.
+    if visit.enrolled and not visit.rated and visit.pair is None:
+        if not app.store.renew_place(visit.rater, app.plan):
+            return endings.show(app, "ran_out" if visit.intake.agreed or visit.started else "no_place", visit)
+        if step is not None:
+            endings.keep_place()
     return _before_rating(app, visit, step) if step else _rate(app, visit)
 
 
@@ -52,24 +76,19 @@ def _before_rating(app: AppState, visit: RaterSession, step: Step) -> str:
         return practice.show(app, visit)
     if step == "check":
         return questions.check(app, visit)
-    if step == "consent" or (step == "declined" and visit.reconsiders):
-        questions.consent(app, visit)
-    elif step == "declined":
-        questions.declined(visit)
-    elif step == "background":
+    if step == "background":
         questions.background(app, visit)
     elif step == "instructions":
         screens.instructions(app, visit)
     else:
-        questions.failed(app)
+        questions.consent(app, visit)
     return step
 
 
 def _rate(app: AppState, visit: RaterSession) -> str:
     session.fetch(app, visit)
     if visit.pair is None:
-        screens.done(app, visit)
-        return "done"
+        return endings.done(app, visit)
     rating.show()
     return "pair"
 

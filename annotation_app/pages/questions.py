@@ -31,13 +31,6 @@ def consent(app: AppState, visit: RaterSession) -> None:
                 visit.reconsiders = False
 
 
-def declined(visit: RaterSession) -> None:
-    """Thank a rater who does not take part, and offer to ask again."""
-    texts = session.words().declined
-    with markup.page(texts.title, texts.lead):
-        st.button(label(texts.button), key="reconsider", on_click=_reconsider, args=(visit,))
-
-
 def background(app: AppState, visit: RaterSession) -> None:
     """Ask which languages the rater knows; every question may be left open."""
     texts = session.words().background
@@ -68,13 +61,6 @@ def check(app: AppState, visit: RaterSession) -> str:
             with _saving(app, visit):
                 visit.wrong = intake.note_check(app.store, visit.rater, words, answers, before=attempt)
     return f"check-{attempt}"
-
-
-def failed(app: AppState) -> None:
-    """Thank a rater who did not pass the check."""
-    words = session.words()
-    with markup.page(words.failed.title, words.failed.lead):
-        screens.completion(app.settings.recruitment.failed_code, app, words)
 
 
 def _form(key: str, questions: Sequence[BackgroundQuestion | Question], button: str) -> dict[str, str] | None:
@@ -111,10 +97,6 @@ def _saving(app: AppState, visit: RaterSession) -> Iterator[None]:
         st.html(markup.message(session.words().trouble.lead, kind="problem"))
     else:
         st.rerun()
-
-
-def _reconsider(visit: RaterSession) -> None:
-    visit.reconsiders = True
 
 
 def _read_again(visit: RaterSession) -> None:

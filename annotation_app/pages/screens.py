@@ -8,10 +8,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from annotation_app.pages import intake, markup, session
+from annotation_app.pages import markup, session, sign_in
 from annotation_app.pages.markup import label
 from annotation_app.pages.session import AppState, RaterSession
-from annotation_app.wording import Wording, fill
 
 
 def instructions(app: AppState, visit: RaterSession) -> None:
@@ -20,6 +19,8 @@ def instructions(app: AppState, visit: RaterSession) -> None:
     with markup.page(texts.title, texts.lead):
         st.html(markup.subtitle(texts.questions) + markup.definitions(app.criteria))
         st.html(markup.points(texts.points))
+        if visit.enrolled:
+            st.html(markup.code(texts.link, sign_in.personal_link(visit)) + markup.paragraph(texts.link_lead))
         again = visit.rated > 0 or visit.pair is not None or visit.intake.begun
         forward(texts.again if again else texts.start, key="start", on_click=_start, args=(visit,))
 
@@ -33,33 +34,6 @@ def forward(
     )
 
 
-def done(app: AppState, visit: RaterSession) -> None:
-    """Thank the rater, or say that there was nothing to do."""
-    words = session.words()
-    visit.intake = intake.note_finished(app.store, visit.rater, visit.intake, visit.rated)
-    title, lead = words.nothing.title, words.nothing.lead
-    if visit.rated:
-        title = words.done.title
-        lead = fill(words.done.one if visit.rated == 1 else words.done.many, count=visit.rated)
-    with markup.page(title, lead):
-        if visit.rated:
-            completion(app.settings.recruitment.completion_code, app, words)
-        with st.container(key="around", horizontal=True):
-            if visit.trail:
-                st.button(label(words.panel.back), key="back-from-end", on_click=_back, args=(visit,))
-            st.button(label(words.done.again), key="more")
-
-
-def completion(code: str | None, app: AppState, words: Wording) -> None:
-    """Show a completion code, and where to go with it."""
-    if code is None:
-        return
-    st.html(markup.code(words.done.code, code))
-    address = app.settings.recruitment.address(code)
-    if address is not None:
-        st.link_button(label(words.done.link), address, type="primary")
-
-
 def unavailable() -> None:
     """Say calmly that the study cannot be reached."""
     texts = session.words().trouble
@@ -68,13 +42,17 @@ def unavailable() -> None:
         st.button(label(texts.button), key="again", type="primary")
 
 
-def add_script(view: str, *, language: str, direction: str) -> None:
-    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins."""
+def add_script(view: str, *, language: str, direction: str, forget: str = "") -> None:
+    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins.
+
+    `forget` is the key of the rater's drafts in the browser, where none of them is needed any more.
+    """
     # Registered in every run: the registry belongs to the running server, and the same definition changes
     # nothing.
     script = st.components.v2.component("guard_eval_page", js=page_script())
     with st.container(key="page-script"):
-        script(key="page-js", data={"view": view, "language": language, "direction": direction})
+        data = {"view": view, "language": language, "direction": direction, "forget": forget}
+        script(key="page-js", data=data)
 
 
 @cache
@@ -85,7 +63,3 @@ def page_script() -> str:
 
 def _start(visit: RaterSession) -> None:
     visit.started = True
-
-
-def _back(visit: RaterSession) -> None:
-    visit.go_to(visit.at - 1)

@@ -34,6 +34,11 @@ STUDY_VARIABLE = "GUARD_EVAL_STUDY"
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
+SKIP = "skip"
+"""What stands for the press of Save where a pair was skipped: the browser forgets its draft."""
+
+_DAY = 24 * 3600.0
+
 _RECOUNT_SECONDS = 30.0
 """The greatest age of a count of the rater's pairs, and of a check of the invite."""
 
@@ -45,9 +50,32 @@ _OPENING = threading.Lock()
 _LOG = logging.getLogger("annotation_app")
 
 
+class Recent:
+    """The raters who were added within a day, by where they came from; known to this process alone."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, list[tuple[float, int]]] = {}
+
+    def add(self, origin: str | None, number: int) -> None:
+        """Note that a rater was added."""
+        if origin is not None and number not in self.of(origin):
+            self._added.setdefault(origin, []).append((time.monotonic(), number))
+
+    def of(self, origin: str | None) -> tuple[int, ...]:
+        """Return the ids of the raters who came from there."""
+        since = time.monotonic() - _DAY
+        recent = [entry for entry in self._added.get(origin or "", []) if entry[0] > since]
+        if origin is not None and recent:
+            self._added[origin] = recent
+        return tuple(number for _, number in recent)
+
+
 @dataclass(frozen=True)
 class AppState:
-    """What the server holds for all raters: an open store, the plan of the hand-out, and the settings."""
+    """What the server holds for all raters: an open store, the plan of the hand-out, and the settings.
+
+    `addresses` and `browsers` are where those came from who were added within a day; nothing stores it.
+    """
 
     store: Store
     plan: Plan
@@ -58,6 +86,8 @@ class AppState:
     """The database's file, where it is one."""
     fingerprint: tuple[int, int]
     """Which file it was when it was opened."""
+    addresses: Recent = field(default_factory=Recent)
+    browsers: Recent = field(default_factory=Recent)
 
 
 @dataclass
@@ -83,6 +113,7 @@ class RaterSession:
         practised: The practice pair judged last and how, until its feedback was read.
         wrong: What was answered wrongly at the last attempt of the check, until it was read.
         reconsiders: Whether the question for consent is asked once more.
+        enrolled: Whether the rater came by itself, and not by an invite.
     """
 
     token: str
@@ -103,18 +134,23 @@ class RaterSession:
     practised: tuple[PracticePair, dict[str, Choice]] | None = None
     wrong: tuple[str, ...] = ()
     reconsiders: bool = False
+    enrolled: bool = False
 
     @property
     def earlier(self) -> bool:
         """Return whether a pair that was rated before is shown."""
         return self.at < len(self.trail)
 
+    @property
+    def drafts(self) -> str:
+        """Return the key of the rater's drafts in the browser; it does not identify the rater."""
+        return content_id("draft", self.token)
+
     def next_view(self) -> ViewState:
         """Return what the panel shows of this session, with another number at every call."""
         self.turn += 1
         return {
-            # It does not identify the rater.
-            "place": content_id("draft", self.token),
+            "place": self.drafts,
             "turn": self.turn,
             "problem": self.problem,
             "acknowledged": self.acknowledged,
@@ -224,6 +260,7 @@ def sign_in(app: AppState, token: str) -> RaterSession | None:
     visit.at = visit.rated = len(visit.trail)
     visit.intake = intake.read(app.store, rater)
     visit.started = visit.rated > 0 or visit.intake.begun
+    visit.enrolled = bool(visit.intake.arrivals)
     return visit
 
 
@@ -238,9 +275,9 @@ def fetch(app: AppState, visit: RaterSession) -> None:
         _count(app, visit)
     if visit.pair is None:
         visit.pair = _find_pair(app, visit)
-        # The count is out of date.
-        if not visit.earlier and (visit.pair is None) != (visit.available == 0):
-            _count(app, visit)
+    # The count is out of date.
+    if not visit.earlier and (visit.pair is None) != (visit.available == 0):
+        _count(app, visit)
 
 
 def _is_old(visit: RaterSession) -> bool:
@@ -279,7 +316,7 @@ def save(app: AppState, visit: RaterSession, submission: Submission) -> bool:
     if _is_old(visit) and not may_continue(app, visit):
         return False
     try:
-        _save(app, visit, submission)
+        following = _save(app, visit, submission)
     except StudyError:
         # The store takes nothing of a revoked rater; other reasons are none of the rater's.
         if may_continue(app, visit):
@@ -290,13 +327,15 @@ def save(app: AppState, visit: RaterSession, submission: Submission) -> bool:
         visit.rated += 1
         visit.available = max(0, visit.available - 1)
     visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.pair = None if visit.earlier else following
     visit.acknowledged = (submission.pair, submission.press)
     return True
 
 
-def _save(app: AppState, visit: RaterSession, submission: Submission) -> None:
+def _save(app: AppState, visit: RaterSession, submission: Submission) -> BlindPair | None:
+    """Save a submission; return the next pair where that is one still to be rated."""
     first = submission.pair not in visit.trail
-    app.store.save(
+    saved = app.store.save(
         submission.pair,
         submission.choices,
         rater=visit.rater,
@@ -305,9 +344,21 @@ def _save(app: AppState, visit: RaterSession, submission: Submission) -> None:
         active_seconds=submission.active_seconds if first else None,
         comment=submission.comment,
         problem=None if submission.problems is None else ", ".join(submission.problems),
+        then=app.plan if first or submission.pair == visit.trail[-1] else None,
     )
     for seconds in submission.breaks:
         app.store.note(visit.rater, "break", f"{seconds:.0f} s", presentation=submission.pair)
+    return saved.next
+
+
+def skip(app: AppState, visit: RaterSession, pair: int, problems: tuple[str, ...], comment: str) -> bool:
+    """Leave a pair to another rater and go on; return False where this rater has skipped too many."""
+    if not app.store.skip(pair, problems, rater=visit.rater, comment=comment):
+        return False
+    visit.go_to(len(visit.trail))
+    visit.counted = -math.inf
+    visit.acknowledged = (pair, SKIP)
+    return True
 
 
 def earlier_answers(app: AppState, visit: RaterSession) -> tuple[dict[str, Choice], Remarks]:
@@ -322,6 +373,11 @@ def earlier_answers(app: AppState, visit: RaterSession) -> tuple[dict[str, Choic
         comment=notes.get("comment", ""), problems=tuple(reported.split(", ")) if reported else ()
     )
     return app.store.current(number, rater=visit.rater), remarks
+
+
+def warn(message: str) -> None:
+    """Log what the owner should know; it holds neither texts nor tokens."""
+    _LOG.warning("%s", message)
 
 
 def log(error: Exception, doing: str) -> None:

@@ -1,13 +1,15 @@
 """How a rater signs in: by an invite, from Prolific, or with an account of an OIDC provider.
 
 Every rater is signed in by a token, which then stands in the page's address, where a refreshed page finds
-it again. Prolific's parameters and a provider's subject become a new rater at the first visit, and mean the
-same rater at every later visit.
+it again. Prolific's parameters and a provider's subject become a new rater at the first visit, where the
+study has a place for one, and mean the same rater at every later visit. Prolific's parameters are not signed:
+they let in the browser that came with them first, by its cookie, and no other one.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
@@ -15,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import streamlit as st
 from streamlit.errors import StreamlitAuthError
 
-from annotation_app.pages import intake, markup, session
+from annotation_app.pages import endings, intake, markup, session
 from annotation_app.pages.markup import label
 from annotation_app.pages.session import AppState, RaterSession
 from guard_eval.records import content_id
@@ -23,6 +25,11 @@ from guard_eval.store.schema import LONGEST_NAME
 from guard_eval.study.annotation_settings import Recruitment
 
 INVITE_COMMAND = "guard-eval raters STUDY add NAME"
+
+BROWSER_COOKIE = "guard_eval_browser"
+"""The cookie that the server gives to every browser: a random secret."""
+
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 _PARAMETERS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
 _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -46,14 +53,18 @@ class Arrival:
 def enter(app: AppState) -> RaterSession | None:
     """Sign a visitor in, or show the page on which to do so."""
     token = st.query_params.get("invite", "")
+    words = session.words().sign_in
     visit = session.sign_in(app, token) if token else None
-    refused = session.words().sign_in.unknown if token else ""
+    refused = words.unknown if token else ""
     recruitment = app.settings.recruitment
     if visit is None:
         arrival = from_prolific(st.query_params, recruitment) or from_account(recruitment)
         if arrival is not None:
-            visit = _enrol(app, arrival)
-            refused = session.words().sign_in.unknown
+            visit, refusal = _enrol(app, arrival)
+            if refusal == "full":
+                endings.show(app, "no_place")
+                return None
+            refused = {"elsewhere": words.other_browser, "crowded": words.crowded}.get(refusal, words.unknown)
     if visit is None:
         _show(app, refused)
         return None
@@ -95,17 +106,52 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     )
 
 
-def _enrol(app: AppState, arrival: Arrival) -> RaterSession | None:
-    """Return the visitor's session; None for a rater who was revoked."""
-    _, token = app.store.enrol(arrival.external_id, arrival.source)
-    visit = session.sign_in(app, token)
+def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
+    """Return the visitor's session, or None and why: of a rater who was revoked nothing is said."""
+    address, browser = network_address(), browser_secret()
+    found = app.store.enrol(
+        arrival.external_id,
+        arrival.source,
+        app.plan,
+        # A provider of accounts vouches for who comes; Prolific's parameters anybody can write.
+        browser=browser if arrival.source == "prolific" else None,
+        neighbours=app.addresses.of(address),
+        left=app.browsers.of(browser),
+    )
+    if found.rater is None:
+        if found.refusal == "crowded":
+            session.warn(
+                "a participant was turned away: from the same address too many came within a day and rated "
+                "nothing. If a proxy stands before this server, name it: --proxy ADDRESS"
+            )
+        return None, found.refusal or ""
+    app.addresses.add(address, found.rater.id)
+    app.browsers.add(browser, found.rater.id)
+    visit = session.sign_in(app, found.token)
     if visit is not None:
         intake.note_arrival(
             app.store, visit.rater, visit.intake, {"source": arrival.source, **arrival.detail}
         )
+        visit.enrolled = True
         # In place of the parameters: a refreshed page need not enrol anybody.
-        st.query_params.from_dict({"invite": token})
-    return visit
+        st.query_params.from_dict({"invite": found.token})
+    return visit, ""
+
+
+def network_address() -> str | None:
+    """Return the address that the visitor comes from; None for this machine itself."""
+    return st.context.ip_address
+
+
+def browser_secret() -> str:
+    """Return the browser's secret; one that forbids cookies has another one at every visit."""
+    given = st.context.cookies.get(BROWSER_COOKIE, "")
+    return given if _SECRET.fullmatch(given) else secrets.token_urlsafe()
+
+
+def personal_link(visit: RaterSession) -> str:
+    """Return the address that brings a rater back, in any browser."""
+    return f"{(st.context.url or '').rstrip('/')}/?invite={visit.token}"
 
 
 def _show(app: AppState, refused: str) -> None:

@@ -19,17 +19,24 @@ from starlette.routing import Route
 from streamlit import config
 from streamlit.runtime import runtime_util
 
-from annotation_app.pages import practice, questions, rating, screens, session, sign_in
+from annotation_app.pages import endings, practice, questions, rating, screens, session, sign_in
 from annotation_app.server import logs
 from annotation_app.server.launch import PROXIES_VARIABLE
-from annotation_app.server.middleware import AddressFilter, HidePath, SecurityHeaders, SendAtOnce
+from annotation_app.server.middleware import (
+    AddressFilter,
+    CompressFiles,
+    HidePath,
+    SecurityHeaders,
+    SendAtOnce,
+)
+from annotation_app.server.visitors import BrowserCookie, BytesOnly
 
 _PAGE = Path(__file__).resolve().parents[1] / "pages" / "main.py"
 CORES_VARIABLE = "GUARD_EVAL_CORES"
 """The environment variable that, when it says `all`, leaves the server on all cores."""
 OUTGOING = 20_000_000
 """Bytes in which a page must fit that is sent to a rater: a pair's texts, mostly."""
-_WARM = (practice, questions, rating, screens, session, sign_in)
+_WARM = (endings, practice, questions, rating, screens, session, sign_in)
 """Imported before the first visitor, so that nobody waits for it and the frozen heap holds it."""
 
 
@@ -95,7 +102,10 @@ app = st.App(
     middleware=[
         Middleware(SendAtOnce),
         Middleware(SecurityHeaders),
+        Middleware(BrowserCookie),
+        Middleware(BytesOnly),
         Middleware(AddressFilter, proxies=os.environ.get(PROXIES_VARIABLE, "")),
+        Middleware(CompressFiles),
         Middleware(HidePath, page=_PAGE),
     ],
     on_script_error=_show_error_page,

@@ -7,28 +7,32 @@ Streamlit answers or puts into its messages by itself.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import ipaddress
 import re
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit
+from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+_FILES = Path(streamlit.__file__).with_name("static")
+_INDEX = _FILES / "index.html"
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def _own_scripts() -> str:
     """Return the hashes that allow the scripts inside Streamlit's index.html, and no other inline script."""
-    index = Path(streamlit.__file__).with_name("static") / "index.html"
-    scripts = _INLINE.findall(index.read_text(encoding="utf-8"))
+    scripts = _INLINE.findall(_INDEX.read_text(encoding="utf-8"))
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
@@ -160,6 +164,77 @@ def _same_host(origin: str, host: str) -> bool:
         )
     except (KeyError, ValueError):
         return False
+
+
+_COMPRESSIBLE = {".css", ".html", ".js", ".json", ".svg"}
+"""Fonts and pictures are compressed as they are."""
+_SMALLEST = 1000
+"""Bytes below which a file is sent in one packet anyway."""
+
+
+class CompressFiles:
+    """Send Streamlit's own files compressed, which Streamlit leaves to a proxy: each is compressed once.
+
+    They are the same for everybody, whatever the request says: no secret is compressed with a stranger's
+    input. All else passes unchanged, so does a request for a part of a file, which is a part of the file as
+    it is.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        files = [path for path in _FILES.rglob("*") if path.suffix in _COMPRESSIBLE]
+        large = [path for path in files if path.stat().st_size >= _SMALLEST]
+        self._files = {f"/{path.relative_to(_FILES).as_posix()}": path for path in large} | {"/": _INDEX}
+        self._compressed: dict[Path, bytes] = {}
+        self._compressing = threading.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does, with the file's content compressed."""
+        file = self._files.get(scope["path"]) if scope["type"] == "http" else None
+        if file is None or scope["method"] not in METHODS:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        body = None
+        if "range" not in headers and _takes_gzip(headers):
+            body = await to_thread.run_sync(self._compress, file)
+        # The application then says all of the file but its content.
+        inner = scope if body is None else {**scope, "method": "HEAD"}
+        found = False
+
+        async def compress(message: Message) -> None:
+            nonlocal found
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                answer.add_vary_header("Accept-Encoding")
+                found = body is not None and message["status"] == 200
+                if body is not None and found:
+                    answer["Content-Encoding"] = "gzip"
+                    answer["Content-Length"] = str(len(body))
+                    # Other bytes than the plain file's, and the same meaning.
+                    answer["ETag"] = f"W/{answer['ETag']}"
+            elif found and scope["method"] == "GET":
+                message = {**message, "body": body}
+            await send(message)
+
+        await self._app(inner, receive, compress)
+
+    def _compress(self, file: Path) -> bytes:
+        with self._compressing:
+            if file not in self._compressed:
+                self._compressed[file] = gzip.compress(file.read_bytes(), mtime=0)
+            return self._compressed[file]
+
+
+def _takes_gzip(headers: Headers) -> bool:
+    """Return whether the client accepts gzip: `gzip;q=0` refuses it."""
+    weights = {}
+    for value in headers.getlist("accept-encoding"):
+        for part in value.lower().split(","):
+            name, _, weight = part.partition(";")
+            weights[name.strip()] = weight.replace(" ", "")
+    given = weights.get("gzip", weights.get("*", "q=0"))
+    return re.fullmatch(r"q=0(\.0*)?", given) is None
 
 
 class HidePath:

@@ -64,6 +64,8 @@ class SignIn(Notice):
     uninvited: Text
     prolific: Text
     elsewhere: Text
+    other_browser: Text
+    crowded: Text
     account: Text
     account_trouble: Text
 
@@ -107,6 +109,8 @@ class Instructions(Notice):
 
     questions: Text
     points: tuple[Text, ...]
+    link: Text
+    link_lead: Text
     start: Text
     again: Text
 
@@ -188,6 +192,8 @@ class Rating(_Words):
     position: Text
     saved: Text
     not_saved: Text
+    skipped: Text
+    skipped_many: Text
 
 
 class Panel(_Words):
@@ -215,11 +221,16 @@ class Panel(_Words):
     remarked: Text
     comment: Text
     report: Text
+    skip: Text
+    skip_first: Text
     keys: Text
     pause: Text = Field(alias="break")
     break_title: Text
     break_lead: Text
     break_end: Text
+    elsewhere_title: Text
+    elsewhere_lead: Text
+    elsewhere_end: Text
 
     def choice(self, choice: Choice) -> str:
         """Return what a choice is called."""
@@ -277,6 +288,10 @@ class Wording(_Words):
     problems: Problems
     done: Done
     nothing: Notice
+    waiting: ButtonNotice
+    full: ButtonNotice
+    ran_out: Notice
+    ended: Notice
     trouble: ButtonNotice
     criteria: Annotated[dict[str, CriterionWords], AfterValidator(_known_criteria)]
 

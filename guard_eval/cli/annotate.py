@@ -87,8 +87,8 @@ def _notices(study: Study, store: Store) -> list[str]:
         )
     asked = criteria(settings.criteria, study.settings.rubric)
     notices += [
-        f"a criterion is worded anew on which there are verdicts: {change}. Give the new words another name, "
-        "or take the change back."
+        f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
+        "name, or take the change back."
         for change in reworded(store.criteria(), asked)
     ]
     if settings.gold_every is not None and not store.gold():

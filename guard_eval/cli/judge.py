@@ -98,8 +98,8 @@ def command(
         str | None,
         typer.Option(
             metavar="PAIR",
-            help="Print all that judges were sent and said about the pair of this id, or of the one that "
-            "begins so, and stop: requests, answers, reasoning, tokens, price, failures.",
+            help="Print all exchanges with judges about the pair of this id, or of the one that begins so, "
+            "and stop: requests, answers, reasoning, tokens, price, failures.",
         ),
     ] = None,
     view: Annotated[

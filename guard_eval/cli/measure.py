@@ -21,7 +21,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="STUDY|FILE...",
-            help="A study's folder, or files of generations: JSONL, JSON, CSV, Parquet. "
+            help="A study's folder, or files of generations: JSONL, JSON, CSV, XLSX, Parquet. "
             "A record has the text and, where known, prompt, reference, strategy, dataset, id.",
         ),
     ],
@@ -42,6 +42,20 @@ def command(
     prompts: Annotated[
         Path | None, typer.Option(help="For files without prompts: where they and the references are, by id.")
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="For files: the key or column of the texts; given several times, each is a strategy.",
+        ),
+    ] = None,
+    run: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="For files: of a prompt's texts the N-th; default: the first."),
+    ] = None,
+    all_runs: Annotated[
+        bool, typer.Option("--all-runs", help="For files: all texts of a prompt; a study's all count.")
+    ] = False,
     coherence_model: Annotated[str | None, typer.Option(help="Whose log-likelihoods coherence is.")] = None,
     mauve_model: Annotated[str | None, typer.Option(help="Whose hidden states MAUVE compares.")] = None,
     bertscore_model: Annotated[str | None, typer.Option(help="The encoder of BERTScore.")] = None,
@@ -88,6 +102,8 @@ def command(
     for name, value in (("--address", address), ("--workers", workers)):
         if value is not None and engine != "ray":
             raise StudyError(f"{name} {value} is for --engine ray, not {engine}; leave it out")
+    if run is not None and all_runs:
+        raise StudyError(f"--run {run} and --all-runs contradict each other; leave one of them out")
     in_place = {
         "compute": metrics and [name.strip() for name in metrics.split(",") if name.strip()],
         "coherence_model": coherence_model,
@@ -104,7 +120,13 @@ def command(
         workers=workers,
     )
     if is_study(targets):
-        for_files = {"settings": settings, "prompts": prompts, "output": output, "seed": seed}
+        for_files: dict[str, object] = {
+            "settings": settings,
+            "prompts": prompts,
+            "output": output,
+            "seed": seed,
+        }
+        for_files |= {"column": column, "run": run, "all-runs": all_runs or None}
         if given := [name for name, value in for_files.items() if value is not None]:
             raise StudyError(f"--{given[0]} is for files; a study has its own: edit its study.toml")
         commands.measure(Study.open(targets[0]), options, dry_run=dry_run)
@@ -117,6 +139,9 @@ def command(
         settings=settings,
         prompts=prompts,
         output=output,
+        columns=column or (),
+        run=run,
+        all_runs=all_runs,
         seed=1 if seed is None else seed,
         dry_run=dry_run,
     )

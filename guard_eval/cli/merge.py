@@ -102,7 +102,7 @@ def merge(study: Study, others: Sequence[Path] = (), *, dry_run: bool = False) -
                 ]
             if not write:
                 for one in merged:
-                    _show(one, len(prompts))
+                    _show(one, len(prompts) * settings.runs_of(one.strategy))
     lacking = [command for one in merged for command in _commands(study, one)]
     if dry_run:
         say_next(" ".join(["guard-eval merge", str(study.folder), *(f"--from {path}" for path in others)]))
@@ -133,15 +133,17 @@ def _name_foreign(folders: Sequence[Path], strategies: Sequence[str]) -> None:
                 say(f"{path}: of none of the study's strategies; left alone")
 
 
-def _show(one: Merged, prompts: int) -> None:
-    found = [f"{prompts - len(one.missing)} of {prompts} continuations in {len(one.files)} files"]
+def _show(one: Merged, wanted: int) -> None:
+    found = [f"{wanted - len(one.missing)} of {wanted} continuations in {len(one.files)} files"]
     if one.doubled:
         found.append(f"{one.doubled} there twice, the same both times")
     if one.earlier:
         found.append(f"{one.earlier} that earlier settings made, kept")
     say(f"{one.strategy}: {'; '.join(found)}")
     if one.missing:
-        names = ", ".join(prompt.id for prompt in one.missing[:_SHOWN])
+        names = ", ".join(
+            prompt.id if run == 1 else f"{prompt.id} (run {run})" for prompt, run in one.missing[:_SHOWN]
+        )
         more = f" and {len(one.missing) - _SHOWN} more" if len(one.missing) > _SHOWN else ""
         say(f"  missing: {names}{more}")
         for shard, number in _shards(one).items():
@@ -155,7 +157,7 @@ def _shards(one: Merged) -> dict[str, int]:
         return {}
     count = divisions.pop()
     parts = [Shard(number, count) for number in range(1, count + 1)]
-    held = Counter(str(shard) for prompt in one.missing for shard in parts if shard.holds(prompt.id))
+    held = Counter(str(shard) for prompt, _ in one.missing for shard in parts if shard.holds(prompt.id))
     return {str(shard): held[str(shard)] for shard in parts if held[str(shard)]}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +11,10 @@ import typer
 from guard_eval.cli.console import count_of, named_path, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
+from guard_eval.study.folder import locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.model_hub import check_name
 from guard_eval.texts.prompts import read_dataset, read_prompts
 
 TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
@@ -54,8 +56,7 @@ def command(
         raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
     if prompts and dataset:
         raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
-    if model.startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
-        raise StudyError(f"--model {model}: there is no such folder; correct it, or give a Hugging Face id")
+    check_name(model, locate_model(model, Path()))
     found = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
         found = read_dataset(dataset, split=split, column=column, words=words, limit=limit)
@@ -90,6 +91,8 @@ def command(
         f"{folder / 'prompts.jsonl'}: {count_of(len(rows), 'prompt')}"
         + ("" if found else ", examples to be replaced")
     )
+    if not Path(locate_model(model, Path())).is_absolute() and known_revision(model, "main") is None:
+        say(f"{model} is no folder, so it is taken for a Hugging Face id; it is not on this machine yet")
     say_next(f"guard-eval generate {folder} --dry-run")
 
 
@@ -116,9 +119,3 @@ def _all_strategies() -> str:
 
 
 _WIDTH = 52
-
-
-def seen_from(folder: Path, model: str) -> str:
-    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(model).expanduser()
-    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

@@ -90,6 +90,14 @@ def command(
             "their mean."
         ),
     ] = None,
+    composite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CRITERION=WEIGHT",
+            help="A criterion of the overall result, the weighted mean of each rater's verdicts on a pair; "
+            "give it for each of two or more. Without it there is no overall result.",
+        ),
+    ] = None,
     random_part: Annotated[
         bool,
         typer.Option(
@@ -137,6 +145,7 @@ def command(
         "correction": correction,
         "margin": margin,
         "panel": panel,
+        "composite": _weights(composite) if composite else None,
     }
     given = cast("TableOptions", {name: value for name, value in options.items() if value is not None})
     if paper:
@@ -148,3 +157,25 @@ def command(
     )
     say(report.summary)
     say(f"\nreport: {report.paths[0]}")
+
+
+def _weights(given: list[str]) -> dict[str, float]:
+    """Return the weight of each criterion.
+
+    Raises:
+        StudyError: One is not CRITERION=WEIGHT, or names a criterion twice.
+    """
+    weights: dict[str, float] = {}
+    for one in given:
+        name, _, weight = one.rpartition("=")
+        try:
+            value = float(weight)
+        except ValueError:
+            value = None
+        if not name or value is None or name in weights:
+            raise StudyError(
+                f"--composite {one!r} is not CRITERION=WEIGHT, each criterion once; write one such as "
+                "coherence=2"
+            )
+        weights[name] = value
+    return weights

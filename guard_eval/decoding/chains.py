@@ -40,6 +40,7 @@ from guard_eval.strategies import (
     TopNSigma,
     TopP,
     Typical,
+    draws,
 )
 from guard_eval.strategies.kinds import Step
 from guard_eval.strategies.own import file_of
@@ -76,14 +77,6 @@ class Chosen(NamedTuple):
 def steps_of(strategy: Stepwise) -> tuple[Step, ...]:
     """Return the steps of a chain, or the strategy as the only one."""
     return strategy.steps if isinstance(strategy, Chain) else (strategy,)
-
-
-def draws(strategy: Stepwise) -> bool:
-    """Return whether tokens are drawn; else the likeliest is taken."""
-    return any(
-        step.draws if isinstance(step, OwnStrategy) else isinstance(step, Sampler)
-        for step in steps_of(strategy)
-    )
 
 
 def remembers(strategy: Stepwise) -> bool:

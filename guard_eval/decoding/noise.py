@@ -25,9 +25,10 @@ _MIX_1 = _signed(0xBF58476D1CE4E5B9)
 _MIX_2 = _signed(0x94D049BB133111EB)
 
 
-def row_key(seed: int, prompt_id: str, strategy: str) -> int:
-    """Return 64 bits, as a signed number, that seed all draws for a prompt and a strategy's signature."""
-    return _signed(int(content_id("noise", seed, prompt_id, strategy), 16))
+def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
+    """Return 64 bits, as a signed number, that seed all draws for a prompt, a strategy and a run."""
+    further = [] if run == 1 else [run]
+    return _signed(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
 def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:

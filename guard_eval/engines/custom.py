@@ -12,8 +12,9 @@ from transformers import GenerationConfig
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import check, decode
+from guard_eval.engines.local.texts import StopStrings
 from guard_eval.errors import StudyError
-from guard_eval.strategies import ContrastiveDecoding, parse, signature
+from guard_eval.strategies import ContrastiveDecoding, Strategy, draws, parse, signature
 
 HUB_FOLDER = Path(__file__).parent / "hub"
 """What to give `custom_generate`."""
@@ -57,6 +58,9 @@ def generate(
     attention_mask: Tensor | None = None,
     strategy: str = "guard",
     seed: int = 0,
+    num_return_sequences: int | None = None,
+    stop_strings: str | list[str] | None = None,
+    tokenizer: Any = None,  # noqa: ANN401
     **given: Any,  # noqa: ANN401 (what transformers passes on)
 ) -> Tensor:
     """Return prompts and continuations, `[B, P + n]`, as `model.generate` does.
@@ -68,6 +72,10 @@ def generate(
         attention_mask: Where they are prompt, `[B, P]`; everywhere if left out.
         strategy: A signature, such as `acs(q=1)`.
         seed: Of the strategies that draw; a prompt's draws depend on it and on the prompt's tokens.
+        num_return_sequences: How many texts each prompt gets, one below the other. The first of them is the
+            one that it gets alone. Only for strategies that draw: others would write the same again.
+        stop_strings: A text ends with the token that completes one of them.
+        tokenizer: The model's, by which they are found.
         given: `max_new_tokens`, `eos_token_id`, `pad_token_id` or a `generation_config` with them. Of the
             model's own configuration these three count as well, and nothing else.
 
@@ -83,26 +91,70 @@ def generate(
     if isinstance(chosen, ContrastiveDecoding):
         raise StudyError(f"{strategy} needs a second model; run it with guard-eval generate")
     check(model, chosen)
-    prompts = _prompts(ids, attention_mask)
+    runs = _runs(num_return_sequences, chosen)
+    prompts = [prompt for prompt in _prompts(ids, attention_mask) for _ in range(runs)]
+    ids = ids.repeat_interleave(runs, 0)
     ends = _ends(model, given)
-    keys = [row_key(seed, " ".join(map(str, prompt)), signature(chosen)) for prompt in prompts]
+    keys = [
+        row_key(seed, " ".join(map(str, prompt)), signature(chosen), 1 + row % runs)
+        for row, prompt in enumerate(prompts)
+    ]
     batch = Batch(
         prompts=prompts,
         keys=torch.tensor(keys, device=model.device),
         ends=torch.tensor(ends, dtype=torch.long, device=model.device),
         limit=_limit(model, given),
+        stops=(stops := _stops(stop_strings, tokenizer)),
     )
     made = decode(model, batch, chosen)
     for row, step in enumerate(made.failed_at):
         if step is not None:
             raise StudyError(
-                f"prompt {row + 1} of the batch: no probabilities (NaN or infinite logits) at step {step + 1}"
+                f"prompt {row // runs + 1} of the batch: no probabilities (NaN or infinite logits) at step "
+                f"{step + 1}"
             )
     pad = _setting(model, given, "pad_token_id")
     pad = (ends or [0])[0] if pad is None else pad
-    longest = max(map(len, made.tokens))
-    new = [tokens + [pad] * (longest - len(tokens)) for tokens in made.tokens]
+    texts = [
+        tokens[: stops.find(prompt, tokens)] if stops else tokens
+        for prompt, tokens in zip(prompts, made.tokens, strict=True)
+    ]
+    longest = max(map(len, texts))
+    new = [tokens + [pad] * (longest - len(tokens)) for tokens in texts]
     return torch.cat([ids, torch.tensor(new, device=ids.device)], dim=1)
+
+
+def _stops(strings: str | list[str] | None, tokenizer: Any) -> StopStrings | None:  # noqa: ANN401
+    """Return what finds stop strings; None where there are none.
+
+    Raises:
+        StudyError: One is empty, or the tokenizer is missing.
+    """
+    wanted = [strings] if isinstance(strings, str) else list(strings or ())
+    if not wanted:
+        return None
+    if tokenizer is None:
+        raise StudyError(f"stop_strings = {strings!r} are found by the model's tokenizer; pass tokenizer=")
+    if not all(isinstance(one, str) and one for one in wanted):
+        raise StudyError(f"stop_strings = {strings!r} must be texts of a character or more")
+    return StopStrings(tokenizer, wanted)
+
+
+def _runs(wanted: int | None, strategy: Strategy) -> int:
+    """Return how many texts each prompt gets.
+
+    Raises:
+        StudyError: It is no number, or the strategy writes the same text each time.
+    """
+    wanted = 1 if wanted is None else wanted
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise StudyError(f"num_return_sequences = {wanted!r} must be a whole number of at least 1")
+    if wanted > 1 and not draws(strategy):
+        raise StudyError(
+            f"num_return_sequences = {wanted}: {strategy} draws nothing and would write the same text again; "
+            "leave it out"
+        )
+    return wanted
 
 
 def _refuse(given: dict[str, Any]) -> None:

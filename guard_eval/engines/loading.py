@@ -17,7 +17,7 @@ from transformers.utils.hub import cached_file
 
 from guard_eval.engines.packed import pack
 from guard_eval.errors import StudyError
-from guard_eval.texts.model_files import folder_revision
+from guard_eval.texts.model_files import folder_revision, has_weights
 
 SMALL = 30_000_000
 """Parameters below which one thread decodes fastest: the work of a step is over before a second thread has
@@ -199,6 +199,37 @@ def expected_dtype(location: str, *, revision: str, dtype: str, device: str) -> 
     if arithmetic == "auto":
         arithmetic = config.get_text_config().dtype or config.dtype
     return None if arithmetic is None else _dtype_name(arithmetic, config)
+
+
+def check_device(name: str) -> None:
+    """Make sure that there is such a device on this machine.
+
+    Raises:
+        StudyError: There is none.
+    """
+    _device(name)
+
+
+def check_settings(location: str, *, revision: str, new_tokens: int) -> int | None:
+    """Make sure that a model can continue texts by so many tokens, and return how many it holds in all.
+
+    Only its settings are read; None is returned where they do not name a limit.
+
+    Raises:
+        StudyError: There is no such model, it has no weights, does not continue texts, or holds fewer tokens.
+    """
+    source, folder = _place(location)
+    if folder and not has_weights(folder):
+        raise StudyError(f"the model {location!r} has no weights; put a whole model into this folder")
+    config = _config(source, {} if folder else {"revision": revision})
+    _must_continue_texts(source, config)
+    context: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if context is not None and new_tokens >= context:
+        raise StudyError(
+            f"generation.max_new_tokens = {new_tokens}, and the model {location!r} holds {context} tokens, "
+            f"those of the prompt included; set max_new_tokens below {context}"
+        )
+    return context
 
 
 def _place(location: str) -> tuple[str, Path | None]:

@@ -75,17 +75,19 @@ class StudyModels:
 
     def generate(
         self,
-        prompts: Sequence[Prompt],
+        texts: Sequence[tuple[Prompt, int]],
         strategy: str,
         *,
         on_trace: Callable[[list[Trace]], None] | None = None,
     ) -> Iterator[list[Continuation]]:
-        """Return an iterator over batches of continuations; see `generation.generate`."""
+        """Return an iterator over batches of continuations of prompts and runs; see `generation.generate`."""
         settings = self._study.settings
         return generate(
             self.loaded,
-            prompts,
+            [prompt for prompt, _ in texts],
             parse(strategy),
+            runs=[run for _, run in texts],
+            stop=settings.generation.stop,
             seed=settings.seed,
             max_new_tokens=settings.generation.max_new_tokens,
             max_prompt_tokens=settings.generation.max_prompt_tokens,

@@ -208,7 +208,7 @@ def bertscore_outcomes(
         (text.text, text.reference) for group in groups for text in group.texts if text.reference is not None
     }
     scores = _bertscores(pairs, reader, layer, cache, progress)
-    return {(group.dataset, group.strategy): [_bertscore(group, scores, reader, layer)] for group in groups}
+    return {group.key: [_bertscore(group, scores, reader, layer)] for group in groups}
 
 
 def _bertscores(

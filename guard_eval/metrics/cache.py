@@ -29,8 +29,8 @@ Stored = TypeVar("Stored")
 Progress = Callable[[str, int, int], None]
 """Called with the stage, how many more of its steps are done, and how many it has."""
 
-Found = dict[tuple[str, str], list[Outcome]]
-"""Outcomes by dataset and strategy."""
+Found = dict[tuple[str, str, int], list[Outcome]]
+"""Outcomes by dataset, strategy and run."""
 
 
 class Models(Protocol):

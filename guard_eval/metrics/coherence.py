@@ -211,10 +211,7 @@ def coherence_outcomes(
     scorer = models.causal(settings.coherence_model)
     pairs = {(text.prompt, text.text) for group in groups for text in group.texts if text.prompt is not None}
     scores = _log_likelihoods(pairs, scorer, cache, progress)
-    return {
-        (group.dataset, group.strategy): _coherence(group, scores, scorer, settings.compute)
-        for group in groups
-    }
+    return {group.key: _coherence(group, scores, scorer, settings.compute) for group in groups}
 
 
 def _log_likelihoods(

@@ -41,19 +41,28 @@ def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> PointEstim
     has_any = per_text > 0
     unique, total = int(grams.max(initial=-1)) + 1, len(grams)
     value = 100 * unique / total if total else None
-    half = None
-    if value is not None and has_any.sum() >= 2:
-        without = (unique - _alone(grams, owners, len(texts)))[has_any] / (total - per_text)[has_any]
-        half = _half_width(100 * without, level)
-    return PointEstimate(
+    found = PointEstimate(
         metric=f"distinct_{n}",
         value=value,
-        low=None if value is None or half is None else max(0.0, value - half),
-        high=None if value is None or half is None else min(100.0, value + half),
         n=int(has_any.sum()),
         note="falls with the number of texts: only equal numbers compare",
         signature=f"distinct-{n}|tokens:whitespace|jackknife:texts,t",
     )
+    if value is None or found.n < 2:
+        return found
+    without = np.where(
+        has_any, (unique - _alone(grams, owners, len(texts))) / np.maximum(total - per_text, 1), np.nan
+    )
+    return jackknife(found, 100 * without, level)
+
+
+def jackknife(found: PointEstimate, without: NDArray[np.float64], level: float) -> PointEstimate:
+    """Return a value with its delete-one interval, of its values without each text (NaN: none)."""
+    half = _half_width(without[~np.isnan(without)], level)
+    if half is None or found.value is None:
+        return replace(found, low=None, high=None, without=without)
+    low, high = max(0.0, found.value - half), min(100.0, found.value + half)
+    return replace(found, low=low, high=high, without=without)
 
 
 def ngrams(texts: Sequence[str], n: int) -> tuple[Ids, Ids]:
@@ -97,4 +106,13 @@ def _half_width(without: NDArray[np.float64], level: float) -> float | None:
 def distinct_outcomes(group: Group, level: float) -> list[Outcome]:
     """Return distinct-1 and distinct-2 of a group with their own intervals."""
     texts = [text.text for text in group.texts]
-    return [replace(distinct(texts, n, level=level), counts=group.counts) for n in (1, 2)]
+    found = [replace(distinct(texts, n, level=level), counts=group.counts) for n in (1, 2)]
+    return [one if one.without is None else replace(one, without=_of_prompts(group, one)) for one in found]
+
+
+def _of_prompts(group: Group, found: PointEstimate) -> NDArray[np.float64]:
+    """Return the values without each prompt, `[prompts]`: the whole value where it has no text."""
+    assert found.without is not None
+    values = np.full(len(group.prompts), found.value, dtype=np.float64)
+    values[group.places] = np.where(np.isnan(found.without), values[group.places], found.without)
+    return values

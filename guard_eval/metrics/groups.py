@@ -23,12 +23,19 @@ class Group:
         strategy: The strategy, or `HUMAN`.
         texts: Its generations, by prompt id.
         prompts: The ids of all prompts of the dataset, whichever strategy continued them, in order.
+        run: Which run it is, where the runs are groups of their own.
     """
 
     dataset: str
     strategy: str
     texts: tuple[Generation, ...]
     prompts: tuple[str, ...]
+    run: int = 1
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Return what tells it from other groups."""
+        return self.dataset, self.strategy, self.run
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -73,7 +80,7 @@ def group(generations: Iterable[Generation]) -> list[Group]:
         Group(
             dataset,
             strategy,
-            tuple(sorted(found[dataset, strategy], key=lambda text: text.prompt_id)),
+            tuple(sorted(found[dataset, strategy], key=lambda text: (text.prompt_id, text.run))),
             tuple(sorted(prompts[dataset])),
         )
         for dataset in sorted(prompts)

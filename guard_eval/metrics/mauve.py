@@ -372,7 +372,7 @@ def mauve_outcomes(
     features = _features(full, reader, cache, progress)
     found: Found = {}
     for group in groups:
-        found[group.dataset, group.strategy] = [_mauve(group, settings, reader, cut, features)]
+        found[group.key] = [_mauve(group, settings, reader, cut, features)]
         progress("MAUVE", 1, len(groups))
     return found
 

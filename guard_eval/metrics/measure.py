@@ -22,6 +22,7 @@ from guard_eval.metrics.diversity import diversity_outcomes, repetition_outcomes
 from guard_eval.metrics.groups import Group, group, human
 from guard_eval.metrics.length import length_outcomes, made_on, speed_outcomes
 from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates
+from guard_eval.metrics.runs import by_run, joined
 from guard_eval.metrics.scores import METRICS, Results
 from guard_eval.metrics.self_bleu import self_bleu_outcomes
 from guard_eval.study.settings import MetricSettings
@@ -80,17 +81,18 @@ def measure(
     """
     groups = group(generations)
     people = human(groups)
+    runs = [run for one in groups for run in by_run(one)]
     found: Found = {}
-    for one in (*groups, *people):
-        found[one.dataset, one.strategy] = _text_outcomes(one, settings)
-        progress("texts", 1, len(groups) + len(people))
+    for one in (*runs, *people):
+        found[one.key] = _text_outcomes(one, settings)
+        progress("texts", 1, len(runs) + len(people))
     failures = []
     for module, names in _BY_MODELS.items():
         wanted = [name for name in settings.compute if name in names]
         against_people = _AGAINST_PEOPLE.issuperset(names)
         if not wanted or (against_people and not people):
             continue
-        read = groups if against_people else [*groups, *people]
+        read = runs if against_people else [*runs, *people]
         try:
             outcomes_of = getattr(import_module(f"guard_eval.metrics.{module}"), f"{module}_outcomes")
             made: Found = outcomes_of(read, settings, models, cache, progress)
@@ -100,9 +102,9 @@ def measure(
         for place, more in made.items():
             found[place] = found[place] + more
         for one in people if against_people else ():
-            found[one.dataset, one.strategy].append(_own(one, wanted[0]))
-    outcomes = _in_order(found, groups, people)
-    warnings = [*remarks, *_warnings(groups, people), *_mauve_warnings(outcomes)]
+            found[one.key].append(_own(one, wanted[0]))
+    outcomes = _in_order(found, [*runs, *people], settings.level)
+    warnings = [*remarks, *_warnings(runs, people), *_mauve_warnings(outcomes)]
     if not people and (blind := [name for name in settings.compute if name in _AGAINST_PEOPLE]):
         warnings.append(
             f"{' and '.join(blind)}: not measured, as no text has a reference to be compared with"
@@ -140,17 +142,15 @@ def _own(people: Group, metric: str) -> Outcome:
     return PointEstimate(metric=metric, value=100.0, n=n, note="by definition", signature=signature)
 
 
-def _in_order(
-    found: Found, groups: Sequence[Group], people: Sequence[Group]
-) -> dict[tuple[str, str, str], Outcome]:
-    """Return outcomes by metric, dataset and strategy, in the order of tables."""
-    by_metric = {
-        (outcome.metric, *place): outcome for place, outcomes in found.items() for outcome in outcomes
-    }
-    places = [(one.dataset, one.strategy) for one in (*groups, *people)]
-    places.sort(key=lambda place: place[0])
+def _in_order(found: Found, runs: Sequence[Group], level: float) -> dict[tuple[str, str, str], Outcome]:
+    """Return outcomes by metric, dataset and strategy, runs joined, in the order of tables."""
+    by_metric: dict[tuple[str, str, str], list[tuple[Group, Outcome]]] = {}
+    for one in sorted(runs, key=lambda one: one.dataset):
+        for outcome in found[one.key]:
+            by_metric.setdefault((outcome.metric, one.dataset, one.strategy), []).append((one, outcome))
+    places = dict.fromkeys((one.dataset, one.strategy) for one in sorted(runs, key=lambda one: one.dataset))
     keys = ((metric, *place) for metric in METRICS for place in places)
-    return {key: by_metric[key] for key in keys if key in by_metric}
+    return {key: joined(*zip(*by_metric[key], strict=True), level=level) for key in keys if key in by_metric}
 
 
 def _settings(settings: MetricSettings) -> dict[str, str | int | float | None]:
@@ -196,7 +196,7 @@ def _mauve_warnings(outcomes: Mapping[tuple[str, str, str], Outcome]) -> Iterabl
             for (metric, where, _), outcome in outcomes.items()
             if metric == "mauve" and where == dataset and isinstance(outcome, Replicates)
         ]
-        numbers = [outcome.n for outcome in mine]
+        numbers = [outcome.n // max(1, len(outcome.run_values)) for outcome in mine]
         if mine and min(numbers) < ENOUGH_FOR_MAUVE:
             yield (
                 f"{dataset}: MAUVE is of {min(numbers)} to {max(numbers)} texts of full length; below "

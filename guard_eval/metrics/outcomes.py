@@ -7,7 +7,8 @@ the metric itself, as by MAUVE. A `PointEstimate` is not resampled. Intervals an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,7 @@ class Outcome:
         counts: How many texts were left out, cut or repaired, by reason.
         note: What a reader must know.
         signature: The definition with its settings.
+        run_values: The values of single runs, where there are several.
     """
 
     metric: str
@@ -35,6 +37,7 @@ class Outcome:
     counts: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     signature: str = ""
+    run_values: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +68,14 @@ class Replicates(Outcome):
 
 @dataclass(frozen=True, kw_only=True)
 class PointEstimate(Outcome):
-    """A metric that is not resampled; `low` and `high` may come with it."""
+    """A metric that is not resampled; `low` and `high` may come with it.
+
+    `without` are then its values without each text or prompt, `[n]`, of which they were made.
+    """
 
     low: float | None = None
     high: float | None = None
+    without: Floats | None = field(default=None, compare=False)
 
 
 def ratio_of(
@@ -122,3 +129,9 @@ def sum_of(
         parts=rows,
         function=function,
     )
+
+
+def spread(values: Sequence[float | None]) -> float | None:
+    """Return the standard deviation of a metric's values of single runs; None of fewer than two."""
+    known = [value for value in values if value is not None]
+    return statistics.stdev(known) if len(known) > 1 else None

@@ -26,6 +26,8 @@ class Score:
         counts: Texts left out, cut or repaired, by reason: `{"empty": 3}`.
         note: What a reader must know, or empty.
         signature: The definition with all its settings.
+        runs: How many texts a prompt has at most.
+        run_sd: The standard deviation of the values of single runs; None where there are not several.
     """
 
     metric: str
@@ -39,6 +41,8 @@ class Score:
     counts: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     signature: str = ""
+    runs: int = 1
+    run_sd: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

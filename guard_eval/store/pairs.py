@@ -57,6 +57,12 @@ def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
     return len(new)
 
 
+def wait_for_ratings(connection: Connection) -> None:
+    """Let ratings under way end, and new ones wait for this transaction; on SQLite all writes do so."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql("LOCK TABLE presentation IN EXCLUSIVE MODE")
+
+
 def why_fixed(connection: Connection, *, now: datetime) -> str | None:
     """Return why the pairs must stay: of verdicts, comments, a judge's requests, or a lease."""
     for table, what in (

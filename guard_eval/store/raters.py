@@ -180,28 +180,6 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def enrol(connection: Connection, external_id: str, source: str, now: datetime) -> tuple[Rater, str]:
-    """Return who comes under this id from this source, and a token (`Store.enrol`).
-
-    A second token leaves the first one good, since a page may be open in two tabs. Must run alone among those
-    who add raters.
-    """
-    check_name("external id", external_id)
-    check_name("source", source)
-    known = (rater.c.source == source, rater.c.external_id == external_id)
-    row = connection.execute(select(rater).where(*known)).one_or_none()
-    if row is None:
-        name = _pseudonym(connection)
-        who = add(connection, name, "person", now, source=source, external_id=external_id)
-    else:
-        who = to_rater(row)
-    token = secrets.token_urlsafe()
-    if row is None or row.revoked_at is None:
-        values = {"token_hash": hash_of(token), "rater_id": who.id, "created_at": now}
-        connection.execute(insert(visit).values(values))
-    return who, token
-
-
 def link(connection: Connection, name: str) -> str:
     """Return a new token for a person, in place of all that were given before (`Store.link`)."""
     who = find(connection, name)
@@ -215,7 +193,7 @@ def link(connection: Connection, name: str) -> str:
     return token
 
 
-def _pseudonym(connection: Connection) -> str:
+def pseudonym(connection: Connection) -> str:
     """Return the first free one of P-1, P-2, …, counting from those who enrolled before."""
     enrolled = select(func.count()).where(rater.c.external_id.is_not(None))
     number = connection.execute(enrolled).scalar_one() + 1

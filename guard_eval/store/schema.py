@@ -64,7 +64,7 @@ def unescape(text: str) -> str:
     >>> unescape(escape("a\x00b\x1a0000\ud800")) == "a\x00b\x1a0000\ud800"
     True
     """
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return text if ESCAPE not in text else _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 _BATCH = 500
@@ -205,6 +205,7 @@ rater = Table(
     Column("excluded_at", Moment, doc="set while the rater's verdicts are left out"),
     Column("source", ExactText, doc="where a rater without invitation came from, such as prolific"),
     Column("external_id", ExactText, doc="the source's own name for the rater, who is paid by it"),
+    Column("place_until", Moment, doc="until then a place is kept for an enrolled rater who has no pair yet"),
     CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
 )
 
@@ -282,12 +283,20 @@ presentation = Table(
         server_default=false(),
         doc="the rater is excluded, and the slot free",
     ),
+    Column(
+        "skipped",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        doc="the rater could not judge it and left the slot; a note says why",
+    ),
     Column("role", String(8), nullable=False, server_default="study", doc="study, gold or repeat"),
     Column("run_id", Integer, ForeignKey("run.id"), doc="of a model's: which run has claimed it"),
     UniqueConstraint("pair_id", "pool", "slot", "attempt"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
     CheckConstraint("slot >= 0 AND attempt >= 0", name="counted"),
     CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
+    sqlite_autoincrement=True,  # a page shows a number that was removed: no new row may have it
 )
 
 occupancy = Table(
@@ -340,6 +349,13 @@ Index(
     unique=True,
     sqlite_where=_once,
     postgresql_where=_once,
+)
+Index(
+    "ix_presentation_skipped",
+    presentation.c.pool,
+    presentation.c.pair_id,
+    sqlite_where=presentation.c.skipped == true(),
+    postgresql_where=presentation.c.skipped == true(),
 )
 Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -22,9 +23,10 @@ from guard_eval.records import (
     Rater,
     RaterKind,
 )
-from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
+from guard_eval.store import notes, pairs, raters, schema, skips, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
-from guard_eval.store.handout import queue, roster
+from guard_eval.store.handout import places, queue, roster
+from guard_eval.store.handout.places import Enrolment
 from guard_eval.store.judging import batch_rows, exchanges, journal, requests, runs, sent
 from guard_eval.store.judging.requests import LOCK, Outcome
 from guard_eval.store.judging.values import (
@@ -43,6 +45,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.skips import Skip
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
@@ -127,7 +130,7 @@ class Store:
             return pairs.add_pairs(connection, new)
 
     def fixed_pairs(self) -> str | None:
-        """Return why the study's pairs cannot be made anew any more, or not now; None where they can."""
+        """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
         return self._read(pairs.why_fixed, now=self._clock())
 
     def replace_pairs(self, new: Sequence[Pair]) -> int:
@@ -139,8 +142,9 @@ class Store:
             StudyError: There are verdicts, or something else that belongs to the pairs that exist.
         """
         with self._database.write(lock="pairs", also=raters.PEOPLE) as connection:
+            pairs.wait_for_ratings(connection)
             if why := pairs.why_fixed(connection, now=self._clock()):
-                raise StudyError(f"the pairs cannot be made anew: {why}")
+                raise StudyError(f"the pairs cannot be drawn again: {why}")
             pairs.remove_all(connection)
             return pairs.add_pairs(connection, new)
 
@@ -180,17 +184,72 @@ class Store:
         with self._database.write(lock="raters") as connection:
             return raters.link(connection, name)
 
-    def enrol(self, external_id: str, source: str) -> tuple[Rater, str]:
-        """Return who comes under this id from a source such as `prolific`, and a token that lets it in.
+    def enrol(
+        self,
+        external_id: str,
+        source: str,
+        plan: Plan,
+        *,
+        browser: str | None = None,
+        neighbours: Sequence[int] = (),
+        left: Sequence[int] = (),
+    ) -> Enrolment:
+        """Let in who comes under this id from a source such as `prolific`, and keep a place for it.
 
-        The first time it is a new person, named P-1, P-2, …; later the same one, and its other tokens stay
-        good. A revoked rater's token lets nobody in.
+        The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
+        nobody in.
+
+        Args:
+            external_id: The source's own name for the rater.
+            source: Where it comes from.
+            plan: How much work there is.
+            browser: A secret of the browser: the id is let in again from this one alone. None where the
+                source itself proves who it is.
+            neighbours: The ids of raters who came from the same address within a day.
+            left: The ids of raters who came in the same browser before; their places are free again.
 
         Raises:
             StudyError: The id or the source is empty or too long.
         """
+        with self._database.write(lock="raters", also=raters.PEOPLE) as connection:
+            return places.enrol(
+                connection,
+                external_id,
+                source,
+                plan,
+                self._clock(),
+                browser=browser,
+                neighbours=neighbours,
+                left=left,
+            )
+
+    def renew_place(self, rater: Rater, plan: Plan) -> bool:
+        """Keep a rater's place, or take one where its own has lapsed; return whether it has one."""
+        with self._database.write(lock="raters", also=raters.PEOPLE) as connection:
+            return places.renew(connection, rater, plan, self._clock())
+
+    def end_place(self, rater: Rater) -> None:
+        """Give a rater's place to others."""
         with self._database.write(lock="raters") as connection:
-            return raters.enrol(connection, external_id, source, self._clock())
+            places.end(connection, rater)
+
+    def open_places(self, plan: Plan) -> int:
+        """Return how many more raters without an invite the study has work for."""
+        with self._database.write(lock=raters.PEOPLE) as connection:
+            return places.count_open(connection, plan, self._clock())
+
+    def waits_until(self, rater: Rater, plan: Plan) -> datetime | None:
+        """Return until when a rater who is handed nothing should wait, as others have its last pairs open.
+
+        None when nothing more will come for it: the quota is reached, no pair is left that it has not seen,
+        or it has waited for a whole lease.
+        """
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            return places.waits_until(connection, rater, plan, self._clock())
+
+    def is_excluded(self, rater: Rater) -> bool:
+        """Return whether a rater's verdicts are left out."""
+        return self._read(raters.standing, rater).excluded
 
     def sign_in(self, token: str) -> Rater | None:
         """Return whose token it is; None for one that is unknown or revoked."""
@@ -285,8 +344,12 @@ class Store:
         active_seconds: float | None = None,
         comment: str | None = None,
         problem: str | None = None,
+        then: Plan | None = None,
     ) -> Saved:
         """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
+
+        With `then`, the rater's next pair is handed out by that plan in the same transaction: the disk is
+        waited for once.
 
         What repeats the current choice or the last remark adds nothing; an empty remark takes the last one
         back, None leaves it. A duration that is negative or not finite is stored as unknown.
@@ -297,7 +360,7 @@ class Store:
         """
         verdicts.check_choices(choices)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
-        with self._database.write() as connection:
+        with self._database.write(lock=None if then is None else raters.pool_of(rater)) as connection:
             now = self._clock()
             saved = verdicts.save(
                 connection,
@@ -312,7 +375,30 @@ class Store:
             for kind, text in remarks.items():
                 if text is not None:
                     notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
-            return saved
+            if then is not None:
+                handed = queue.hand_out(connection, rater, then, now=now, limit=1)
+                saved = replace(saved, next=next(iter(handed), None))
+        self._study_hash = None  # stored with the first verdict, which is on disk now
+        return saved
+
+    def skip(self, presentation: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
+        """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
+
+        It is no verdict, but noted with its reason. A pair that `occupancy.MOST_SKIPS` raters skipped is
+        given to nobody new. Returns False, and changes nothing, where the rater has skipped too many already.
+
+        Raises:
+            StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
+                problem is given.
+        """
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            return skips.skip(
+                connection, presentation, problems, who=rater, comment=comment, now=self._clock()
+            )
+
+    def skips(self) -> list[Skip]:
+        """Return which pairs raters could not judge and why, oldest first."""
+        return self._read(skips.read)
 
     def current(self, presentation: int, *, rater: Rater) -> dict[str, Choice]:
         """Return the choices of the highest revisions by criterion; none if there is no verdict yet.
@@ -506,7 +592,7 @@ class Store:
         return self._read(runs.shown, presentations)
 
     def exchanges(self, *, pair_id: str | None = None, judge: str | None = None) -> Iterator[Exchange]:
-        """Yield what was said between the study and its judges, by pair, judge, order and sample.
+        """Yield the exchanges of the study with its judges, by pair, judge, order and sample.
 
         Args:
             pair_id: Only about this pair.

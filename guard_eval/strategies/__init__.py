@@ -77,6 +77,7 @@ from guard_eval.strategies.kinds import (
     TopNSigma,
     TopP,
     Typical,
+    draws,
     signature,
 )
 from guard_eval.strategies.parsing import parse
@@ -117,6 +118,7 @@ __all__ = [
     "TopNSigma",
     "TopP",
     "Typical",
+    "draws",
     "parse",
     "signature",
 ]

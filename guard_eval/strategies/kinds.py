@@ -380,6 +380,17 @@ Penalty = RepetitionPenalty | FrequencyPenalty | PresencePenalty | NoRepeatNgram
 Step = Sampler | Penalty | OwnStrategy
 """What can stand in a chain."""
 
+
+def draws(strategy: Strategy) -> bool:
+    """Return whether tokens are drawn, so that another run can write another text."""
+    if isinstance(strategy, Guard):
+        return strategy.select == "sample"
+    steps = strategy.steps if isinstance(strategy, Chain) else (strategy,)
+    if any(isinstance(step, TopK) and step.k == 1 for step in steps):
+        return False
+    return any(step.draws if isinstance(step, OwnStrategy) else isinstance(step, Sampler) for step in steps)
+
+
 _LONGEST_CHAIN = 200
 
 

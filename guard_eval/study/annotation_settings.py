@@ -49,6 +49,33 @@ class Pages(SettingsTable):
     check: bool = False
 
 
+class Codes(SettingsTable):
+    """The codes that raters take back to the platform they came from, one for each way a visit ends.
+
+    A way without a code ends with a message alone. A rater who was excluded sees no code at all.
+
+    Attributes:
+        completed: All that was to be done is done.
+        no_place: Nobody could be let in: as many people take part as there is work for.
+        ran_out: Let in, but nothing was left to rate when the first pair was due.
+        screened_out: Failed the comprehension check.
+        declined: Did not agree to take part.
+    """
+
+    completed: Code | None = None
+    no_place: Code | None = None
+    ran_out: Code | None = None
+    screened_out: Code | None = None
+    declined: Code | None = None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        given = [code for code in (getattr(self, name) for name in type(self).model_fields) if code]
+        if len(set(given)) < len(given):
+            raise ValueError("two endings have the same code, so nobody could tell them apart; change one")
+        return self
+
+
 class Recruitment(SettingsTable):
     """How raters come who were not invited by name, and what they take away.
 
@@ -56,17 +83,15 @@ class Recruitment(SettingsTable):
         prolific: Whether whoever comes with Prolific's parameters in the address may rate.
         prolific_study: Prolific's id of the study; others are turned away.
         oidc: Whether whoever signs in with the provider of Streamlit's secrets.toml may rate.
-        completion_code: Shown with the thanks, when nothing is left to rate.
-        completion_url: Where to go with it; for Prolific its own page, unless given.
-        failed_code: Shown in its place to whoever failed the comprehension check.
+        codes: What a rater takes back to the platform, by how the visit ended.
+        completion_url: Where to go with a code; for Prolific its own page, unless given.
     """
 
     prolific: bool = False
     prolific_study: Code | None = None
     oidc: bool = False
-    completion_code: Code | None = None
+    codes: Codes = Codes()
     completion_url: WebAddress | None = None
-    failed_code: Code | None = None
 
     @model_validator(mode="after")
     def _prolific_is_on(self) -> Self:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
 
-from guard_eval.rubric import CRITERIA, Criterion, check_name, spelling
+from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelling
 
 Language = Literal["en", "de"]
 """Languages in which the app's wording is shipped."""
@@ -20,8 +20,8 @@ LONGEST_TITLE = 60
 LONGEST_DEFINITION = 1000
 """Characters. The paper's longest definition has 201."""
 
-RESERVED = frozenset({"rationale"})
-"""Names that an answer's other fields have."""
+RESERVED = frozenset({"rationale", COMPOSITE})
+"""Names that an answer's other fields have, or a result across criteria."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _JOINERS = "\u200c\u200d"
@@ -131,7 +131,7 @@ def _named(own: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
             )
         if name in RESERVED:
             raise ValueError(
-                f"{name!r} is a field of a judge's answer already; give the criterion another name"
+                f"{name!r} has a meaning of its own in answers and results; give the criterion another name"
             )
         if name in CRITERIA and not criterion.override:
             raise ValueError(

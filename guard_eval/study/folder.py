@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,8 +26,14 @@ from guard_eval.study.settings import Settings
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
-_NO_INFLUENCE: Any = {"database": True, "judge": {"__all__": {"api_key_env", "timeout"}}}
-"""Settings that can change no result: a study may move, and a key be renamed, while it runs."""
+_LATER: Any = {"generation": {"runs": 1, "stop": []}, "pairs": {"run": 1, "best_of_runs": None}}
+"""Settings that came later: where they are as usual, a study has the hash that it had before."""
+_NO_INFLUENCE: Any = {
+    "database": True,
+    "judge": {"__all__": {"api_key_env", "timeout"}},
+    "annotation": {"recruitment": {"codes", "completion_url"}},
+}
+"""Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,10 @@ class Study:
     def hash(self) -> str:
         """Return the SHA-256 of the settings that can change a result, whatever their order and comments."""
         settings = self.settings.model_dump(mode="json", exclude=_NO_INFLUENCE)
+        for table, usual in _LATER.items():
+            for name, value in usual.items():
+                if settings[table][name] == value:
+                    del settings[table][name]
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -123,3 +134,9 @@ def locate_model(name: str, folder: Path) -> str:
     if path.is_dir() or name.startswith((".", "/", "~")):
         return str(path.resolve())
     return name
+
+
+def seen_from(folder: Path, model: str) -> str:
+    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
+    path = Path(model).expanduser()
+    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -15,8 +17,8 @@ from pydantic import (
 )
 
 from guard_eval.database_url import holds_password
-from guard_eval.rubric import Criterion
-from guard_eval.strategies import ContrastiveDecoding, parse, signature
+from guard_eval.rubric import Criterion, check_weights
+from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
 from guard_eval.study.judge_settings import Judge, named
@@ -48,6 +50,12 @@ def _no_password(text: str) -> str:
     return text
 
 
+def _device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", text, re.ASCII):
+        raise ValueError("no device that is supported; write auto, cpu, cuda or cuda:1")
+    return text
+
+
 def _rows(value: object) -> object:
     if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         return value
@@ -60,6 +68,18 @@ def _placement(value: object) -> object:
         return value
     raise ValueError('input should be a word such as "auto" or "balanced", or a table of modules and devices')
 
+
+def _stop_strings(found: list[str]) -> list[str]:
+    for one in found:
+        if not 0 < len(one) <= _LONGEST_STOP or "\N{REPLACEMENT CHARACTER}" in one:
+            raise ValueError(
+                f"{one!r} is no stop string; it must have 1 to {_LONGEST_STOP} characters, and none "
+                "that stands for a broken one (U+FFFD)"
+            )
+    return sorted(set(found))  # their order changes no text
+
+
+_LONGEST_STOP = 100
 
 StrategyName = Annotated[str, AfterValidator(_canonical)]
 BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
@@ -83,7 +103,7 @@ class Model(SettingsTable):
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,3})?)$")
+    device: Annotated[str, AfterValidator(_device)] = "auto"
     device_map: DeviceMap = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"
@@ -99,9 +119,22 @@ class Model(SettingsTable):
 
 
 class GenerationSettings(SettingsTable):
-    """How continuations are made; `batch_size` is how many at once, or `auto`: as many as memory holds."""
+    """How continuations are made.
+
+    Attributes:
+        strategies: By which strategies.
+        runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
+        stop: A text ends before the first of these strings that it comes to.
+        max_new_tokens: The length limit, in tokens.
+        max_prompt_tokens: How many of a prompt's last tokens are kept.
+        batch_size: How many at once, or `auto`: as many as memory holds.
+        chat: Whether prompts go through the model's chat template.
+        compile: Whether GUARD's step goes through `torch.compile`.
+    """
 
     strategies: list[StrategyName] = Field(min_length=1)
+    runs: int = Field(default=1, ge=1, le=1000)
+    stop: Annotated[list[str], AfterValidator(_stop_strings)] = Field(default=[], max_length=16)
     max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
     max_prompt_tokens: int = Field(default=256, ge=1, le=10_000_000)
     batch_size: BatchSize = "auto"
@@ -172,12 +205,17 @@ class Pairs(SettingsTable):
     Attributes:
         compare: Couples of strategies.
         per_dataset: Prompts drawn from each dataset.
+        run: Where a strategy writes several texts a prompt, which of them is compared: 1, 2, ….
+        best_of_runs: Instead, the one with the highest value of this metric. A strategy of one text a prompt
+            has no choice.
         human_pairs: Of each comparison people rate so many pairs, drawn at random; a judge rates all. None
             where people rate all, too.
     """
 
     compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
     per_dataset: int = Field(default=50, ge=1)
+    run: int = Field(default=1, ge=1)
+    best_of_runs: Literal["diversity", "coherence", "bertscore"] | None = None
     human_pairs: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")
@@ -265,7 +303,10 @@ class Panel(SettingsTable):
 
 
 class Settings(SettingsTable):
-    """All of study.toml."""
+    """All of study.toml.
+
+    `composite` has the weights of criteria whose weighted mean is an overall result.
+    """
 
     name: str = Field(min_length=1)
     question: str = "Which decoding strategy writes better continuations?"
@@ -280,6 +321,7 @@ class Settings(SettingsTable):
     annotation: Annotation = Annotation()
     judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
     panel: Panel | None = None
+    composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
 
     @classmethod
@@ -307,6 +349,10 @@ class Settings(SettingsTable):
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
         return self.model.amateur if needs_amateur(strategy) else None
+
+    def runs_of(self, strategy: str) -> int:
+        """Return how many texts a strategy, by its signature, writes to each prompt."""
+        return self.generation.runs if draws(parse(strategy)) else 1
 
     @model_validator(mode="after")
     def _assisting_judge_is_named(self) -> Self:
@@ -346,6 +392,24 @@ class Settings(SettingsTable):
         return self
 
     @model_validator(mode="after")
+    def _composite_is_of_criteria(self) -> Self:
+        asked = {"people": self.annotation.criteria} | {
+            name: judge.criteria for name, judge in zip(self.judge_names, self.judge, strict=True)
+        }
+        named = self.composite or {}
+        every = list(dict.fromkeys(chain.from_iterable(asked.values())))
+        if unknown := [name for name in named if name not in every]:
+            raise ValueError(
+                f"composite names {unknown[0]!r}, which nobody is asked; name some of: {', '.join(every)}"
+            )
+        if not any(set(named) <= set(own) for own in asked.values()):
+            raise ValueError(
+                f"composite is of {', '.join(named)}, and neither people nor any judge is asked all of "
+                "these; name criteria that the same raters are asked"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _amateur_is_named(self) -> Self:
         for name in self.generation.strategies:
             if needs_amateur(name) and self.model.amateur is None:
@@ -353,6 +417,20 @@ class Settings(SettingsTable):
                     f"generation.strategies names {name}, which needs a second, smaller model; "
                     "name it as model.amateur, or remove the strategy"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _compared_run_is_made(self) -> Self:
+        pairs, runs = self.pairs, self.generation.runs
+        if pairs.run > runs:
+            raise ValueError(
+                f"pairs.run = {pairs.run}, and generation.runs = {runs}; lower the one, or raise the other"
+            )
+        if pairs.best_of_runs is not None and (pairs.run != 1 or runs == 1):
+            raise ValueError(
+                f"pairs.best_of_runs = {pairs.best_of_runs!r} chooses among several runs; "
+                + ("remove pairs.run" if pairs.run != 1 else "raise generation.runs, or remove it")
+            )
         return self
 
     @model_validator(mode="after")

@@ -28,17 +28,23 @@ from guard_eval.texts.shards import Shard
 
 ALWAYS = tuple(field.name for field in fields(Recipe) if field.default is MISSING)
 """Keys of the recipe that every row has."""
-RARE = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
-"""Keys of the recipe that a row has where they are not as usual, and what is usual."""
-OWN = tuple(field.name for field in fields(Continuation) if field.name != "recipe")
-"""Keys of the continuation itself."""
+RARE = {
+    field.name: field.default
+    for field in (*fields(Recipe), *fields(Continuation))
+    if field.default is not MISSING
+}
+"""Keys of recipe and continuation that a row has where they are not as usual, and what is usual."""
+OWN = tuple(
+    field.name for field in fields(Continuation) if field.name != "recipe" and field.default is MISSING
+)
+"""Keys of the continuation itself that every row has."""
 HASH = "text_hash"
 """The key by which a text that was edited later is noticed."""
 PARTIAL = ".partial"
 """The end of the name of a file that is being written."""
 
 _AT_ONCE = 1024
-_WHOLE = {"prompt_tokens", "new_tokens", "batch", "seed", "max_new_tokens", "max_prompt_tokens"}
+_WHOLE = {"prompt_tokens", "new_tokens", "batch", "seed", "max_new_tokens", "max_prompt_tokens", "run"}
 
 
 def continuation_file(folder: Path, strategy: str, shard: Shard = Shard()) -> Path:  # noqa: B008 (frozen)
@@ -75,9 +81,14 @@ def text_hash(row: Mapping[str, Any]) -> str:
 def row_of(continuation: Continuation) -> dict[str, Any]:
     """Return a continuation with its recipe laid flat."""
     row = asdict(continuation)
-    recipe = row.pop("recipe")
-    rare = {name: recipe[name] for name, default in RARE.items() if recipe[name] != default}
-    return {**row, HASH: text_hash(row), **{name: recipe[name] for name in ALWAYS}, **rare}
+    flat = {**row.pop("recipe"), **row}
+    rare = {name: flat[name] for name, default in RARE.items() if flat[name] != default}
+    return {
+        **{name: row[name] for name in OWN},
+        HASH: text_hash(row),
+        **{name: flat[name] for name in ALWAYS},
+        **rare,
+    }
 
 
 def differing_field(one: Recipe, other: Recipe) -> str | None:
@@ -98,8 +109,9 @@ def continuation_of(row: dict[str, Any], where: str) -> Continuation:
     """
     try:
         rare = {name: default if row.get(name) is None else row[name] for name, default in RARE.items()}
-        recipe = Recipe(**{name: row[name] for name in ALWAYS}, **rare)
-        made = Continuation(recipe=recipe, **{name: row[name] for name in OWN})
+        run = rare.pop("run")
+        recipe = Recipe(**{name: row[name] for name in ALWAYS}, **{**rare, "stop": tuple(rare["stop"])})
+        made = Continuation(recipe=recipe, **{name: row[name] for name in OWN}, run=run)
         intact = row[HASH] == text_hash(row)
     except KeyError as error:
         raise StudyError(
@@ -352,7 +364,8 @@ def _sync_folder(folder: Path) -> None:
 def _type(arrow: Any, name: str) -> Any:  # noqa: ANN401 (untyped)
     if name in _WHOLE:
         return arrow.int64()
-    return {"seconds": arrow.float64(), "chat": arrow.bool_()}.get(name, arrow.string())
+    other = {"seconds": arrow.float64(), "chat": arrow.bool_(), "stop": arrow.list_(arrow.string())}
+    return other.get(name, arrow.string())
 
 
 def pyarrow() -> tuple[Any, Any]:

@@ -26,6 +26,9 @@ _ID = re.compile("[0-9a-f]{16}")
 Wanted = Mapping[str, object]
 """What a recipe must hold, by its fields; those that are not named may hold anything."""
 
+_Place = tuple[str, int]
+"""A prompt's id and a run."""
+
 
 def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, object]:
     """Return what `settings` ask of a strategy's recipe.
@@ -44,6 +47,7 @@ def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, 
         "amateur": settings.amateur_of(strategy),
         "chat": settings.generation.chat,
         "source": source_of(parse(strategy)),
+        "stop": tuple(settings.generation.stop),
     }
     if settings.model.dtype != "auto":
         required["dtype"] = settings.model.dtype
@@ -74,10 +78,11 @@ _KIND = {"revision", "dtype", "amateur_revision", "engine"}
 
 def current_continuations(
     folder: Path, strategy: str, prompts: Iterable[Prompt], settings: Settings
-) -> dict[str, Continuation]:
-    """Return the continuation of each prompt that `settings` ask for, by prompt id, as far as it is made.
+) -> dict[int, dict[str, Continuation]]:
+    """Return the continuations that `settings` ask for, by run and prompt id, as far as they are made.
 
-    A file may also hold what earlier settings or other weights made: all texts that are returned are by one
+    A file may also hold runs that are not asked for any more, and what earlier settings or other weights
+    made: all texts that are returned are by one
     recipe. Of several that the settings allow it is that of the model's folder as it is now, if it is at
     hand, else the last made of those that continue the most prompts.
 
@@ -95,12 +100,13 @@ def current_continuations(
     study = folder.parent
     required = wanted(strategy, settings, **_revisions(settings, study, read=False))
     fits: dict[Recipe, bool] = {}
-    fitting: dict[Recipe, dict[str, Continuation]] = {}
-    others: dict[Recipe, set[str]] = {}
+    fitting: dict[Recipe, dict[_Place, Continuation]] = {}
+    others: dict[Recipe, set[_Place]] = {}
+    runs = range(1, settings.runs_of(strategy) + 1)
     for path in continuation_files(folder, strategy):
         for one in read_continuations(path):
             recipe, prompt = one.recipe, by_id.get(one.prompt_id)
-            if not prompt or recipe.continuation_id(prompt) != one.id:
+            if not prompt or one.run not in runs or recipe.continuation_id(prompt, one.run) != one.id:
                 continue
             if recipe not in fits:
                 wrong = departures(recipe, required).keys() - _moved(recipe, required)
@@ -109,20 +115,12 @@ def current_continuations(
                 fits[recipe] = not wrong
             if fits[recipe]:
                 texts = fitting.pop(recipe, {})
-                texts[prompt.id] = one
+                texts[prompt.id, one.run] = one
                 fitting[recipe] = texts  # at the end: the last made
             else:
-                others.setdefault(recipe, set()).add(prompt.id)
-    if len({recipe.revision for recipe in fitting}) > 1 or any(departures(one, required) for one in fitting):
-        exact = wanted(strategy, settings, **_revisions(settings, study, read=True))
-        named = [one for one in fitting if not departures(one, required)]
-        now = [one for one in fitting if not departures(one, exact)] or named
-        others |= {one: set(fitting[one]) for one in named if one not in now}
-        kept: dict[Recipe, dict[str, Continuation]] = {}
-        for recipe in (one for one in fitting if one in now):  # a folder that was moved has two names
-            here = replace(recipe, model=settings.model.name, amateur=settings.amateur_of(strategy))
-            kept[here] = kept.pop(here, {}) | fitting[recipe]
-        fitting = kept
+                others.setdefault(recipe, set()).add((prompt.id, one.run))
+    fitting, stale = _of_the_folder_now(fitting, required, strategy, settings, study)
+    others |= stale
     chosen = max(reversed(fitting), key=lambda recipe: len(fitting[recipe]), default=None)
     if chosen is None and others:
         have = "; ".join(
@@ -134,19 +132,43 @@ def current_continuations(
             f"with: guard-eval generate {study}; or set model.dtype and model.revision to what made these"
         )
     refuse_mixture(strategy, study, {**others, **{one: set(texts) for one, texts in fitting.items()}}, chosen)
-    return fitting[chosen] if chosen else {}
+    found: dict[int, dict[str, Continuation]] = {run: {} for run in runs}
+    for (name, run), one in fitting[chosen].items() if chosen else ():
+        found[run][name] = one
+    return found
+
+
+def _of_the_folder_now(
+    fitting: dict[Recipe, dict[_Place, Continuation]],
+    required: Wanted,
+    strategy: str,
+    settings: Settings,
+    study: Path,
+) -> tuple[dict[Recipe, dict[_Place, Continuation]], dict[Recipe, set[_Place]]]:
+    """Return the texts of the model as its folder is now, where there are several, and all others."""
+    several = len({recipe.revision for recipe in fitting}) > 1
+    if not several and not any(departures(one, required) for one in fitting):
+        return fitting, {}
+    exact = wanted(strategy, settings, **_revisions(settings, study, read=True))
+    named = [one for one in fitting if not departures(one, required)]
+    now = [one for one in fitting if not departures(one, exact)] or named
+    kept: dict[Recipe, dict[_Place, Continuation]] = {}
+    for recipe in (one for one in fitting if one in now):  # a folder that was moved has two names
+        here = replace(recipe, model=settings.model.name, amateur=settings.amateur_of(strategy))
+        kept[here] = kept.pop(here, {}) | fitting[recipe]
+    return kept, {one: set(fitting[one]) for one in named if one not in now}
 
 
 def refuse_mixture(
-    strategy: str, study: Path, kinds: Mapping[Recipe, set[str]], chosen: Recipe | None = None
+    strategy: str, study: Path, kinds: Mapping[Recipe, set[_Place]], chosen: Recipe | None = None
 ) -> None:
-    """Make sure that the texts of one kind continue all prompts that texts of any kind do.
+    """Make sure that there are texts of one kind wherever there are texts of any kind.
 
     Args:
         strategy: Its signature.
         study: The study's folder.
-        kinds: Ids of the prompts that each recipe continues.
-        chosen: The recipe that must; the one of the most prompts if left out.
+        kinds: Prompts, by their ids, and runs that each recipe has texts of.
+        chosen: The recipe that must have all; the one of the most texts if left out.
 
     Raises:
         StudyError: They do not; kinds, counts and remedy are named.
@@ -156,9 +178,9 @@ def refuse_mixture(
         return
     left = {recipe: len(texts - kinds[chosen]) for recipe, texts in kinds.items()}
     if any(left.values()):
-        more = "; ".join(f"{number} prompts have only {kind(one)}" for one, number in left.items() if number)
+        more = "; ".join(f"{number} are only {kind(one)}" for one, number in left.items() if number)
         raise StudyError(
-            f"{strategy}: texts of several kinds must not be mixed: {len(kinds[chosen])} prompts have "
+            f"{strategy}: texts of several kinds must not be mixed: {len(kinds[chosen])} are "
             f"{kind(chosen)}; {more}. Make what is missing with: guard-eval generate {study}; or set "
             "model.dtype and model.revision in study.toml to what made the others"
         )
@@ -192,6 +214,13 @@ def kind(recipe: Recipe) -> str:
 def current_texts(
     study: Study, strategies: Iterable[str], prompts: Sequence[Prompt]
 ) -> dict[str, dict[str, Continuation]]:
+    """Return the first run of `current_runs`, by strategy and prompt id."""
+    return {strategy: runs[1] for strategy, runs in current_runs(study, strategies, prompts).items()}
+
+
+def current_runs(
+    study: Study, strategies: Iterable[str], prompts: Sequence[Prompt]
+) -> dict[str, dict[int, dict[str, Continuation]]]:
     """Return `current_continuations` of each strategy, all of them by one model in one arithmetic.
 
     Engines may differ between strategies, for not every engine runs every strategy.
@@ -204,8 +233,8 @@ def current_texts(
         for strategy in strategies
     }
     kinds: dict[tuple[str, str], list[str]] = {}
-    for strategy, texts in found.items():
-        for one in itertools.islice(texts.values(), 1):
+    for strategy, runs in found.items():
+        for one in itertools.islice((one for texts in runs.values() for one in texts.values()), 1):
             kinds.setdefault((one.recipe.revision, one.recipe.dtype), []).append(strategy)
     if len(kinds) > 1:
         named = "; ".join(
@@ -219,7 +248,7 @@ def current_texts(
 
 
 class MadeAlready:
-    """Which prompts a strategy has continued just as they would be continued now: `prompt in made`.
+    """What a strategy has made just as it would make it now: `(prompt, run) in made`.
 
     It holds eight bytes a text, however long the texts are.
 
@@ -235,6 +264,7 @@ class MadeAlready:
         required: Wanted,
         prompts: Iterable[Prompt],
         *,
+        runs: int = 1,
         engine: str | None = None,
     ) -> None:
         """Read what there is, text by text.
@@ -244,7 +274,8 @@ class MadeAlready:
             strategy: A signature.
             required: `wanted`, with all that is known of the model.
             prompts: Those that are needed. What another engine made, or a recipe that `required` leaves open,
-                counts where it has continued all of them: texts of several kinds are not mixed.
+                counts where it has made all their texts: texts of several kinds are not mixed.
+            runs: How many texts of each prompt are needed.
             engine: The `Recipe.engine` that would make what is missing.
         """
         self._ids = _Ids()
@@ -259,7 +290,7 @@ class MadeAlready:
         fitting = [recipe for recipe in reversed(spent) if not departures(recipe, required)]
         own = [recipe for recipe in fitting if recipe.engine == engine]
         if len(fitting) > len(own) or len(own) > 1:
-            whole = self._whole(fitting, prompts)
+            whole = self._whole(fitting, prompts, runs)
             own = [recipe for recipe in fitting if recipe in whole] or own
         self.recipe = own[0] if own else None
         self._others = [recipe for recipe in spent if recipe != self.recipe]
@@ -271,27 +302,27 @@ class MadeAlready:
     def __len__(self) -> int:
         return self._count
 
-    def __contains__(self, prompt: Prompt) -> bool:
-        return self.recipe is not None and self.recipe.continuation_id(prompt) in self._ids
+    def __contains__(self, place: tuple[Prompt, int]) -> bool:
+        return self.recipe is not None and self.recipe.continuation_id(*place) in self._ids
 
-    def _whole(self, recipes: Sequence[Recipe], prompts: Iterable[Prompt]) -> set[Recipe]:
-        """Return those of `recipes` by which all prompts are continued."""
+    def _whole(self, recipes: Sequence[Recipe], prompts: Iterable[Prompt], runs: int) -> set[Recipe]:
+        """Return those of `recipes` by which all texts are made."""
         left = set(recipes)
-        for prompt in prompts:
-            left = {recipe for recipe in left if recipe.continuation_id(prompt) in self._ids}
+        for prompt, run in ((prompt, run) for prompt in prompts for run in range(1, runs + 1)):
+            left = {recipe for recipe in left if recipe.continuation_id(prompt, run) in self._ids}
             if not left:
                 break
         return left
 
-    def otherwise(self, missing: Iterable[Prompt]) -> list[str]:
-        """Return in words what was made of the `missing` prompts, and why it does not count."""
+    def otherwise(self, missing: Iterable[tuple[Prompt, int]]) -> list[str]:
+        """Return in words what was made of the `missing` prompts and runs, and why it does not count."""
         if not self._others:
             return []
         counts = Counter(
             recipe
-            for prompt in missing
+            for place in missing
             for recipe in self._others
-            if recipe.continuation_id(prompt) in self._ids
+            if recipe.continuation_id(*place) in self._ids
         )
         return [
             f"{number} were made otherwise ("

@@ -2,8 +2,8 @@
 
 The published scripts of this line of work write JSON lists of `prefix_text`, `reference_text` and
 `generated_result`, the last one as `{"0": text, "1": text, …}`, and measure text "0" alone; so do we, unless
-asked for all. The toolkit's own continuation files name no prompt; it is looked up by its id. A text
-that leaves here holds U+FFFD where its file is not UTF-8.
+asked for all. The toolkit's own continuation files name each text's run, and no prompt, which is looked up by
+its id. A text that leaves here holds U+FFFD where its file is not UTF-8.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Recipe
+from guard_eval.sheets import sheet_rows
 from guard_eval.texts.continuations import HASH, continuation_of, differing_field, pyarrow
 from guard_eval.texts.generations import Generation
 
@@ -38,11 +41,15 @@ class Record:
         where: Where it stands, for messages.
         row: Its values by key or heading.
         flaws: What was replaced or is missing in it.
+        further: The rows of the prompt's other texts, where a record holds several.
+        cells: Whether it is of a table, where nothing known is an empty cell.
     """
 
     where: str
     row: Mapping[str, Any]
     flaws: tuple[str, ...] = ()
+    further: tuple[Mapping[str, Any], ...] = ()
+    cells: bool = False
 
 
 def read_records(path: Path) -> list[Record]:
@@ -100,8 +107,8 @@ def _json_lines(path: Path, text: str) -> list[Record]:
 
 def _record(path: Path, where: str, row: object) -> Record:
     if isinstance(row, list) and row and all(isinstance(one, dict) for one in row):
-        # Contrastive decoding's authors publish a list of a prompt's texts a line; the first is measured.
-        return Record(where=where, row=row[0], flaws=(FURTHER,) if len(row) > 1 else ())
+        # Contrastive decoding's authors publish a list of a prompt's texts a line.
+        return Record(where=where, row=row[0], further=tuple(row[1:]))
     if not isinstance(row, dict):
         raise StudyError(f'{path}, {where}: {str(row)[:40]!r} is no JSON object; write {{"text": "…"}}')
     return Record(where=where, row=row)
@@ -147,28 +154,35 @@ def _csv(path: Path, data: bytes) -> list[Record]:
     try:
         # Lines end with \n alone here too: a bare carriage return outside quotes is an error, not a new row.
         reader = csv.reader((f"{line}\n" for line in text.split("\n")), strict=True)
-        rows = [(reader.line_num, row) for row in reader if row]
+        rows = [(f"ends at line {reader.line_num}", row) for row in reader if row]
     except csv.Error as error:
         raise StudyError(
             f"{path}, line {reader.line_num}: not valid CSV ({error}); quote texts with line breaks or quotes"
         ) from error
     finally:
         csv.field_size_limit(limit)
+    return _table(path, rows)
+
+
+def _xlsx(path: Path, _data: bytes) -> list[Record]:
+    return _table(path, [(f"row {number}", row) for number, row in sheet_rows(path)])
+
+
+def _table(path: Path, rows: Sequence[tuple[str, list[str]]]) -> list[Record]:
+    """Return the records of rows of cells, with where they stand; the first has the headings."""
     if not rows:
         return []
     head = [name.strip() for name in rows[0][1]]
     if twice := [name for name in dict.fromkeys(head) if name and head.count(name) > 1]:
         raise StudyError(f"{path}: two columns are called {twice[0]!r}; rename one")
     records = []
-    for number, (line, row) in enumerate(rows[1:], start=1):
-        where = f"record {number} (ends at line {line})"
+    for number, (place, row) in enumerate(rows[1:], start=1):
+        where = f"record {number} ({place})"
         if len(row) != len(head):
             raise StudyError(
                 f"{path}, {where}: has {len(row)} cells under {len(head)} headings; quote texts with commas"
             )
-        # An empty cell is a value of texts alone; elsewhere it says that nothing is known.
-        cells = {name: cell for name, cell in zip(head, row, strict=True) if cell or name in TEXT}
-        records.append(Record(where=where, row=cells))
+        records.append(Record(where=where, row=dict(zip(head, row, strict=True)), cells=True))
     return records
 
 
@@ -198,6 +212,7 @@ _FORMATS: dict[str, Callable[[Path, bytes], list[Record]]] = {
     ".json": _whole_json,
     ".csv": _csv,
     ".parquet": _parquet,
+    ".xlsx": _xlsx,
 }
 
 
@@ -207,6 +222,7 @@ REFERENCE = ("reference", "reference_text", "gold_ref", "gold")
 STRATEGY = ("strategy", "method", "decoding")
 ID = ("prompt_id", "id")
 TOKENS = ("new_tokens", "tokens")
+SECONDS = ("time_cost", "seconds")
 
 UNNAMED = "unnamed"
 """The dataset of records that do not name theirs."""
@@ -226,7 +242,8 @@ def read_generations(
     prompts: Mapping[str, Prompt] | None = None,
     strategy: str | None = None,
     dataset: str | None = None,
-    all_texts: bool = False,
+    columns: Sequence[str] = (),
+    all_runs: bool = False,
 ) -> list[Generation]:
     """Return the generations of `path` in the file's order.
 
@@ -235,11 +252,13 @@ def read_generations(
     prompt`, `tokens not a number` (likewise seconds and batch), and, on the last one, `torn last line`.
 
     Args:
-        path: A `.jsonl`, `.json`, `.csv` or `.parquet` file.
+        path: A `.jsonl`, `.json`, `.csv`, `.xlsx` or `.parquet` file.
         prompts: By id; where a record has no prompt or no reference it is taken from here.
         strategy: Of records that do not name theirs; the file's stem if not given.
         dataset: Of records that do not name theirs; else their prompt's, else `UNNAMED`.
-        all_texts: Take every text of a prompt, not the first alone.
+        columns: Keys or columns of the texts, in place of `TEXT`; of several each is a strategy of its name.
+        all_runs: Take every text of a prompt, not the first alone, and prompts that come again as further
+            runs. Records without an id have the number of their prompt then.
 
     Raises:
         StudyError: The file cannot be used; file, record, value and remedy are named. Lines of `guard-eval
@@ -249,36 +268,72 @@ def read_generations(
     if not records:
         raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
     found: list[Generation] = []
-    seen: set[tuple[str, str, bool, str]] = set()
+    runs = _Runs(count=all_runs)
     kinds: dict[str, tuple[Recipe, str]] = {}
     for number, record in enumerate(records, start=1):
-        if HASH in record.row and path.suffix.lower() != ".csv":  # which makes strings of numbers
+        if HASH in record.row and not record.cells:  # which are strings, numbers too
             _refuse_mixture(path, record, kinds)
-        reader = _RecordReader(path, record)
-        name = reader.prompt_id()
-        known = (prompts or {}).get(name) if name is not None else None
-        texts = reader.texts()
-        first = Generation(
-            prompt_id=name if name is not None else f"{number:04d}",
-            dataset=reader.string(("dataset",)) or dataset or (known.dataset if known else UNNAMED),
-            strategy=reader.string(STRATEGY) or strategy or path.stem,
-            text=texts[0],
-            prompt=reader.string(PROMPT),
-            reference=reader.string(REFERENCE),
-            tokens=reader.figure(TOKENS, _whole),
-            ended=None if (finish := reader.string(("finish",))) is None else finish == "eos",
-            seconds=reader.figure(("seconds",), _number),
-            batch=reader.figure(("batch",), _whole),
-            device=reader.string(("device",)),
-        )
-        if prompts is not None and (first.prompt is None or first.reference is None):
-            first = _completed(first, known, reader.flaws)
-        reader.flaws += _flaws_of(first, seen, made_up=name is None)
-        if len(texts) > 1 and not all_texts:
-            reader.flaws.append(FURTHER)
-        flaws = tuple(dict.fromkeys(reader.flaws))
-        found += [replace(first, text=text, flaws=flaws) for text in (texts if all_texts else texts[:1])]
+        several = record.further if all_runs else ()
+        for column, row in product(columns or (None,), (record.row, *several)):
+            reader = _RecordReader(path, replace(record, row=row), column)
+            texts, name = reader.texts(), reader.prompt_id()
+            first = Generation(
+                prompt_id=name if name is not None else f"{number:04d}",
+                dataset=reader.string(("dataset",)) or dataset or UNNAMED,
+                strategy=(column if len(columns) > 1 else reader.string(STRATEGY)) or strategy or path.stem,
+                text=texts[0],
+                prompt=reader.string(PROMPT),
+                reference=reader.string(REFERENCE),
+                tokens=reader.figure(TOKENS, _whole),
+                ended=None if (finish := reader.string(("finish",))) is None else finish == "eos",
+                seconds=None if (time := reader.figure(SECONDS, _number)) is None else time / len(texts),
+                batch=reader.figure(("batch",), _whole),
+                device=reader.string(("device",)),
+                run=(reader.figure(("run",), _whole) or 1) if HASH in row else 1,
+            )
+            if prompts is not None:
+                first = _completed(first, prompts, reader, dataset=reader.string(("dataset",)) or dataset)
+            left = len(texts) + len(record.further) > 1 and not all_runs
+            for text in texts if all_runs else texts[:1]:
+                one, again = runs.numbered(replace(first, text=text), named=name is not None, own=HASH in row)
+                flaws = [*reader.flaws, *(["prompt repeated"] if again else [])]
+                if one.prompt and text.startswith(
+                    one.prompt
+                ):  # as pipelines write it; every metric would count it
+                    flaws.append("text begins with its prompt")
+                flaws += [FURTHER] if left else []
+                found.append(replace(one, flaws=tuple(dict.fromkeys(flaws))))
     return found
+
+
+class _Runs:
+    """Which text of its prompt each is, and prompts that come again."""
+
+    def __init__(self, *, count: bool) -> None:
+        self._count = count
+        self._seen: Counter[tuple[str, str, bool, str, int]] = Counter()
+        self._numbers: dict[tuple[str, str], str] = {}
+
+    def numbered(self, one: Generation, *, named: bool, own: bool) -> tuple[Generation, bool]:
+        """Return a text with its run, and whether its prompt comes again without being a further run.
+
+        Args:
+            one: The text.
+            named: Whether its record names the prompt.
+            own: Whether the toolkit wrote it, which names its run.
+        """
+        key = one.prompt_id if named else one.prompt
+        if key is None:
+            return one, False
+        mark = (one.dataset, one.strategy, named, key, one.run)
+        again = self._seen[mark]
+        self._seen[mark] += 1
+        if not self._count or own:
+            return one, again > 0
+        number = one.prompt_id
+        if not named:
+            number = self._numbers.setdefault((one.dataset, key), f"{len(self._numbers) + 1:04d}")
+        return replace(one, prompt_id=number, run=1 + again), False
 
 
 def _refuse_mixture(path: Path, record: Record, kinds: dict[str, tuple[Recipe, str]]) -> None:
@@ -295,43 +350,48 @@ def _refuse_mixture(path: Path, record: Record, kinds: dict[str, tuple[Recipe, s
         )
 
 
-def _completed(generation: Generation, known: Prompt | None, flaws: list[str]) -> Generation:
+def _completed(
+    generation: Generation, prompts: Mapping[str, Prompt], reader: _RecordReader, *, dataset: str | None
+) -> Generation:
+    """Return a text with what is known of its prompt."""
+    known = prompts.get(generation.prompt_id) if reader.prompt_id() is not None else None
     if known is None:
-        flaws.append("prompt unknown")
+        if generation.prompt is None or generation.reference is None:
+            reader.flaws.append("prompt unknown")
         return generation
     return replace(
         generation,
+        dataset=dataset or known.dataset,
         prompt=known.text if generation.prompt is None else generation.prompt,
         reference=known.reference if generation.reference is None else generation.reference,
     )
 
 
-def _flaws_of(one: Generation, seen: set[tuple[str, str, bool, str]], *, made_up: bool) -> Iterator[str]:
-    key = one.prompt if made_up else one.prompt_id
-    if key is not None:
-        mark = (one.dataset, one.strategy, made_up, key)
-        if mark in seen:
-            yield "prompt repeated"
-        seen.add(mark)
-    if one.prompt and one.text.startswith(one.prompt):  # as pipelines write it; every metric would count it
-        yield "text begins with its prompt"
-
-
 class _RecordReader:
     """Values of one record, under whichever key they stand, and what was the matter with them."""
 
-    def __init__(self, path: Path, record: Record) -> None:
+    def __init__(self, path: Path, record: Record, column: str | None = None) -> None:
         self._at = f"{path}, {record.where}"
-        self._row = record.row
+        self._texts = TEXT if column is None else (column,)
+        self._several = _SEVERAL if column is None else (column,)
+        # An empty cell is a value of texts alone; elsewhere it says that nothing is known.
+        self._row = {
+            name: value
+            for name, value in record.row.items()
+            if value or name in self._texts or not record.cells
+        }
         self.flaws = list(record.flaws)
 
     def texts(self) -> list[str]:
         """Return the texts, at least one."""
-        keys = [key for key in TEXT if key in self._row]
+        keys = [key for key in self._texts if key in self._row]
         if not keys:
             have = ", ".join(map(repr, self._row)) or "nothing"
+            if self._texts is not TEXT:
+                raise StudyError(f"{self._at}: has no {self._texts[0]!r}, only {have:.300}; name one of them")
             raise StudyError(
-                f"{self._at}: has no text, only {have:.300}; name its key one of {', '.join(TEXT)}"
+                f"{self._at}: has no text, only {have:.300}; name its key one of {', '.join(TEXT)}, or say "
+                "which it is: --column NAME"
             )
         key, value = self._first(tuple(keys)) or (keys[0], None)
         first, *others = self._numbered(key, value) or [None]
@@ -374,13 +434,15 @@ class _RecordReader:
         return next(((key, self._row[key]) for key in keys if self._row.get(key) is not None), None)
 
     def _numbered(self, key: str, value: object) -> list[object]:
-        if key not in _SEVERAL:
+        if key not in self._several:
             return [value]
         if isinstance(value, str) and _NUMBERED.match(value):
             value = self._object(key, value)
         if isinstance(value, Mapping):
-            order = sorted(value, key=lambda name: int(name) if str(name).isdecimal() else math.inf)
-            return [value[name] for name in order]
+            numbered = [name for name in value if str(name).isdecimal()]
+            if numbered and "time_cost" in value:  # of all texts together
+                self._row = {**self._row, "time_cost": value["time_cost"]}
+            return [value[name] for name in sorted(numbered, key=int) or value]
         return value if isinstance(value, list) else [value]
 
     def _object(self, key: str, value: str) -> object:

@@ -26,6 +26,7 @@ class Generation:
         seconds: Wall time of the batch it was made in, divided by the batch's rows.
         batch: How many rows were in that batch.
         device: Where it was made.
+        run: Which of the prompt's texts by the strategy it is.
         flaws: What was replaced or is missing in it, such as `not UTF-8`; counted beside every score.
     """
 
@@ -40,6 +41,7 @@ class Generation:
     seconds: float | None = None
     batch: int | None = None
     device: str | None = None
+    run: int = 1
     flaws: tuple[str, ...] = ()
 
 
@@ -57,4 +59,5 @@ def generation_of(continuation: Continuation, prompt: Prompt) -> Generation:
         seconds=continuation.seconds,
         batch=continuation.batch,
         device=continuation.device,
+        run=continuation.run,
     )

@@ -41,8 +41,8 @@ class Merged:
         files: What was joined.
         texts: Texts in the file that they become.
         doubled: Texts that came more than once, the same each time; each is kept once.
-        earlier: Of `texts`, those that other settings made, or of other prompts; they are kept.
-        missing: Prompts of the study without a text.
+        earlier: Of `texts`, those that other settings made, or of other prompts or runs; they are kept.
+        missing: Prompts and runs of the study without a text.
     """
 
     strategy: str
@@ -50,7 +50,7 @@ class Merged:
     texts: int
     doubled: int
     earlier: int
-    missing: tuple[Prompt, ...]
+    missing: tuple[tuple[Prompt, int], ...]
 
 
 def merge_strategy(
@@ -82,7 +82,8 @@ def merge_strategy(
     own = continuation_files(folder, strategy)
     guests = [path for other in others for path in continuation_files(other, strategy)]
     by_id = {prompt.id: prompt for prompt in prompts}
-    kinds: dict[Recipe, set[str]] = {}
+    runs = range(1, settings.runs_of(strategy) + 1)
+    kinds: dict[Recipe, set[tuple[str, int]]] = {}
     earlier = 0
     seen = _Seen()
 
@@ -96,8 +97,10 @@ def merge_strategy(
                 if not wrong and path in guests and kinds and one.recipe not in kinds:
                     here = " and ".join(map(kind, kinds))
                     wrong = f"it is of another kind, {kind(one.recipe)}, here {here}"
-                if not wrong:
-                    kinds.setdefault(one.recipe, set()).add(one.prompt_id)
+                if not wrong and one.run in runs:
+                    kinds.setdefault(one.recipe, set()).add((one.prompt_id, one.run))
+                elif not wrong:
+                    earlier += 1
                 elif path in guests:
                     raise StudyError(
                         f"{where}: not of this study: {wrong}; name the folder of a machine that ran "
@@ -123,7 +126,7 @@ def merge_strategy(
         texts=len(seen),
         doubled=seen.doubled,
         earlier=earlier + sum(map(len, kinds.values())) - len(found),
-        missing=tuple(prompt for prompt in prompts if prompt.id not in found),
+        missing=tuple((prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in found),
     )
 
 
@@ -206,7 +209,7 @@ def _departure(one: Continuation, prompt: Prompt | None, strategy: str, settings
     wrong = departures(one.recipe, wanted(strategy, settings))
     if wrong:
         return f"other settings made it ({', '.join(wrong.values())})"
-    if one.recipe.continuation_id(prompt) != one.id:
+    if one.recipe.continuation_id(prompt, one.run) != one.id:
         return f"its prompt {prompt.id!r} had another text"
     return ""
 

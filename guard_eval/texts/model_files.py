@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-_WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
-_OLD_WEIGHTS = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
-_SETTINGS = (
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+OLD_WEIGHTS = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
+SETTINGS = (
     "config.json",
     "generation_config.json",
     "tokenizer*",
@@ -25,14 +25,19 @@ _SETTINGS = (
 _COMMIT_DIGITS = 40
 
 
+def has_weights(folder: Path) -> bool:
+    """Say whether a model's weights lie in a folder, of any of the kinds that are read."""
+    return any(next(folder.glob(pattern), None) for pattern in (*WEIGHTS, *OLD_WEIGHTS))
+
+
 def folder_revision(folder: Path) -> str:
     """Return `sha256:` and 16 digits that stand for the names and contents of the files a model is made of.
 
     Weights, configuration, tokenizer and chat templates count; what else lies in the folder does not. Every
     byte is read, for weights replaced in place keep their names and sizes; files are read side by side.
     """
-    weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
-    files = sorted({p for pattern in (*weights, *_SETTINGS) for p in folder.glob(pattern) if p.is_file()})
+    weights = WEIGHTS if any(folder.glob("*.safetensors")) else OLD_WEIGHTS
+    files = sorted({p for pattern in (*weights, *SETTINGS) for p in folder.glob(pattern) if p.is_file()})
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         contents = list(pool.map(_content, files))
     digest = hashlib.sha256()

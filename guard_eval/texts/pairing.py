@@ -159,8 +159,8 @@ def _why_stray(
             )
         else:
             cause = (
-                f"the texts of {pair.method_a} or {pair.method_b} were made anew, for [model], [generation] "
-                "or the seed is another"
+                f"the texts of {pair.method_a} or {pair.method_b} were made again, for [model], [generation] "
+                "or the seed is another, or other runs are compared"
             )
         causes[cause] = None
     return (

@@ -145,7 +145,7 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgePrompt:
-    """Everything that a judge is told, but for the texts.
+    """Everything that a judge reads, except the texts.
 
     Attributes:
         criteria: What is asked, in this order.

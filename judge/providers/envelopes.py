@@ -82,7 +82,9 @@ def _reader(envelope: object) -> Callable[[Any], RawResponse | None]:
 
 def _completion(envelope: Any) -> RawResponse | None:  # noqa: ANN401 (a stranger's JSON)
     answer = envelope["choices"][0]
-    if answer.get("error") or answer.get("finish_reason") == "error":  # a router lost the model on the way
+    if (
+        envelope.get("error") or answer.get("error") or answer.get("finish_reason") == "error"
+    ):  # a router lost the model on the way
         return None
     message = answer["message"]
     finish = answer.get("finish_reason")
@@ -195,16 +197,20 @@ def _candidate_usage(envelope: dict[str, Any]) -> Usage:
     )
 
 
-def read_error(body: bytes) -> tuple[int, object] | None:
-    """Return the error that `body` holds in the place of an answer, after the status it should have had."""
+def read_error(body: bytes) -> tuple[int, object, bool] | None:
+    """Return the error in `body`: the status it should have had, the error, and whether it may be charged.
+
+    An error beside an answer, or with counts of tokens, came after the model had begun.
+    """
     envelope = load(body)
-    if not isinstance(envelope, dict) or envelope.get("choices") or not envelope.get("error"):
+    if not isinstance(envelope, dict) or not envelope.get("error"):
         return None
     error = envelope["error"]
     code = error.get("code") if isinstance(error, dict) else None
     if code == "rate_limit_exceeded":
         code = 429
-    return (code if isinstance(code, int) and 400 <= code < 600 else 500), error
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return status, error, bool(envelope.get("choices") or read_usage(body).output_tokens)
 
 
 def _table(value: object) -> dict[str, Any]:

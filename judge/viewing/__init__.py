@@ -1,4 +1,4 @@
-"""What was said between a study and its judges, for reading: on the terminal, and as one page."""
+"""The exchanges of a study with its judges, for reading: on the terminal, and as one page."""
 
 from judge.viewing.page import ViewedPage, view
 from judge.viewing.terminal import show

@@ -77,7 +77,7 @@ class Comparison:
     Attributes:
         pair: The pair, with its names.
         texts: Text 1 and Text 2.
-        methods: The methods that wrote them, in the same order: for whom asks to be told.
+        methods: The methods that wrote them, in the same order: for a reader who asks for them.
         judge: The judge's name.
         sample: 0, 1, …
         orders: What it was shown, Text 1 as A before Text 2 as A.
@@ -102,7 +102,7 @@ def read_comparisons(
     only: str | None = None,
     unblind: bool = False,
 ) -> Iterator[Comparison]:
-    """Yield what the judges were shown and said, by pair, judge and sample; nothing is sent.
+    """Yield what the judges were shown and answered, by pair, judge and sample; nothing is sent.
 
     Args:
         store: The study's database.
@@ -263,12 +263,12 @@ def words(part: object) -> str:
 def read_answer(body: bytes) -> tuple[str | None, str | None]:
     """Return what a model wrote, and its thinking where the server gives it, in a field or in the text."""
     read = read_response(body)
-    said = None if read is None else read.refusal if read.content is None else read.content
+    written = None if read is None else read.refusal if read.content is None else read.content
     found = list(dict.fromkeys(_thoughts(load(body))))
     answer = None
-    if isinstance(said, str):
-        answer = without_thinking(said)
-        thought = said if answer is None else said.rstrip().removesuffix(answer)
+    if isinstance(written, str):
+        answer = without_thinking(written)
+        thought = written if answer is None else written.rstrip().removesuffix(answer)
         found += [thought.strip()] if thought.strip() else []
     return answer, "\n\n".join(found) or None
 
@@ -281,29 +281,29 @@ def _thoughts(envelope: object) -> Iterator[str]:
         yield from _of_message(choice.get("message"))
     for item in _dicts(envelope.get("output")):  # OpenAI's Responses
         if item.get("type") == "reasoning":
-            yield from _said(words(item.get("summary")), words(item.get("content")))
+            yield from _filled(words(item.get("summary")), words(item.get("content")))
     for block in _dicts(envelope.get("content")):  # Anthropic
-        yield from _said(block.get("thinking"))
+        yield from _filled(block.get("thinking"))
     for candidate in _dicts(envelope.get("candidates")):  # Gemini
         content = candidate.get("content")
         for part in _dicts(content.get("parts") if isinstance(content, dict) else None):
             if part.get("thought") is True:
-                yield from _said(part.get("text"))
+                yield from _filled(part.get("text"))
 
 
 def _of_message(message: object) -> Iterator[str]:
     if isinstance(message, dict):
         # vLLM, DeepSeek and llama.cpp write the first, OpenRouter and Ollama the second, Mistral the third
-        yield from _said(message.get("reasoning_content"), message.get("reasoning"))
+        yield from _filled(message.get("reasoning_content"), message.get("reasoning"))
         for part in _dicts(message.get("content")):
-            yield from _said(words(part.get("thinking")))
+            yield from _filled(words(part.get("thinking")))
 
 
 def _dicts(value: object) -> Sequence[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _said(*values: object) -> Iterator[str]:
+def _filled(*values: object) -> Iterator[str]:
     for value in values:
         if isinstance(value, str) and value.strip():
             yield value.strip()

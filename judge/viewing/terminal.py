@@ -29,7 +29,7 @@ def show(
     only: str | None = None,
     unblind: bool = False,
 ) -> str:
-    """Return all that the judges were sent and said about a pair, as printable text.
+    """Return all requests to judges about a pair and their answers, as printable text.
 
     Args:
         store: The study's database.

@@ -101,8 +101,8 @@
   // The list.
 
   const strip = (row, order) => {
-    const said = index.criteria.map(([, title], place) => `${title}: ${named(row, mark(order, place))}`).join(", ");
-    const node = element("span", { class: "strip", role: "img", "aria-label": said, title: said });
+    const verdict = index.criteria.map(([, title], place) => `${title}: ${named(row, mark(order, place))}`).join(", ");
+    const node = element("span", { class: "strip", role: "img", "aria-label": verdict, title: verdict });
     every.forEach((place) => node.append(element("i", { class: `m${mark(order, place).replace("-", "0")}` })));
     return node;
   };
@@ -223,7 +223,7 @@
     for (const [name, value] of Object.entries(attempt.facts)) facts.append(element("dt", {}, name), element("dd", {}, element("bdi", {}, value)));
     const node = element("div", { class: "attempt" }, count > 1 ? element("p", { class: "label" }, `Request ${place + 1} of ${count}`) : null, facts);
     const block = (title, text) => {
-      if (text !== null && text !== "") node.append(element("p", { class: "label" }, title), words(text, "div", "said words"));
+      if (text !== null && text !== "") node.append(element("p", { class: "label" }, title), words(text, "div", "answer words"));
     };
     block("Reasoning", attempt.reasoning);
     block("Answer", attempt.answer);

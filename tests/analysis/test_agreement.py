@@ -14,7 +14,7 @@ from scipy import stats
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 from verdicts_by_hand import table
 
-from analysis.report.sections.agreement import agreement_table
+from analysis.reports.sections.agreement import agreement_table
 from analysis.results.agreement import agreement_rows
 from analysis.stats.agreement import cohen, fleiss, gwet, krippendorff, weight_matrix
 from analysis.stats.counts import Patterns, from_counts, from_verdicts

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import listed
 
-from analysis.report.answer import answer
-from analysis.report.context import Context
-from analysis.report.methods import limitations
-from analysis.report.sections import shares
+from analysis.reports.answer import answer
+from analysis.reports.context import Context
+from analysis.reports.methods import limitations
+from analysis.reports.sections import shares
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import validate
 
@@ -141,10 +141,10 @@ def test_never_equal(for_x, for_y, ties):
 
 
 def test_criteria_that_are_one_are_said_to_be():
-    said = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("a and b carry the same verdict",))
-    assert "Of the criteria, a and b carry the same verdict." in said
-    said = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("one", "two"))
-    assert "the audits name them" in said
+    words = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("a and b carry the same verdict",))
+    assert "Of the criteria, a and b carry the same verdict." in words
+    words = answer(rows(6, 4), alpha=0.05, exploratory=False, redundant=("one", "two"))
+    assert "the audits name them" in words
 
 
 def uneven():
@@ -187,13 +187,13 @@ def test_a_pairs_id_in_two_comparisons_is_two_pairs():
 
 def test_what_is_said_of_the_panel_and_the_fewest_counts_all_of_it():
     found = share_rows(uneven())
-    said = [text.replace("\u00a0", " ") for text in limitations(found, (), (), Context(name="n"))]
-    assert any("a fixed panel (4 people and gpt)" in text for text in said)
-    assert any(text.startswith("Some results rest on as few as 1 pair:") for text in said)
+    words = [text.replace("\u00a0", " ") for text in limitations(found, (), (), Context(name="n"))]
+    assert any("a fixed panel (4 people and gpt)" in text for text in words)
+    assert any(text.startswith("Some results rest on as few as 1 pair:") for text in words)
 
 
 def test_a_warning_of_some_results_says_of_how_many():
     more = uneven()
     more = pd.concat([more, more[more["rater"] == "bob"].iloc[:2].assign(rater="eve")], ignore_index=True)
-    said = limitations(share_rows(validate(more)), (), (), Context(name="n"))
-    assert "In 1 of 5 results: pairs have between 2 and 3 raters; every pair weighs the same." in said
+    words = limitations(share_rows(validate(more)), (), (), Context(name="n"))
+    assert "In 1 of 5 results: pairs have between 2 and 3 raters; every pair weighs the same." in words

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
-from analysis.report.sections import assisted
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
+from analysis.reports.sections import assisted
 from analysis.results.judges.assisted import (
     assisted_lines,
     assisted_ranks,
@@ -312,9 +312,9 @@ def test_the_report_has_the_line_and_its_answer_does_not(tmp_path):
 @pytest.mark.slow
 def test_a_table_can_be_said_to_be_of_a_random_part(tmp_path):
     verdicts(part=one_side).to_csv(tmp_path / "table.csv", index=False)
-    for random, said in ((False, "No assisted share for gpt on fluency"), (True, "--random-part")):
+    for random, expected in ((False, "No assisted share for gpt on fluency"), (True, "--random-part")):
         report(tmp_path / "table.csv", tmp_path / "out", random_part=random)
-        assert said in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+        assert expected in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
 def two_criteria():

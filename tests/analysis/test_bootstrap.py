@@ -104,8 +104,8 @@ def test_the_monte_carlo_error_is_how_much_seeds_move_the_limits():
     found = [win_share_bootstrap(tops, bottoms, strata, replicates=1000, seed=seed) for seed in range(150)]
     for limit, error in (("low", "low_error"), ("high", "high_error")):
         moved = np.std([getattr(one, limit) for one in found], ddof=1)
-        told = np.mean([getattr(one, error) for one in found])
-        assert told == pytest.approx(moved, rel=0.2)  # the sd of 150 is known to 6 %, the density to 5 %
+        reported = np.mean([getattr(one, error) for one in found])
+        assert reported == pytest.approx(moved, rel=0.2)  # the sd of 150 is known to 6 %, the density to 5 %
 
 
 def test_many_items_have_the_normal_limits():

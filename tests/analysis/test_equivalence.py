@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 from verdicts_by_hand import listed
 
-from analysis.report.sections.equivalence import section, sentence
+from analysis.reports.sections.equivalence import section, sentence
 from analysis.results.equivalence import equivalence_rows
 from analysis.results.shares import share_rows
 from analysis.stats.equivalence import approximate_equivalence_items, tost, tost_of_nets

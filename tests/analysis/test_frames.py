@@ -102,9 +102,8 @@ def test_importing_the_package_loads_nothing(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", ["", "import analysis.report.build; ", "from analysis import shares; "])
+@pytest.mark.parametrize("before", ["", "import analysis.reports.build; ", "from analysis import shares; "])
 def test_report_is_a_function_whatever_was_imported_before(path, tmp_path, before):
-    """The folder analysis/report and the function have one name."""
     code = f"{before}from analysis import report; print(report('{path.name}', 'out', title='T').paths[0])"
     assert run(code, tmp_path) == ["out/index.html"]
     assert '<h1 dir="auto">T</h1>' in (tmp_path / "out" / "index.html").read_text()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from verdicts_by_hand import listed
 
-from analysis.report.sections.agreement import section
+from analysis.reports.sections.agreement import section
 from analysis.results.agreement import agreement_rows
 from analysis.stats.intraclass import intraclass
 from guard_eval.reporting.tables import Table

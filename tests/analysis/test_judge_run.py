@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analysis.report.sections import judge_run
+from analysis.reports.sections import judge_run
 from analysis.results.judges.judge_usage import (
     FailureCount,
     JudgeUsage,
@@ -141,7 +141,7 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
         asked_otherwise=("n",),
     )
     section = judge_run.section(run)
-    said = words(section).replace("\u00a0", " ")
+    text = words(section).replace("\u00a0", " ")
     for part in (
         "hash abc123",
         "n answered requests unlike those",
@@ -158,7 +158,7 @@ def test_the_section_says_what_it_took_what_failed_and_what_changed():
         "odd kind",
         "No judge was calibrated",
     ):
-        assert part in said, part
+        assert part in text, part
     assert "2\u00a0answers came without token counts" in section.parts[0].note
     assert "&lt;b&gt;compare&lt;/b&gt;" in to_html(section.parts[1])
 
@@ -195,11 +195,11 @@ def test_the_section_names_what_a_judge_that_reads_would_not_do():
         *checked("shuffled", *["tt"] * 12, *["oo"] * 8),  # 60 %, from 38.7 %
         *checked("padded", *["tt"] * 18, "oo", ""),
     ]
-    said = words(judge_run.section(JudgeUsage(spent=(spent(),), checked=tuple(bad))))
-    assert "m does not always call identical texts similar (it does in 95\u00a0% on fluency)" in said
+    text = words(judge_run.section(JudgeUsage(spent=(spent(),), checked=tuple(bad))))
+    assert "m does not always call identical texts similar (it does in 95\u00a0% on fluency)" in text
     assert (
         "m is not shown to prefer texts to their own words in disorder (it does in 60\u00a0% on fluency)"
-        in said
+        in text
     )
-    assert "m prefers padded texts to themselves (it does in 95\u00a0% on fluency)" in said
-    assert "Of the calibration's 60\u00a0items, 1 were not answered" in said
+    assert "m prefers padded texts to themselves (it does in 95\u00a0% on fluency)" in text
+    assert "Of the calibration's 60\u00a0items, 1 were not answered" in text

@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 from verdicts_by_hand import listed, papers_people
 
-from analysis.report.sections import judges
+from analysis.reports.sections import judges
 from analysis.results.judges.judge_agreement import EPSILONS, beside_rows, judge_rows
 from analysis.verdicts.tidy import orient, read, validate
 
@@ -23,7 +23,7 @@ def frame(rows, **columns):
     return listed("pair_id rater rater_kind verdict", rows, **columns)
 
 
-def said(rater, kind, verdicts):
+def judged_by(rater, kind, verdicts):
     return [(str(i), rater, kind, verdict) for i, verdict in enumerate(verdicts)]
 
 
@@ -38,8 +38,8 @@ def test_by_hand():
         ("c", "person", word("xy-xx-")),
     ]
     # Most people say:            x x y - x -
-    judge = said("gpt", "model", word("xyxx--"))
-    rows = [row for rater, kind, verdicts in people for row in said(rater, kind, verdicts)]
+    judge = judged_by("gpt", "model", word("xyxx--"))
+    rows = [row for rater, kind, verdicts in people for row in judged_by(rater, kind, verdicts)]
     (row,) = judge_rows(frame([*rows, *judge]))
     assert (row.judge, row.rater_kind, row.people, row.items) == ("gpt", "model", 3, 6)
     assert row.same.estimate == pytest.approx(2 / 6)  # pairs 0 and 5
@@ -62,9 +62,9 @@ def test_against_other_programs():
     def noisy(chance):
         return np.where(rng.random(80) < chance, rng.choice(["x", "y", "tie"], 80), truth)
 
-    rows = [row for name in "abc" for row in said(name, "person", noisy(0.4))]
+    rows = [row for name in "abc" for row in judged_by(name, "person", noisy(0.4))]
     judge = noisy(0.3)
-    table = frame([*rows, *said("gpt", "model", judge)])
+    table = frame([*rows, *judged_by("gpt", "model", judge)])
     (row,) = judge_rows(table)
     wide = table[table["rater_kind"] == "person"].pivot_table(
         index="pair_id", columns="verdict", aggfunc="size", values="rater", fill_value=0
@@ -81,16 +81,18 @@ def test_against_other_programs():
 
 
 def test_a_judges_flip_is_a_tie():
-    once = frame([*said("a", "person", word("x-")), *said("gpt", "model", word("xx"))], presentation="1")
-    again = frame(said("gpt", "model", word("xy")), presentation="2")
+    once = frame(
+        [*judged_by("a", "person", word("x-")), *judged_by("gpt", "model", word("xx"))], presentation="1"
+    )
+    again = frame(judged_by("gpt", "model", word("xy")), presentation="2")
     (row,) = judge_rows(validate(pd.concat([once, again], ignore_index=True)))
     assert row.same.estimate == 1.0  # x with x, and the flip with the tie
 
 
 def test_judges_are_never_pooled_and_simulations_are_their_own():
-    rows = said("a", "person", word("xy"))
-    rows += [*said("gpt", "model", word("xy")), *said("llama", "model", word("yx"))]
-    rows += [*said("one", "simulated", word("xy")), *said("sim", "simulated_model", word("xx"))]
+    rows = judged_by("a", "person", word("xy"))
+    rows += [*judged_by("gpt", "model", word("xy")), *judged_by("llama", "model", word("yx"))]
+    rows += [*judged_by("one", "simulated", word("xy")), *judged_by("sim", "simulated_model", word("xx"))]
     found = judge_rows(frame(rows))
     assert [(row.judge, row.rater_kind, row.same.estimate) for row in found] == [
         ("gpt", "model", 1.0),
@@ -100,10 +102,12 @@ def test_judges_are_never_pooled_and_simulations_are_their_own():
 
 
 def test_edges():
-    assert judge_rows(frame(said("a", "person", word("xy")))) == ()
-    assert judge_rows(frame(said("gpt", "model", word("xy")))) == ()
-    assert beside_rows(frame(said("gpt", "model", word("xy")))) == ()
-    (alike,) = judge_rows(frame([*said("a", "person", word("xx")), *said("gpt", "model", word("xx"))]))
+    assert judge_rows(frame(judged_by("a", "person", word("xy")))) == ()
+    assert judge_rows(frame(judged_by("gpt", "model", word("xy")))) == ()
+    assert beside_rows(frame(judged_by("gpt", "model", word("xy")))) == ()
+    (alike,) = judge_rows(
+        frame([*judged_by("a", "person", word("xx")), *judged_by("gpt", "model", word("xx"))])
+    )
     assert alike.kappa.value is None
     assert alike.correlation is None
     assert alike.among_people is None  # nobody else judged these pairs
@@ -116,7 +120,10 @@ def test_edges():
 
 
 def test_different_criteria_have_nothing_in_common():
-    people, model = frame(said("a", "person", word("x"))), frame(said("g", "model", word("x")), criterion="e")
+    people, model = (
+        frame(judged_by("a", "person", word("x"))),
+        frame(judged_by("g", "model", word("x")), criterion="e"),
+    )
     assert judge_rows(validate(pd.concat([people, model], ignore_index=True))) == ()
     assert judges.section((), (), name_methods=True) is None
 

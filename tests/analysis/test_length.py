@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 from verdicts_by_hand import listed
 
-from analysis.report.sections import length
+from analysis.reports.sections import length
 from analysis.results.bias import length_rows
 from analysis.stats.bias import length_adjusted
 from analysis.stats.intervals import wilson

@@ -8,9 +8,9 @@ import subprocess
 import pandas as pd
 import pytest
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
-from analysis.report.manuscript import _references, manuscript
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
+from analysis.reports.manuscript import _references, manuscript
 from analysis.results.agreement import agreement_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.shares import share_rows

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from html_page import Page
 
-from analysis.report.answer import answer
-from analysis.report.build import write_report
-from analysis.report.context import Context
-from analysis.report.sections import comparisons
+from analysis.reports.answer import answer
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
+from analysis.reports.sections import comparisons
 from analysis.results.ranking import ranking_rows
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import validate

@@ -14,7 +14,7 @@ MODELS = (linear_model, ordinal_model)
 
 
 def scores(letters, **more):
-    return rater_scores(table({f"p{i:03}": said for i, said in enumerate(letters)}, **more))
+    return rater_scores(table({f"p{i:03}": item for i, item in enumerate(letters)}, **more))
 
 
 def drawn(seed, items=12, raters=3, chances=(0.5, 0.2, 0.3)):
@@ -25,7 +25,7 @@ def drawn(seed, items=12, raters=3, chances=(0.5, 0.2, 0.3)):
 def test_a_complete_table_gives_the_mean_of_item_means_and_their_spread():
     letters = drawn(0)
     found = linear_model(scores(letters))
-    means = np.array([np.mean([POINTS[letter] for letter in said]) for said in letters])
+    means = np.array([np.mean([POINTS[letter] for letter in item]) for item in letters])
     assert found.share.estimate == pytest.approx(0.5 + means.mean() / 2)
     # Complete and balanced: every item has leverage 1/n, which the bias reduction takes out.
     error = np.sqrt(((means - means.mean()) ** 2).sum()) / (len(means) - 1)
@@ -60,7 +60,7 @@ def test_one_rater_in_closed_form():
 def test_ratings_that_repeat_each_other_count_once():
     # Four raters of one mind say what one rater says: pooled, n would be four times as large.
     letters = drawn(3, items=60, raters=1)
-    one, four = linear_model(scores(letters)), linear_model(scores([4 * said for said in letters]))
+    one, four = linear_model(scores(letters)), linear_model(scores([4 * item for item in letters]))
     assert four.share.estimate == pytest.approx(one.share.estimate)
     assert four.test.statistic == pytest.approx(one.test.statistic)
 
@@ -69,7 +69,7 @@ def test_ratings_that_repeat_each_other_count_once():
 def test_the_other_method_has_the_rest(model):
     letters = drawn(5, items=30)
     found = model(scores(letters))
-    turned = model(scores([said.translate(str.maketrans("xy", "yx")) for said in letters]))
+    turned = model(scores([item.translate(str.maketrans("xy", "yx")) for item in letters]))
     assert turned.share.estimate == pytest.approx(1 - found.share.estimate)
     assert turned.share.low == pytest.approx(1 - found.share.high)
     assert turned.test.statistic == pytest.approx(-found.test.statistic)
@@ -80,11 +80,11 @@ def test_the_other_method_has_the_rest(model):
 def test_one_rater_of_few_ratings_hardly_moves_the_whole(model):
     """Four raters are half and half on 100 items; a fifth, who rated six, is for x in five of them."""
     rng = np.random.default_rng(2)
-    letters = ["".join(said) for said in rng.choice(["x", "-", "y"], size=(100, 4))]
-    letters = [said + fifth for said, fifth in zip(letters, [*"xxxxxy", *" " * 94], strict=True)]
+    letters = ["".join(item) for item in rng.choice(["x", "-", "y"], size=(100, 4))]
+    letters = [item + fifth for item, fifth in zip(letters, [*"xxxxxy", *" " * 94], strict=True)]
     found = model(scores(letters))
     assert "terms for 5\u00a0raters" in found.note
-    points = [POINTS[letter] for said in letters for letter in said if letter != " "]
+    points = [POINTS[letter] for item in letters for letter in item if letter != " "]
     pooled = 0.5 + np.mean(points) / 2
     # Were he one of five alike, the whole would lie at .567.
     assert found.share.estimate == pytest.approx(pooled, abs=0.01)
@@ -93,7 +93,7 @@ def test_one_rater_of_few_ratings_hardly_moves_the_whole(model):
 def test_one_rater_of_few_sides_hardly_moves_the_whole():
     """Four raters are half and half on 100 items; the fifth ties on 94, and is for x on five of six."""
     letters = [4 * "xy"[i % 2] + ("-" if i >= 6 else "xxxxxy"[i]) for i in range(100)]
-    for row in sensitivity_rows(table({f"p{i:03}": said for i, said in enumerate(letters)})):
+    for row in sensitivity_rows(table({f"p{i:03}": item for i, item in enumerate(letters)})):
         if row.share is not None and "majority" not in row.analysis and "dropped" not in row.analysis:
             assert row.share == pytest.approx(0.5, abs=0.03), row.analysis
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_told_is_not(model, letters, why):
 
 
 def test_a_rater_always_for_one_method_costs_the_terms_and_not_the_model():
-    letters = [said + "x" for said in drawn(8, items=40, raters=2)]
+    letters = [item + "x" for item in drawn(8, items=40, raters=2)]
     found = ordinal_model(scores(letters))
     assert "no terms for raters: a rater is always for one method" in found.note
     assert found.test.p_value is not None
@@ -144,12 +144,12 @@ def test_a_rater_always_for_one_method_costs_the_terms_and_not_the_model():
 
 
 def test_many_raters_have_no_terms():
-    letters = ["".join(said) for said in zip(*[drawn(9, items=80, raters=1)] * 33, strict=True)]
+    letters = ["".join(item) for item in zip(*[drawn(9, items=80, raters=1)] * 33, strict=True)]
     assert "no terms for raters: there are 33 raters" in linear_model(scores(letters)).note
 
 
 def test_a_rater_of_few_ratings_has_no_term_that_fits_him_exactly():
-    letters = [said + ("x" if i == 0 else " ") for i, said in enumerate(drawn(9, items=30, raters=2))]
+    letters = [item + ("x" if i == 0 else " ") for i, item in enumerate(drawn(9, items=30, raters=2))]
     found = linear_model(scores(letters))
     assert "no terms for raters: a rater has fewer than 5 ratings" in found.note
     assert found.test.p_value is not None
@@ -180,8 +180,8 @@ def test_any_small_study_gives_figures_or_a_reason():
 
 
 def test_the_ordinal_share_is_that_of_the_verdicts_without_terms_for_raters():
-    letters = [said + "x" for said in drawn(11, items=40, raters=2)]
-    counts = {letter: sum(said.count(letter) for said in letters) for letter in "x-y"}
+    letters = [item + "x" for item in drawn(11, items=40, raters=2)]
+    counts = {letter: sum(item.count(letter) for item in letters) for letter in "x-y"}
     assert ordinal_model(scores(letters)).share.estimate == pytest.approx(
         (counts["x"] + counts["-"] / 2) / 120
     )

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy import stats
 from verdicts_by_hand import listed
 
-from analysis.report.sections import position
+from analysis.reports.sections import position
 from analysis.results.bias import order_rows, position_rows
 from analysis.stats.bias import order_adjusted
 from analysis.stats.intervals import wilson

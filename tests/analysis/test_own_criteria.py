@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from html_page import Page
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
 from guard_eval.reporting.words import title, titled
 from guard_eval.rubric import Criterion, reworded
 

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 from verdicts_by_hand import table
 
-from analysis.report.sections.agreement import matrix, section
+from analysis.reports.sections.agreement import matrix, section
 from analysis.results import agreement
 from analysis.results.agreement import agreement_rows, by_category
 from analysis.stats.agreement import fleiss
@@ -80,14 +80,14 @@ def test_two_who_always_say_the_same_thing_are_undefined_and_not_counted():
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("cells", "why"),
     [
         ({"p1": "x", "p2": "y"}, "there is one rater"),
         ({"p1": "x ", "p2": " y"}, "no two raters have rated the same pair"),
     ],
 )
-def test_where_there_are_no_two(said, why):
-    (row,) = agreement_rows(table(said))
+def test_where_there_are_no_two(cells, why):
+    (row,) = agreement_rows(table(cells))
     assert (row.pairs, row.kappas, row.no_pairs) == ((), (), why)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.answer import answer
-from analysis.report.build import write_report
-from analysis.report.context import Context
+from analysis.reports.answer import answer
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
 from analysis.results.agreement import agreement_rows
 from analysis.results.bias import length_rows, order_rows, position_rows
 from analysis.results.judges.assisted import assisted_lines
@@ -152,7 +152,7 @@ def test_a_panel_beside_people_and_assisting_them():
     scored = ScoredVerdicts.of(validate(frame), panel=Panel(rule="mean"))
     assert {row.judge for row in judge_rows(scored)} == {"a", "b", "c", "panel of 3 judges, mean"}
     assert {row.judge for row in assisted_lines(scored)} == {"a", "b", "c", "panel of 3 judges, mean"}
-    # the mean of all judges was to be had before
+    # the same mean as of all judges together
     (mean,) = [row for row in assisted_lines(scored) if row.judge.startswith("panel")]
     from analysis.results.judges.assisted import assisted_rows
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import papers_people
 
-from analysis.report.paper_tables import paper_tables
+from analysis.reports.paper_tables import paper_tables
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 

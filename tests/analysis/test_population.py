@@ -14,8 +14,8 @@ from verdicts_by_hand import table
 from analysis.planning.population import _design, population_power
 from analysis.planning.question import PlanningQuestion, check
 from analysis.planning.simulation import Design, simulate, truth
-from analysis.report.answer import answer
-from analysis.report.sections.shares import section
+from analysis.reports.answer import answer
+from analysis.reports.sections.shares import section
 from analysis.results.population import population_rows
 from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.shares import share_rows
@@ -257,7 +257,7 @@ def incomplete(items, raters, each, rng):
     ],
 )
 @pytest.mark.parametrize("share", [0.5, 0.6])
-def test_the_error_is_the_nominal_one_for_raters_drawn_anew(items, raters, each, bound, share):
+def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound, share):
     """Where the interval over items alone misses the truth in .08 to .7 of the studies."""
     design = Design(items=items, raters=raters, share=share, rater_sd=0.4, panel="random")
     rng = np.random.default_rng([items, raters, each])

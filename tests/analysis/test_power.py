@@ -191,10 +191,10 @@ def test_the_page_is_self_contained_and_the_same_every_time(small, tmp_path):
 
 
 def test_json_holds_every_number(small):
-    told = json.loads(power_page.as_json(small))
-    assert told["needs"][1]["items"] == small.needs[1].items
-    assert told["cells"][0]["power"]["each"] == small.cells[0].power.each
-    assert told["question"]["seed"] == 3
+    made = json.loads(power_page.as_json(small))
+    assert made["needs"][1]["items"] == small.needs[1].items
+    assert made["cells"][0]["power"]["each"] == small.cells[0].power.each
+    assert made["question"]["seed"] == 3
 
 
 def test_few_studies_where_there_are_many_items(monkeypatch):
@@ -247,10 +247,10 @@ def verdicts(rows):
 def test_a_pilot_by_hand():
     # fluency: guard guard | tie tie | acs guard | tie guard: 3 of 8 tie; agreeing pairs 2 of 4;
     # chance (4² + 3² + 1²) / 64 = 26/64; κ = (.5 − .40625) / (1 − .40625) = 3/19.
-    said = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
+    by_pair = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
     rows = [
         (pair, who, "fluency", verdict, "person")
-        for pair, both in said.items()
+        for pair, both in by_pair.items()
         for who, verdict in zip(("Ada", "Bob"), both, strict=True)
     ]
     rows += [(f"p{n}", "gpt", "coherence", "tie", "model") for n in range(1, 5)]

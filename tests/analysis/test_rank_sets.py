@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
 from analysis.results.judges.assisted import assisted_ranks
 from analysis.stats.ranks.rank_sets import rank_sets
 from analysis.verdicts.tidy import validate

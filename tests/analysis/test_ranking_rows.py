@@ -1,4 +1,4 @@
-"""Rankings from a table of verdicts: exact fits by hand, what is drawn anew, and what is undefined."""
+"""Rankings from a table of verdicts: exact fits by hand, what is resampled, and what is undefined."""
 
 from itertools import combinations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import table
 
-from analysis.report.sections.ranking import section
+from analysis.reports.sections.ranking import section
 from analysis.results import ranking
 from analysis.results.ranking import ranking_rows
 
@@ -20,8 +20,8 @@ def verdicts(counts, *, raters=1, **more):
     frames = []
     for (a, b), (wins, ties, losses) in counts.items():
         letters = "x" * wins + "-" * ties + "y" * losses
-        said = {f"{a}{b}{i:03}": letter * raters for i, letter in enumerate(letters)}
-        frames.append(table(said, a=a, b=b, **more))
+        by_pair = {f"{a}{b}{i:03}": letter * raters for i, letter in enumerate(letters)}
+        frames.append(table(by_pair, a=a, b=b, **more))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -101,7 +101,7 @@ def test_pairs_of_a_prompt_are_drawn_together():
 def test_items_are_drawn_within_their_dataset():
     frame = verdicts(EXACT)
     (row,) = ranking_rows(frame.assign(dataset=frame["pair_id"]), replicates=50)
-    assert "70 strata of one item cannot vary when drawn anew" in row.warnings
+    assert "70 strata of one item cannot vary when resampled" in row.warnings
     strength = row.ranking.strengths[0]
     assert (strength.low, strength.high) == pytest.approx((np.log(4), np.log(4)))
 
@@ -125,7 +125,7 @@ def test_too_large_a_table_has_strengths_without_intervals(monkeypatch):
     (row,) = ranking_rows(verdicts(EXACT))
     assert row.ranking.estimate.strengths == pytest.approx((np.log(4), 0, -np.log(4)), abs=1e-9)
     assert row.ranking.strengths[0].low is None
-    assert row.warnings == ("no intervals: 70 pairs are too many to draw anew",)
+    assert row.warnings == ("no intervals: 70 pairs are too many to resample",)
     assert row.ranking.n == 70
 
 

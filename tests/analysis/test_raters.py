@@ -3,19 +3,19 @@
 import pandas as pd
 import pytest
 
-from analysis.report.sections.raters import section
+from analysis.reports.sections.raters import section
 from analysis.results.raters import rater_rows
 from analysis.stats.intervals import wilson
 from analysis.verdicts.tidy import orient, validate
 
 
-def table(said, **columns):
+def table(by_pair, **columns):
     """Verdicts as {pair: {rater: verdict}} on methods x and y."""
     rows = [
         {"pair_id": pair, "dataset": "d", "method_a": "x", "method_b": "y", "rater": rater}
         | {"criterion": "c", "verdict": verdict}
         | {name: value(pair, rater) for name, value in columns.items()}
-        for pair, by in said.items()
+        for pair, by in by_pair.items()
         for rater, verdict in by.items()
     ]
     return orient(validate(pd.DataFrame(rows)))
@@ -45,7 +45,7 @@ def test_places_and_pace():
         seconds=lambda pair, _: {"p1": 4.0, "p2": 10.0, "p3": 5.0}[pair],
     )
     ada, _, cy = rater_rows(frame)
-    assert ada.first == wilson(1, 2)  # x first in p1 and said x; y first in p2 and said x
+    assert ada.first == wilson(1, 2)  # x first in p1 and chose x; y first in p2 and chose x
     assert cy.first == wilson(0, 2)
     assert ada.seconds == 5.0
 
@@ -56,7 +56,7 @@ def test_a_rater_alone_agrees_with_nobody():
 
 
 def test_many_raters_are_cut_in_the_report_and_counted():
-    said = {"p1": {f"r{number:02}": "x" for number in range(45)}}
-    (shown,) = section(rater_rows(table(said))).parts
+    by_pair = {"p1": {f"r{number:02}": "x" for number in range(45)}}
+    (shown,) = section(rater_rows(table(by_pair))).parts
     assert len(shown.rows) == 40
     assert "5 more stand in raters.csv" in shown.note

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts.reading import load
-from analysis.verdicts.tidy import read, validate
+from analysis.verdicts.tidy import read, remarks, validate
 from guard_eval.errors import StudyError
 
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict,seconds"
@@ -102,7 +102,7 @@ def test_texts_stay_as_they_are(tmp_path):
             "lack the column.*pair_id, rater; .*rename 'Pair ID' to 'pair_id' and 'RATER' to 'rater'",
         ),
         (GOOD + "4,d,x,y,anna,fluency,x,1,,,more\n", "not 8 cells, as in the header, on line 5"),
-        (GOOD.replace(",verdict,", ",winner,"), "the column 'winner' holds verdicts: rename it to 'verdict'"),
+        (GOOD.replace(",verdict,", ",picked,"), "the column 'picked' holds verdicts: rename it to 'verdict'"),
     ],
 )
 def test_what_is_refused_says_where_and_what_to_do(tmp_path, content, message):
@@ -148,14 +148,46 @@ IN_CSV = '"it\'s ""fun"""'
         ),
     ],
 )
-def test_a_wide_table_comes_with_the_lines_that_make_it_long(tmp_path, content, expected):
+def test_a_wide_table_is_read_or_comes_with_the_lines_that_make_it_long(tmp_path, content, expected):
     path = write(tmp_path, content)
+    names = ["pair_id", "rater", "criterion", "verdict"]
+    if expected[0][1] == "all":  # are its headings criteria, or raters?
+        with pytest.raises(StudyError, match="it is wide"):
+            read(path)
+    else:
+        direct = read(path)
+        assert sorted(direct[names].itertuples(index=False, name=None)) == sorted(expected)
+        assert "it is wide: the headings" in remarks(direct)[0]
     with pytest.raises(StudyError, match="it is wide") as caught:
-        read(path)
+        validate(load(path))
     run_remedy(caught.value, tmp_path)
     found = read(tmp_path / "verdicts-long.csv")
-    names = ["pair_id", "rater", "criterion", "verdict"]
     assert sorted(found[names].itertuples(index=False, name=None)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "methods"),
+    [
+        ("item,rater,fluency,coherence\n1,anna,A,tie\n2,anna,B,B\n", ("FIRST METHOD", "SECOND METHOD")),
+        ("item,rater,fluency,coherence\n1,anna,guard,tie\n2,anna,tie,acs\n", ("acs", "guard")),
+    ],
+)
+def test_a_wide_table_without_methods_comes_with_lines_that_name_them(tmp_path, content, methods):
+    path = write(tmp_path, content)
+    with pytest.raises(StudyError, match=r"lack .*method_a, method_b.*it is wide, .*'?fluency") as caught:
+        read(path)
+    assert ("write the methods' names" in str(caught.value)) == (methods[0] == "FIRST METHOD")
+    run_remedy(caught.value, tmp_path)
+    found = read(tmp_path / "verdicts-long.csv")
+    assert len(found) == 4
+    assert {tuple(row) for row in found[["method_a", "method_b"]].itertuples(index=False)} == {methods}
+    assert set(found["verdict"]) == {*methods, "tie"}
+
+
+def test_a_column_of_two_words_is_no_column_of_verdicts_where_no_methods_are_named(tmp_path):
+    with pytest.raises(StudyError, match="lack the column") as caught:
+        read(write(tmp_path, "item,rater,genre,grade\n1,anna,news,3\n2,ben,law,4\n"))
+    assert "melt" not in str(caught.value)
 
 
 def test_a_table_without_verdicts_is_not_called_wide(tmp_path):
@@ -164,7 +196,7 @@ def test_a_table_without_verdicts_is_not_called_wide(tmp_path):
     assert "melt" not in str(caught.value)
 
 
-def test_ids_that_begin_anew_come_with_the_lines_that_make_them_unique(tmp_path):
+def test_ids_that_repeat_come_with_the_lines_that_make_them_unique(tmp_path):
     rows = [f"{i},{d},x,y,{r},c,x" for d in ("news", "law") for i in range(3) for r in "ab"]
     path = write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows)))
     with pytest.raises(StudyError, match=r"'0' has more than one dataset \('news', 'law'; lines 2") as caught:
@@ -219,7 +251,7 @@ def test_a_workbook_that_is_refused(tmp_path):
     wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
     with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
         read(workbook(tmp_path, {"a": wrong}))
-    with pytest.raises(StudyError, match=r"one sheet with cells, and has 2 \('a' and 'b'\)"):
+    with pytest.raises(StudyError, match=r"one sheet with cells, and has 2 \('a', 'b'\)"):
         read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
     with pytest.raises(StudyError, match=r"one sheet with cells, and has 0"):
         read(workbook(tmp_path, {"a": []}))

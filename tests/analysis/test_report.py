@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from html_page import Page
 
-from analysis.report.build import write_report
-from analysis.report.context import Context, MeasuredMetrics
+from analysis.reports.build import write_report
+from analysis.reports.context import Context, MeasuredMetrics
 from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.report.columns import frame_table
-from analysis.report.files import frame_csv
+from analysis.reports.columns import frame_table
+from analysis.reports.files import frame_csv
 from analysis.results.population import share_test
 from analysis.verdicts.encoding import combined, recoded, text_codes
 from analysis.verdicts.scores import (

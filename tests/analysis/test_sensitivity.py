@@ -6,7 +6,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 from verdicts_by_hand import table
 
-from analysis.report.sections.sensitivity import survival_table
+from analysis.reports.sections.sensitivity import survival_table
 from analysis.results import sensitivity
 from analysis.results.sensitivity import BOOTSTRAP, MODELS, THESE, UNTIED, sensitivity_rows
 from analysis.results.shares import share_rows
@@ -78,21 +78,21 @@ def test_models_of_a_large_table_are_left_out_and_it_says_so(monkeypatch):
 
 
 def test_the_place_is_adjusted_for_only_where_it_is_known():
-    said = {f"p{i}": letters for i, letters in enumerate(["xy", "xx", "-x", "yx", "xx", "x-", "yy", "xx"])}
-    first = dict.fromkeys(said, "xy")  # r0 always sees x first, r1 y: place and rater cannot be told apart
-    row = by_way(table(said, first=first))["linear GEE, adjusted for place"]
+    by_pair = {f"p{i}": letters for i, letters in enumerate(["xy", "xx", "-x", "yx", "xx", "x-", "yy", "xx"])}
+    first = dict.fromkeys(by_pair, "xy")  # r0 always sees x first, r1 y: place and rater cannot be told apart
+    row = by_way(table(by_pair, first=first))["linear GEE, adjusted for place"]
     # Half-way between the places, which are the raters: (5 + 1/2) / 8 either way.
     assert row.share == pytest.approx(11 / 16)
     assert "no terms for raters: they cannot be separated from the place" in row.note
-    assert not any("place" in way for way in by_way(table(said)))
+    assert not any("place" in way for way in by_way(table(by_pair)))
 
 
 def test_what_survives_is_counted():
     # 24 of 30 pairs for x by both raters: every analysis finds it.
-    said = {
+    by_pair = {
         f"p{i:02}": letters for i, letters in enumerate(["xx"] * 20 + ["xy", "x-"] * 3 + ["yy"] * 3 + ["--"])
     }
-    rows = sensitivity_rows(table(said))
+    rows = sensitivity_rows(table(by_pair))
     found = survival_table(rows, name_methods=False)
     (cells,) = found.rows
     tested = [row for row in rows if not row.default and row.test.p_value is not None]

@@ -103,7 +103,7 @@ def test_people_and_models_are_never_pooled():
     models = table([("1", "gpt", "y"), ("2", "gpt", "y")], rater_kind="model")
     rows = share_rows(validate(pd.concat([people, models], ignore_index=True)))
     assert [(row.rater_kind, row.wins, row.losses, row.family) for row in rows] == [
-        ("person", 2, 0, 1),  # people are told of first, everywhere
+        ("person", 2, 0, 1),  # people come first, everywhere
         ("model", 0, 2, 1),
     ]
 

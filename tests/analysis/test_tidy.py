@@ -226,7 +226,7 @@ def mixed(n=150, seed=4):
     rng = np.random.default_rng(seed)
     rows, turned = [], []
     for i in range(n):
-        said = rng.choice(["guard", "top_k", "tie"], p=[0.2, 0.55, 0.25])
+        verdict = rng.choice(["guard", "top_k", "tie"], p=[0.2, 0.55, 0.25])
         texts = {
             "length_a": 10.0 + i,
             "length_b": 500.0 - i,
@@ -234,7 +234,7 @@ def mixed(n=150, seed=4):
             "continuation_b": "t",
         }
         row = {"pair_id": f"p{i}", "dataset": "d", "method_a": "guard", "method_b": "top_k", "rater": "ann"}
-        row |= {"criterion": "c", "verdict": said, "shown_first": "guard", **texts}
+        row |= {"criterion": "c", "verdict": verdict, "shown_first": "guard", **texts}
         back = row | {"method_a": "top_k", "method_b": "guard"}
         back |= {f"{name}_a": row[f"{name}_b"] for name in ("length", "continuation")}
         back |= {f"{name}_b": row[f"{name}_a"] for name in ("length", "continuation")}
@@ -252,9 +252,9 @@ def test_a_comparison_in_mixed_order_is_one_comparison(tmp_path):
         frame.reset_index(drop=True), validate(one_order).reset_index(drop=True), check_dtype=False
     )
     (row,) = share_rows(frame)
-    said = one_order["verdict"]
+    verdict = one_order["verdict"]
     assert row.items == 150
-    by_hand = ((said == "guard").sum() + (said == "tie").sum() / 2) / 150
+    by_hand = ((verdict == "guard").sum() + (verdict == "tie").sum() / 2) / 150
     assert row.share.estimate == pytest.approx(by_hand)
 
 
@@ -369,8 +369,8 @@ def test_a_rater_with_a_models_name_is_not_a_person_in_silence(tmp_path):
     assert "on lines 2, 3, 4, 5, 6 and 4 more, the name of a model, and counts as a person: add a" in remark
     assert remarks(read(table(tmp_path, "rater", *PEOPLE))) == ()
     assert remarks(read(table(tmp_path, "rater", *MODELS), rater_kind="model")) == ()
-    said = pd.read_csv(table(tmp_path, "rater", *MODELS), dtype=str).assign(rater_kind="person")
-    assert remarks(validate(said)) == ()
+    verdict = pd.read_csv(table(tmp_path, "rater", *MODELS), dtype=str).assign(rater_kind="person")
+    assert remarks(validate(verdict)) == ()
 
 
 def test_what_was_found_stays_with_the_table_and_is_given_once(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from verdicts_by_hand import COMPARED, drawn_verdicts
 
-from analysis.report.build import write_report
-from analysis.report.context import Context
+from analysis.reports.build import write_report
+from analysis.reports.context import Context
 from analysis.results.agreement import agreement_rows
 from analysis.results.bias import length_rows, order_rows
 from analysis.results.judges.judge_agreement import judge_rows
@@ -103,12 +103,12 @@ def test_the_signs_of_uneven_prompts_flip_together(seed):
     for prompt in range(8):
         for pair in range(int(rng.integers(1, 5))):
             raters = int(rng.choice([1, 2, 4, 5]))
-            said = rng.choice(["x", "y", "tie"], size=raters, p=[0.5, 0.3, 0.2])
-            sums[prompt] += ((said == "x").sum() - (said == "y").sum()) / raters
+            answers = rng.choice(["x", "y", "tie"], size=raters, p=[0.5, 0.3, 0.2])
+            sums[prompt] += ((answers == "x").sum() - (answers == "y").sum()) / raters
             rows += [
                 {"pair_id": f"{prompt}.{pair}", "dataset": "d", "prompt_id": str(prompt), "method_a": "x"}
                 | {"method_b": "y", "rater": f"r{rater}", "criterion": "c", "verdict": verdict}
-                for rater, verdict in enumerate(said)
+                for rater, verdict in enumerate(answers)
             ]
     frame = validate(pd.DataFrame(rows))
     (row,) = share_rows(frame)

@@ -26,7 +26,7 @@ from app_browser import (
 from databases import Databases, setting
 from streamlit.components.v2.component_manager import BidiComponentManager
 
-from annotation_app.pages import session
+from annotation_app.pages import session, sign_in
 from annotation_app.server.launch import STUDY_VARIABLE
 from guard_eval.records import Gold, Pair, Plan
 from guard_eval.store import Store
@@ -181,6 +181,18 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         BidiComponentManager, "discover_and_register_components", lambda *_args, **_options: None
     )
+
+
+@pytest.fixture
+def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Say in which browser the next visits are, and from which network address; AppTest has neither."""
+
+    def set_origin(browser: str, address: str | None = None) -> None:
+        monkeypatch.setattr(sign_in, "browser_secret", lambda: browser)
+        monkeypatch.setattr(sign_in, "network_address", lambda: address)
+
+    set_origin("a browser")
+    return set_origin
 
 
 @pytest.fixture

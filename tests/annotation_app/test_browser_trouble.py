@@ -59,7 +59,7 @@ def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit,
     }""")
     page.get_by_role("alert").get_by_text("The study does not answer just now").wait_for()
     assert page.locator(".stDialog").count() == 0
-    # Pressed while nobody is there, and told so; what was pressed is sent again until it is saved.
+    # Pressed while no server answers; what was pressed is sent again until it is saved.
     pick(page, "Fluency", "Similar")
     page.get_by_role("button", name="Save and continue").click()
     page.get_by_role("alert").get_by_text("Not saved yet: the study does not answer").wait_for()

@@ -58,7 +58,7 @@ def test_without_settings_the_first_pair_follows_the_instructions(prepared):
 
 
 def test_the_whole_way(prepared):
-    built = prepared(ALL + '[annotation.recruitment]\ncompletion_code = "C1A2B3"\n')
+    built = prepared(ALL + '[annotation.recruitment.codes]\ncompleted = "C1A2B3"\n')
     page = visit(built.tokens["ann"])
     assert "Before you begin" in words(page)
     page = press(page, "agree")
@@ -147,7 +147,8 @@ def test_who_does_not_take_part_rates_nothing_and_may_think_again(prepared):
 
 def test_failing_twice_ends_politely_and_hands_nothing_out(prepared):
     built = prepared(
-        '[annotation.pages]\ncheck = true\n[annotation.recruitment]\nprolific = true\nfailed_code = "NOPE"\n'
+        "[annotation.pages]\ncheck = true\n"
+        '[annotation.recruitment]\nprolific = true\ncodes.screened_out = "NOPE"\n'
     )
     page, other = (start(built) for _ in range(2))
     page = answer(page, WRONG)

@@ -14,7 +14,7 @@ practice = true
 check = true
 [annotation.recruitment]
 prolific = true
-completion_code = "C1A2B3"
+codes.completed = "C1A2B3"
 """
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ from app_pages import press, visit, words
 from annotation_app.pages import sign_in
 from guard_eval.study.annotation_settings import Recruitment
 
-pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases, pytest.mark.usefixtures("came_from")]
 
 PERSON = "5f0c0ffee1234567890abcde"
 VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}
@@ -43,7 +43,7 @@ def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
 
 
 def test_prolific_must_be_switched_on(recruiting):
-    built = recruiting("completion_code = 'X'")
+    built = recruiting("codes.completed = 'X'")
     assert "Sign in" in words(visit(**VISIT))
     assert [name for name, *_ in people(built)] == ["ann"]
 

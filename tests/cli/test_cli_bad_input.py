@@ -34,7 +34,11 @@ def edited(study, before, after):
     [
         ('"top_k"', '"topk"', "did you mean 'top_k'?"),
         ('"guard"]', '"guard(windw=3)"]', "has no parameter 'windw': did you mean 'window'?"),
-        ('name = "bundled"', 'name = "bundled"\ndevice = "tpu"', "model.device: 'tpu': string should match"),
+        (
+            'name = "bundled"',
+            'name = "bundled"\ndevice = "tpu"',
+            "model.device: 'tpu': no device that is supported; write auto, cpu",
+        ),
         ("max_new_tokens = 12", "max_new_tokens = 100000000000000000000", "generation.max_new_tokens"),
         ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
         ('name = "bundled"', 'name = "./missing"', "missing"),
@@ -52,11 +56,39 @@ def test_a_prompts_file_with_a_bad_line(run, study):
 
 
 def test_a_model_folder_that_is_missing_is_named_by_new_and_by_a_dry_run(run, study, tmp_path):
-    assert "there is no such folder" in run("new", "other", "--model", "./nope").refused()
+    assert f"there is no folder {tmp_path / 'nope'}" in run("new", "other", "--model", "./nope").refused()
+    assert "a Hugging Face id is OWNER/NAME" in run("new", "other", "--model", "my model").refused()
     assert not (tmp_path / "other").exists()
+    assert "models/nope is no folder" in run("new", "other", "--model", "models/nope").out
     edited(study, 'name = "bundled"', 'name = "./nope"')
     refused = run("generate", "small", "--dry-run").refused()
-    assert f"model.name = './nope': there is no folder {study / 'nope'}" in refused
+    assert f"the model './nope': there is no folder {study / 'nope'}" in refused
+
+
+def test_a_dry_run_refuses_more_tokens_than_the_model_holds(run, study):
+    """The bundled model holds 512 tokens."""
+    edited(study, "max_new_tokens = 12", "max_new_tokens = 900000")
+    refused = run("generate", "small", "--dry-run").refused()
+    assert "generation.max_new_tokens = 900000" in refused
+    assert "set max_new_tokens below 512" in refused
+    edited(study, "max_new_tokens = 900000", "max_new_tokens = 500")
+    assert "prompts of more than 12 will be refused" in run("generate", "small", "--dry-run").out
+
+
+def test_a_dry_run_warns_of_a_gpu_that_is_not_there(run, study):
+    edited(study, 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:99"')
+    ran = run("generate", "small", "--dry-run")
+    assert ran.code == 0
+    assert "warning: model.device = 'cuda:99', but PyTorch finds" in ran.err
+
+
+def test_a_dry_run_refuses_a_model_without_weights(run, study, tmp_path):
+    (study / "model").mkdir()
+    (study / "model" / "config.json").write_text(
+        '{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}'
+    )
+    edited(study, 'name = "bundled"', 'name = "./model"')
+    assert "has no weights" in run("generate", "small", "--dry-run").refused()
 
 
 def test_an_empty_prompts_file(run, study):
@@ -174,3 +206,9 @@ def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
 def test_an_unknown_command_and_option(run):
     assert run("generat").code == 2
     assert run("generate", "--sharp").code == 2
+
+
+def test_a_value_that_is_no_choice_is_named_in_a_users_words(run):
+    ran = run("report", "x.csv", "--correction", "maxt")
+    assert ran.code == 2
+    assert "Invalid value for '--correction': 'maxt' is not one of 'holm', 'bh', 'max-t'" in ran.err

@@ -57,17 +57,19 @@ def test_from_prompts_to_a_report(typed, run, study):
     (study / "study.toml").write_text(swapped)
     refused = run("pair", "small").refused()
     assert "pairs.compare does not name guard with acs(q=1), in this order" in refused
-    assert "guard-eval pair small --anew" in refused
-    assert "3 pairs, 3 of them new" in run("pair", "small", "--anew").out
+    assert "guard-eval pair small --redraw" in refused
+    assert "3 pairs, 3 of them new" in run("pair", "small", "--redraw").out
     (study / "study.toml").write_text(settings)
-    assert "3 pairs, 3 of them new" in run("pair", "small", "--anew").out
+    assert "3 pairs, 3 of them new" in run("pair", "small", "--redraw").out
 
     rate(study)
-    assert "cannot be made anew: there are verdicts" in run("pair", "small", "--anew").refused()
+    redrawn = run("pair", "small", "--redraw")
+    assert "cannot be drawn again: there are verdicts" in redrawn.refused()
+    assert redrawn.out == ""
     (study / "study.toml").write_text(settings.replace("per_dataset = 3", "per_dataset = 2"))
     refused = run("pair", "small").refused()
     assert "pairs.per_dataset draws 2 prompts of prompts, and drew 3 before" in refused
-    assert "--anew" not in refused
+    assert "--redraw" not in refused
     (study / "study.toml").write_text(settings)
     assert run("raters", "small").out.count("person") == 2
     exported = typed("export", "small")
@@ -145,7 +147,7 @@ def test_stopped_in_mid_generation_and_then_the_same_command_again(*, run, study
     assert len(ids) == len(set(ids)) == 24
 
 
-def test_a_file_torn_by_a_crash_is_mended_with_the_same_text(run, paired):
+def test_a_file_torn_by_a_crash_is_completed_with_the_same_text(run, paired):
     path = paired / "continuations" / "guard.jsonl"
     whole = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(whole[:3]) + whole[3][:40])
@@ -171,7 +173,7 @@ def test_the_settings_may_not_drift_from_the_pairs(run, paired):
     (paired / "study.toml").write_text(text.replace("seed = 5", "seed = 6"))
     assert "run: guard-eval generate" in run("pair", "small").refused()
     assert run("generate", "small").code == 0
-    assert "guard-eval pair small --anew" in run("pair", "small").refused()
+    assert "guard-eval pair small --redraw" in run("pair", "small").refused()
 
 
 def test_annotate_serves_the_invited_until_ctrl_c(paired):

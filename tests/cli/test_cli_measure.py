@@ -2,6 +2,7 @@
 
 import csv
 import json
+import socket
 import subprocess
 import sys
 
@@ -26,6 +27,17 @@ def file(tmp_path):
     path = tmp_path / "texts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in TEXTS))
     return path
+
+
+@pytest.fixture
+def no_hub(monkeypatch, tmp_path):
+    """The Hub at a port where nothing listens, and an empty cache."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        yield
 
 
 def test_a_file_without_a_study(run, file, tmp_path):
@@ -66,9 +78,8 @@ def test_every_table_and_figure(run, file, tmp_path):
     assert "differences from one" in ran.out
 
 
-def test_a_dry_run_measures_nothing(run, file, tmp_path):
+def test_a_dry_run_measures_nothing(run, file, tmp_path, no_hub):
     ran = run("measure", "texts.jsonl", "--output", "out", "--dry-run")
-    assert ran.code == 0
     assert "2 texts: 1 strategy, 1 dataset" in ran.out
     assert "models that read them: gpt2, facebook/opt-2.7b, roberta-large" in ran.out
     assert not (tmp_path / "out").exists()
@@ -159,9 +170,45 @@ def test_metrics_of_texts_alone_need_no_model_library(file):
     assert "37.50" in done.stdout
 
 
-def test_a_dry_run_names_the_models_that_would_be_downloaded(run, paired):
-    out = run("measure", "small", "--dry-run", "--coherence-model", "nobody/no-such-model").out
-    assert "nobody/no-such-model is not on this machine; it would be downloaded" in out
+def test_a_dry_run_names_the_models_that_would_be_downloaded(run, paired, no_hub):
+    ran = run("measure", "small", "--dry-run", "--coherence-model", "nobody/no-such-model")
+    assert "nobody/no-such-model is not on this machine; it would be downloaded" in ran.out
+    assert "cannot be reached" in ran.refused()
     assert "bundled is not" not in run("measure", "small", "--dry-run").out
     refused = run("measure", "small", "--dry-run", "--coherence-model", "./nope").refused()
     assert "the model './nope': there is no folder" in refused
+
+
+def test_without_a_network_all_missing_models_are_named_at_once_and_the_rest_is_measured(run, file, no_hub):
+    ran = run("measure", "texts.jsonl", "--metrics", "diversity,mauve,coherence,bertscore")
+    assert ran.code == 2
+    assert "Not on this machine: gpt2, facebook/opt-2.7b, roberta-large." in ran.err.splitlines()[0]
+    assert "37.50" in ran.out
+
+
+def test_one_run_or_all_of_a_published_file(run, tmp_path):
+    rows = [
+        {"prompt": "p", "generated_result": {"0": "a b", "1": "a b c d"}},
+        {"prompt": "q", "generated_result": {"0": "a b c d"}},
+    ]
+    (tmp_path / "f.json").write_text(json.dumps(rows))
+
+    def words(*options):
+        ran = run("measure", "f.json", "--metrics", "length", "--output", "out", *options)
+        assert ran.code == 0, ran
+        [row] = [
+            r
+            for r in json.loads((tmp_path / "out" / "metrics.json").read_text())["scores"]
+            if r["metric"] == "words"
+        ]
+        return row["value"], row["n"], ran.out
+
+    assert words()[:2] == (3.0, 2)
+    assert words("--run", 1)[:2] == (3.0, 2)
+    value, n, out = words("--run", 2)
+    assert (value, n) == (4.0, 1)
+    assert "f.json: 1 of 2 prompts have no text 2, and are left out" in out
+    assert words("--all-runs")[:2] == (3.5, 3)
+    assert "at most 2" in run("measure", "f.json", "--run", 3).refused()
+    assert "contradict" in run("measure", "f.json", "--run", 1, "--all-runs").refused()
+    assert "has no 'text'" in run("measure", "f.json", "--column", "text").refused()

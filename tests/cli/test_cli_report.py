@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-import analysis.report.build
+import analysis.reports.build
 import guard_eval.cli.reporting.significance
 from guard_eval.cli import report
 from guard_eval.cli.reporting.study import study_context
@@ -25,7 +25,7 @@ def reported(monkeypatch, tmp_path):
 
     def write_report(verdicts, folder, context):
         seen.append((verdicts, context))
-        return analysis.report.build.Report(paths=(folder / "index.html",), summary="stated")
+        return analysis.reports.build.Report(paths=(folder / "index.html",), summary="stated")
 
     monkeypatch.setattr(guard_eval.cli.reporting.significance, "write_report", write_report)
 

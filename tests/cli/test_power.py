@@ -29,11 +29,11 @@ def test_json_alone_from_a_pilot(capsys, tmp_path):
     lines = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in choices.items() for n in (0, 1)]
     (tmp_path / "pilot.csv").write_text(header + "".join(lines))
     command(**FEW, pilot=tmp_path / "pilot.csv", as_json=True)
-    told = json.loads(capsys.readouterr().out)
+    made = json.loads(capsys.readouterr().out)
     # By hand in tests/analysis/test_power.py: 3 of 8 tie, κ = 3/19.
-    assert told["question"]["ties"] == 0.375
-    assert told["question"]["agreement"] == pytest.approx(3 / 19)
-    assert [need["raters"] for need in told["needs"]] == [1, 3]
+    assert made["question"]["ties"] == 0.375
+    assert made["question"]["agreement"] == pytest.approx(3 / 19)
+    assert [need["raters"] for need in made["needs"]] == [1, 3]
     command(**(FEW | {"studies": 100}), pilot=tmp_path / "pilot.csv", ties=0.2)
     shown = capsys.readouterr().out
     assert "planned with: fluency, guard against acs" in shown

@@ -199,7 +199,7 @@ def test_a_package_offers_one(own_registry, tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a-package-of-mine\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
         "[guard_eval.strategies]\nwave = a_package_of_mine:Wave\nlast = a_package_of_mine:LastTokens\n"
-        "gone = a_package_of_mine:Missing\n"
+        "missing = a_package_of_mine:Missing\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert signature(parse("wave + top_p")) == "wave(kind=up) + top_p(p=0.95)"
@@ -207,7 +207,7 @@ def test_a_package_offers_one(own_registry, tmp_path, monkeypatch):
     with pytest.raises(StudyError, match=r"'last' of the package a-package-of-mine names .* called 'last'"):
         parse("last")
     with pytest.raises(StudyError, match="of the package a-package-of-mine cannot be loaded"):
-        parse("gone")
+        parse("missing")
     sys.modules.pop("a_package_of_mine")
 
 

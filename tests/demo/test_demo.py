@@ -153,5 +153,5 @@ def test_the_cards_bits_per_character_are_those_of_the_weights():
                     logs = model(some).logits[:, 255:-1].log_softmax(-1)
                     nats -= logs.gather(2, some[:, 256:, None]).sum().item()
     torch.set_num_threads(threads)
-    told = json.loads((MODEL / "training.json").read_text())["held_out_bits_per_character"]
-    assert nats / math.log(2) / characters == pytest.approx(told, abs=0.01)
+    published = json.loads((MODEL / "training.json").read_text())["held_out_bits_per_character"]
+    assert nats / math.log(2) / characters == pytest.approx(published, abs=0.01)

@@ -2,44 +2,79 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from docs_tree import lay_out
+from app_browser import ARGUMENTS, CHROMIUM
 from plain_docstrings import fenced, with_indices
+from site_builder import build, navigation_faults
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 
 
+def folder_of_sources(folder: Path) -> Path:
+    for name in ("guard_eval", "judge", "analysis", "annotation_app", "tools"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copyfile(ROOT / "zensical.toml", folder / "zensical.toml")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `make docs` does, in a folder of its own."""
-    if importlib.util.find_spec("mkdocs") is None:
-        pytest.skip("mkdocs is not installed: pip install '.[docs]'")
-    folder = tmp_path_factory.mktemp("site")
-    for name in ("guard_eval", "judge", "analysis", "annotation_app", "tools"):
-        (folder / name).symlink_to(ROOT / name)
-    shutil.copyfile(ROOT / "mkdocs.yml", folder / "mkdocs.yml")
-    lay_out(folder / "build" / "docs")
-    made = subprocess.run(
-        # Not --quiet: warnings that are not printed are not counted either.
-        [sys.executable, "-m", "mkdocs", "build", "--strict"],
-        check=False,
-        cwd=folder,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stdout + made.stderr
+    pytest.importorskip("zensical", reason="zensical is not installed: pip install '.[docs]'")
+    folder = folder_of_sources(tmp_path_factory.mktemp("site"))
+    assert build(folder) == []
     return folder / "build" / "site"
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("[x](missing.md)", "page does not exist"),
+        ("[x](vllm.md#missing)", "anchor does not exist"),
+        ("[x][guard_eval.missing]", "unresolved autoref"),
+        ("::: guard_eval.missing", "guard_eval.missing could not be found"),
+        ("![x](missing.png)", "ray.html: missing.png does not exist"),
+        ("::: unread", "Parameter 'y' does not appear in the function signature"),
+    ],
+)
+def test_what_a_reader_would_miss_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, named: str
+):
+    pytest.importorskip("zensical", reason="zensical is not installed: pip install '.[docs]'")
+
+    def two_pages(tree: Path) -> list[str]:
+        tree.mkdir(parents=True)
+        (tree / "ray.md").write_text(f"# Ray\n\n{written}\n", encoding="utf-8")
+        (tree / "vllm.md").write_text("# vLLM\n", encoding="utf-8")
+        return ["ray.md", "vllm.md"]
+
+    monkeypatch.setattr("site_builder.lay_out", two_pages)
+    folder = folder_of_sources(tmp_path)
+    config = (folder / "zensical.toml").read_text(encoding="utf-8")
+    nav = re.compile(r"^nav = \[.*?^\]", re.MULTILINE | re.DOTALL)
+    (folder / "zensical.toml").write_text(nav.sub('nav = ["ray.md", "vllm.md"]', config), encoding="utf-8")
+    (folder / "unread.py").write_text(
+        'def f(x: int) -> int:\n    """Do it.\n\n    Args:\n        y: It.\n    """\n', encoding="utf-8"
+    )
+    assert named in "\n".join(build(folder))
+
+
+def test_the_navigation_names_every_page_and_no_other(tmp_path: Path):
+    config = tmp_path / "zensical.toml"
+    config.write_text(
+        '[project]\nnav = ["index.md", {"How to" = ["r/index.md", {"A" = "r/a.md"}]}]', encoding="utf-8"
+    )
+    assert navigation_faults(["index.md", "r/index.md", "r/a.md", "adr/1.md"], config) == []
+    assert navigation_faults(["index.md", "r/index.md", "b.md"], config) == [
+        "b.md: not in the navigation of zensical.toml",
+        "zensical.toml: the navigation names r/a.md, which does not exist",
+    ]
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path):
@@ -47,6 +82,21 @@ def test_nothing_is_fetched_from_elsewhere(site: Path):
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 30
     assert [found for page in pages for found in fetched.findall(page.read_text(encoding="utf-8"))] == []
+
+
+def test_search_answers_on_files_opened_from_a_disk(site: Path):
+    if not CHROMIUM.is_file():
+        pytest.skip(f"{CHROMIUM} is missing; run: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        page = browser.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.click(".md-search__button")
+        playwright.expect(page.get_by_text("Loading search")).not_to_be_visible(timeout=60_000)
+        page.keyboard.type("counterbalanced")
+        playwright.expect(page.get_by_text("People rate pairs").last).to_be_visible(timeout=60_000)
+        browser.close()
 
 
 def test_every_picture_is_there_and_they_are_small(site: Path):

@@ -56,7 +56,7 @@ def test_what_was_learnt_is_remembered_for_texts_as_long():
     again = Memory(1280)
     run([64] * 40, again, sizes)
     assert again.tried == [16, 16, 8]
-    # Shorter texts may do better, which is tried from what is known to fit; longer ones begin anew.
+    # Shorter texts may do better, which is tried from what is known to fit; longer ones start over.
     shorter = Memory(1280)
     run([32] * 70, shorter, sizes)
     assert shorter.tried == [32, 38]

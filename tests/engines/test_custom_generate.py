@@ -84,7 +84,9 @@ IDLE = {
     "transformers_version": "5",
     "_from_model_config": True,
 }
-OTHERS = sorted(vars(GenerationConfig()).keys() - HONOURED.keys() - IDLE.keys())
+OTHERS = sorted(
+    vars(GenerationConfig()).keys() - HONOURED.keys() - IDLE.keys() - {"num_return_sequences", "stop_strings"}
+)
 """Whatever a later transformers adds to its configuration is one of them."""
 
 
@@ -145,3 +147,37 @@ def test_what_is_honoured_counts_from_a_configuration():
     config = GenerationConfig(max_new_tokens=3, pad_token_id=4)
     assert call(generation_config=config).shape == (1, 7)
     assert call(generation_config=config, max_new_tokens=2).shape == (1, 6)
+
+
+def test_several_texts_a_prompt_stand_one_below_the_other():
+    """The first is the one that a prompt gets alone; the others are its own in any batch."""
+    model = tiny("llama")
+    settings = {"custom_generate": str(HUB_FOLDER), "trust_remote_code": True, "strategy": "top_k(k=20)"}
+    one = model.generate(**padded(), **settings, max_new_tokens=15)
+    three = model.generate(**padded(), **settings, max_new_tokens=15, num_return_sequences=3)
+    assert len(three) == 9
+    assert three[::3, : one.shape[1]].equal(one[:, : three.shape[1]])
+    assert len({tuple(row) for row in three.tolist()}) == 9
+    alone = model.generate(
+        torch.tensor(PROMPTS[:1]),
+        **settings,
+        max_new_tokens=15,
+        num_return_sequences=3,
+    )
+    assert alone[:, len(PROMPTS[0]) :].equal(three[:3, 6:])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "number", "says"),
+    [
+        ("greedy", 2, "greedy draws nothing"),
+        ("guard", 2, "draws nothing"),
+        ("beam(beams=3)", 3, "draws nothing"),
+        ("top_k(k=1)", 2, "draws nothing"),
+        ("top_k(k=5)", 0, "num_return_sequences = 0"),
+        ("top_k(k=5)", True, "num_return_sequences = True"),
+    ],
+)
+def test_the_same_text_again_is_refused(strategy, number, says):
+    with pytest.raises(StudyError, match=says):
+        generate(tiny("llama"), torch.tensor([[5, 9]]), strategy=strategy, num_return_sequences=number)

@@ -85,8 +85,8 @@ def test_a_block_is_read_however_it_is_written(content):
         (block("Fluency: A is not better", "Story Development: A"), "wrong_schema"),
         (block("Fluency: Method A is better | Method B is better", "Story Development: A"), "wrong_schema"),
         *(
-            (block(f"Fluency: {said}", "Story Development: tie"), "wrong_schema")
-            for said in (
+            (block(f"Fluency: {value}", "Story Development: tie"), "wrong_schema")
+            for value in (
                 "A is better, though B is better in the end",
                 "A is better,\n  though B is better in the end",
                 "Method A is better because it is vivid, but overall Method B",

@@ -160,7 +160,7 @@ def test_another_token_limit_time_out_or_concurrency_keeps_the_calibration(store
         assert results(store, judge.model_copy(update=change), seed=11) == []
 
 
-def test_what_was_cut_off_is_asked_anew_under_a_higher_limit(*, store, judge, pairs, ask, server, fake):
+def test_what_was_cut_off_is_asked_again_under_a_higher_limit(*, store, judge, pairs, ask, server, fake):
     store.add_pairs(pairs)
     server.act = lambda one: (
         fake.completion("{", finish="length") if one.texts[0] == one.texts[1] else fake.verdict(one)

@@ -141,9 +141,9 @@ def test_two_at_once_send_no_pair_twice(*, start, slow, store_url, twenty, pairs
         same = [pair(20, text_a="the same", text_b="here"), pair(21, text_a="here", text_b="the same")]
         store.add_pairs([*twenty, *same])
         both = [start(store_url), start(store_url)]
-        said = [process.communicate(timeout=60) for process in both]
-        assert [err for _, err in said] == ["", ""]
-        ended = [out.splitlines()[-1].split() for out, _ in said]
+        outputs = [process.communicate(timeout=60) for process in both]
+        assert [err for _, err in outputs] == ["", ""]
+        ended = [out.splitlines()[-1].split() for out, _ in outputs]
         assert [words[0] for words in ended] == ["ended", "ended"]
         assert sum(int(words[1]) for words in ended) == len(slow.asks)
         assert sum(int(words[2]) for words in ended) == 44

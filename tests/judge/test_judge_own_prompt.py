@@ -108,7 +108,7 @@ def folder(new_database, tmp_path, pair, key):
 
 
 @pytest.fixture
-def said(capsys):
+def printed(capsys):
     def run(made, **options):
         command(made, **options)
         return capsys.readouterr().out
@@ -132,9 +132,9 @@ def turns(ask):
 @pytest.mark.parametrize(
     ("style", "output"), list(product(("chat", "responses"), ("json_schema", "json_object", "text")))
 )
-def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, said, server, style, output):
+def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, style, output):
     made = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
-    assert "4 judged, 4 requests sent" in said(made, yes=True)
+    assert "4 judged, 4 requests sent" in printed(made, yes=True)
     rows = rows_of(made)
     assert {row.criterion for row in rows} == {"wit", "fluency"}
     assert len(rows) == 8
@@ -181,7 +181,7 @@ def fake_body(content):
     return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
 
 
-def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, said, server, fake):
+def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, printed, server, fake):
     def act(ask):
         if turns(ask)[0][0] == "system":
             return fake.failure(400, "system role not supported")
@@ -189,16 +189,16 @@ def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder
 
     server.act = act
     made = folder()
-    assert "4 judged" in said(made, yes=True)
+    assert "4 judged" in printed(made, yes=True)
     sent = turns(server.asks[-1])
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0][1].startswith("You compare jokes.")
     assert "Input prompt:" in sent[0][1]
 
 
-def test_a_dry_run_shows_and_prices_all_of_it(folder, said, server):
-    plain = said(folder(""), dry_run=True)
-    out = said(folder(), dry_run=True)
+def test_a_dry_run_shows_and_prices_all_of_it(folder, printed, server):
+    plain = printed(folder(""), dry_run=True)
+    out = printed(folder(), dry_run=True)
     assert (
         "asked with the instructions in prompt.txt, criteria of the study's own (wit), 2 example(s) from "
         "examples.jsonl and a rationale before the verdict\n" in out
@@ -217,12 +217,12 @@ def test_a_dry_run_shows_and_prices_all_of_it(folder, said, server):
     assert server.asks == []
 
 
-def test_examples_that_all_prefer_one_side_are_named(folder, said):
+def test_examples_that_all_prefer_one_side_are_named(folder, printed):
     one_side = [
         {**each, "verdict": {"wit": "A", "fluency": verdict}}
         for each, verdict in zip(EXAMPLES, "AB", strict=True)
     ]
-    out = said(folder(examples=one_side), dry_run=True)
+    out = printed(folder(examples=one_side), dry_run=True)
     assert "warning: wherever an example prefers a text on wit, it is A: a judge may learn the side" in out
     assert "on fluency, it is" not in out
     ties = [{**each, "verdict": {"wit": "tie", "fluency": "tie"}} for each in EXAMPLES]
@@ -240,19 +240,19 @@ def test_examples_that_all_prefer_one_side_are_named(folder, said):
         ({"id": "ca1"}, "is called 'ca1', and so is a pair of the study"),
     ],
 )
-def test_no_pair_of_the_study_is_an_example(folder, said, server, change, says):
+def test_no_pair_of_the_study_is_an_example(folder, printed, server, change, says):
     made = folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
     for options in ({"dry_run": True}, {"yes": True}, {"yes": True, "calibrate": True}):
         with pytest.raises(StudyError, match=says):
-            said(made, **options)
+            printed(made, **options)
     assert server.asks == []
 
 
-def test_an_empty_text_is_nobodys_own(folder, said, pair):
+def test_an_empty_text_is_nobodys_own(folder, printed, pair):
     made = folder(examples=[EXAMPLES[0], {**EXAMPLES[1], "b": " "}])
     with Store.open(Study.open(made).database) as store:
         store.add_pairs([pair(7, text_b="")])
-    assert "6 judged" in said(made, yes=True)
+    assert "6 judged" in printed(made, yes=True)
 
 
 def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder):
@@ -297,23 +297,23 @@ def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
         "<rationale-1>",
     ],
 )
-def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, said, server, markup):
+def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, printed, server, markup):
     with pytest.raises(StudyError, match=r"a judge's instructions hold '.*; reword the prompt"):
-        said(folder('prompt = "prompt.txt"\n', prompt=f"{{{{criteria}}}} {markup}"), yes=True)
+        printed(folder('prompt = "prompt.txt"\n', prompt=f"{{{{criteria}}}} {markup}"), yes=True)
     with pytest.raises(StudyError, match="or the criterion's definition"):
-        said(folder("", study=STUDY.replace("How witty", f"{markup} How")), yes=True)
+        printed(folder("", study=STUDY.replace("How witty", f"{markup} How")), yes=True)
     assert server.asks == []
 
 
-def test_a_criterion_that_has_verdicts_keeps_its_words(folder, said, server):
-    said(folder(""), yes=True)
+def test_a_criterion_that_has_verdicts_keeps_its_words(folder, printed, server):
+    printed(folder(""), yes=True)
     before = rows_of(folder(""))
     changed = STUDY.replace("How witty", "How silly")
     made = folder("", study=changed)
     with pytest.raises(StudyError) as error:
-        said(made, yes=True)
+        printed(made, yes=True)
     assert (
-        "study.toml words a criterion anew on which there are verdicts: 'wit' was asked as 'Dry wit: How "
+        "study.toml rewords a criterion that has verdicts: 'wit' was asked as 'Dry wit: How "
         "witty the text is, and {{how}} dryly.', and is now 'Dry wit: How silly the text is, and {{how}} "
         "dryly.'; take back the change, or define the new words as a criterion of another name"
         in str(error.value)
@@ -324,22 +324,24 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, said, server):
     page = report.paths[0].read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
-    assert "4 judged" in said(folder('name = "again"\n', study=other), yes=True)
+    assert "4 judged" in printed(folder('name = "again"\n', study=other), yes=True)
 
 
-def test_before_the_first_verdict_a_criterion_may_be_reworded(folder, said, server, fake):
+def test_before_the_first_verdict_a_criterion_may_be_reworded(folder, printed, server, fake):
     server.act = lambda _: fake.completion("", refusal="no")
     with pytest.raises(typer.Exit):  # with failures
-        said(folder(""), yes=True)
+        printed(folder(""), yes=True)
     server.act = fake.verdict
-    assert "4 judged" in said(folder('name = "n"\n', study=STUDY.replace("How witty", "How silly")), yes=True)
+    assert "4 judged" in printed(
+        folder('name = "n"\n', study=STUDY.replace("How witty", "How silly")), yes=True
+    )
 
 
-def test_a_calibration_a_recording_and_a_report_take_any_criterion(folder, said, server):
+def test_a_calibration_a_recording_and_a_report_take_any_criterion(folder, printed, server):
     made = folder()
-    assert "14 judged" in said(made, yes=True, calibrate=True)
-    assert "4 answers, for --replay" in said(made, yes=True, record=made / "answers.jsonl")
-    assert "4 answers to 4 showings read again, nothing sent; 0 verdicts" in said(made, reparse=True)
+    assert "14 judged" in printed(made, yes=True, calibrate=True)
+    assert "4 answers, for --replay" in printed(made, yes=True, record=made / "answers.jsonl")
+    assert "4 answers to 4 showings read again, nothing sent; 0 verdicts" in printed(made, reparse=True)
     report = commands.report(Study.open(made))
     page = report.paths[0].read_text(encoding="utf-8")
     judge = judge_of(made)

@@ -39,8 +39,8 @@ def test_what_could_not_be_read_then_and_can_now_becomes_a_verdict(reread, serve
     assert len(reread.store.failures()) == 3
 
     def lenient(body, names, **_):
-        said = json.loads(json.loads(body)["choices"][0]["message"]["content"])
-        return {"coherence": "tie", **said}
+        fields = json.loads(json.loads(body)["choices"][0]["message"]["content"])
+        return {"coherence": "tie", **fields}
 
     monkeypatch.setattr("judge.request.parse", lenient)
     done = reread()

@@ -64,7 +64,7 @@ TOO_LONG = "'max_tokens' is too large: this model's maximum context length is 51
 
 
 @pytest.mark.parametrize(
-    ("model", "said", "status", "expected"),
+    ("model", "reply", "status", "expected"),
     [
         ("m", "response_format json_schema is not supported", 400, {"output": "json_object"}),
         ("m", "guided decoding is off", 422, {"output": "json_object"}),
@@ -91,13 +91,13 @@ TOO_LONG = "'max_tokens' is too large: this model's maximum context length is 51
 )
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_refusal_that_names_a_part_of_the_form_changes_it_at_any_time(
-    *, builder, model, said, status, expected, answered
+    *, builder, model, reply, status, expected, answered
 ):
     one = builder(model)
     if answered:
         one.answered(one.shape.name)
     before = one.shape
-    chosen = refuse(one, said, status=status)
+    chosen = refuse(one, reply, status=status)
     if expected is None:
         assert chosen is None
         assert (one.shape, one.notices) == (before, [])
@@ -105,7 +105,7 @@ def test_a_refusal_that_names_a_part_of_the_form_changes_it_at_any_time(
         changed = {name: getattr(chosen, name) for name in expected}
         assert changed == expected
         assert len(one.notices) == 1
-        assert said in one.notices[0]
+        assert reply in one.notices[0]
 
 
 SIMPLEST = RequestShape(output="text", without=("seed", "system", "temperature"))
@@ -224,7 +224,7 @@ def test_many_that_met_the_same_fall_back_once(builder):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said", "named"),
+    ("settings", "reply", "named"),
     [
         ({"output": "json_schema"}, "json_schema is unknown", "output = 'json_schema'"),
         ({"temperature": 0.5}, ZERO, "temperature = 0.5"),
@@ -235,9 +235,9 @@ def test_many_that_met_the_same_fall_back_once(builder):
         ),
     ],
 )
-def test_what_study_toml_fixes_is_never_given_up_in_silence(builder, settings, said, named):
+def test_what_study_toml_fixes_is_never_given_up_in_silence(builder, settings, reply, named):
     with pytest.raises(StudyError, match=named) as caught:
-        refuse(builder(**settings), said)
+        refuse(builder(**settings), reply)
     assert "study.toml" in str(caught.value)
     assert "remove" in str(caught.value)
 

@@ -4,15 +4,20 @@ import random
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from databases import every_row
+from fake_openai import KEY
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Showing, verdicts
 from guard_eval.study.judge_settings import Judge
+from judge.calibration import calibrate
+from judge.pricing.availability import ModelShutDownError
+from judge.pricing.lists import PriceList
 from judge.providers.client import Client
 from judge.providers.endpoint import provider_of
 from judge.rater import judge_plan
@@ -240,6 +245,38 @@ def test_a_wrong_key_or_model_ends_it_and_keeps_what_is_there(*, run, store, pai
     assert run().requests == 12 - 5
 
 
+def test_an_error_beside_a_verdict_is_no_verdict_and_its_money_stays_set_aside(
+    run, store, pairs, server, fake
+):
+    pairs(1)
+
+    def act(ask):
+        whole = fake.verdict(ask)
+        return replace(whole, body={**whole.body, "error": {"code": 502, "message": "upstream lost"}})
+
+    server.act = act
+    ledger = run()
+    assert (ledger.verdicts, ledger.failures) == (0, {"server_error": 2})
+    assert store.tidy() == []
+    (spend,) = store.spending()
+    assert spend.lost == ledger.requests == len(server.asks)
+    assert spend.held_usd > 0
+    server.act = fake.verdict
+    assert run().verdicts == 2
+
+
+@pytest.mark.parametrize("go", [run_judge, calibrate])
+def test_a_program_does_not_ask_a_model_that_was_shut_down(go, store, pairs):
+    pairs(1)
+    judge = Judge(model="gpt-3.5-turbo-0301")
+    with pytest.raises(ModelShutDownError, match=r"switch gpt-3\.5-turbo-0301 off on 2024-09-13"):
+        go(store, judge, seed=11, environ={"OPENAI_API_KEY": KEY})
+    assert store.spending() == []
+    later = PriceList.model_validate({"shutdown": {"2999-01-01": [judge.model]}})
+    with pytest.raises(StudyError, match="OPENAI_API_KEY"):  # the next thing that is missing
+        go(store, judge, seed=11, environ={}, own=later)
+
+
 def test_exhausted_quota_ends_it(run, store, pairs, server, fake):
     pairs(30)
     server.act = lambda ask: (
@@ -262,13 +299,13 @@ def test_a_web_page_is_not_kept_as_an_answer(run, store, pairs, server, fake):
 
 
 @pytest.mark.parametrize(
-    ("takes", "asks", "said"),
+    ("takes", "asks", "count"),
     [
         ("json_object", "in JSON mode", 1),
         ("text", "for a verdict block in plain text", 2),
     ],
 )
-def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fake, takes, asks, said):
+def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fake, takes, asks, count):
     pairs(6)
 
     def act(ask):
@@ -283,11 +320,11 @@ def test_a_server_without_schemas_is_asked_more_simply(*, run, pairs, server, fa
     reports = []
     ledger = run(on_progress=reports.append)
     assert ledger.verdicts == 12
-    assert len(ledger.notices) == said
+    assert len(ledger.notices) == count
     assert asks in ledger.notices[-1]
     assert "; ".join(progress.notice for progress in reports if progress.notice) == "; ".join(ledger.notices)
     refused = [ask for ask in server.asks if ask.get("response_format", {"type": "text"})["type"] != takes]
-    assert said <= len(refused) <= 4 * said  # once each of those under way, then remembered
+    assert count <= len(refused) <= 4 * count  # once each of those under way, then remembered
     asked = len(server.asks)
     assert run().requests == 0
     assert len(server.asks) == asked
@@ -402,10 +439,10 @@ def test_what_comes_too_late_is_named_counted_and_not_paid_again(
         return fake.verdict(ask)
 
     server.act = act
-    hasty = judge.model_copy(update={"timeout": 0.2})
+    hasty = judge.model_copy(update={"timeout": 1.0})
     ledger = run_judge(store, hasty, seed=11, environ=environ, retry=Retry(base=0.01))
     assert (ledger.requests, ledger.retries, ledger.failures) == (6, 0, {"timeout": 6})
-    assert {each.detail for each in store.failures()} == {f"no response from {server.url} within 0.2 seconds"}
+    assert {each.detail for each in store.failures()} == {f"no response from {server.url} within 1 seconds"}
     (spend,) = store.spending()
     assert (spend.lost, spend.held_usd > 0) == (6, True)
     free.set()

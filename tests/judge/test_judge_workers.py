@@ -64,9 +64,9 @@ class Machine:
 
     def kill(self):
         self.process.kill()
-        self.said()
+        self.error_text()
 
-    def said(self):
+    def error_text(self):
         """Return what it printed, when it has ended."""
         return self.process.communicate(timeout=120)[0]
 
@@ -120,7 +120,7 @@ def wait_for(condition, crew, seconds=120):
     while not condition():
         if time.monotonic() > end:
             ended = [machine for machine in crew if machine.process.poll() is not None]
-            pytest.fail(f"the machines did not get that far; ended: {[each.said() for each in ended]}")
+            pytest.fail(f"the machines did not get that far; ended: {[each.error_text() for each in ended]}")
         time.sleep(0.01)
 
 
@@ -146,7 +146,7 @@ def test_killed_machines_judge_every_pair_once(machines, study, late, postgres_u
             victim.start()
     lost_at = datetime.now(UTC)
     wait_for(lambda: sum(each.rated for each in store.raters()) == PRESENTATIONS, crew)
-    assert [machine.said() for machine in crew[:3]] == ["", "", ""]
+    assert [machine.error_text() for machine in crew[:3]] == ["", "", ""]
 
     slots = Counter(
         (row.pair_id, row.slot)
@@ -175,10 +175,10 @@ def test_a_budget_is_one_for_all_machines(machines, study, late, postgres_url):
     wait_for(lambda: late.paid.total() >= 10, crew)
     crew[0].kill()
     crew[0].start()
-    said = [machine.said() for machine in crew]
+    error_text = [machine.error_text() for machine in crew]
     # whoever finds all that is left claimed by the others ends without a word
-    assert {each.partition(" used up")[0] for each in said} <= {"", "the budget of $0.024 is"}
-    assert any(said)
+    assert {each.partition(" used up")[0] for each in error_text} <= {"", "the budget of $0.024 is"}
+    assert any(error_text)
     assert 0 < late.paid.total() * _COST <= allowed
     (spend,) = store.spending()
     assert late.paid.total() * _COST <= spend.usd + spend.held_usd <= allowed

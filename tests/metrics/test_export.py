@@ -223,6 +223,8 @@ def test_the_long_csvs_have_every_field(written):
         "counts": "empty: 3; truncated: 1",
         "note": "",
         "signature": "simctg",
+        "runs": "1",
+        "run_sd": "",
     }
     assert (second["low"], second["note"]) == ("", "No interval: too few prompts.")
     one, two = _rows(written(RESULTS, "differences.csv"))

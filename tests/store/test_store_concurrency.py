@@ -3,14 +3,19 @@
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from rating import people, rate_all
+from sqlalchemy import text
 
-from guard_eval.store import Store
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, connection, verdicts
+from guard_eval.store import pairs as pair_rows
+from guard_eval.store.connection import Database
 from guard_eval.store.handout import slots
 
 pytestmark = pytest.mark.slow
@@ -164,6 +169,83 @@ def test_a_database_made_by_many_at_once_is_made_once(store_url):
             return store.pairs()
 
     assert at_once([make] * 8) == [[]] * 8
+
+
+@pytest.fixture
+def other(store_url, clock, monkeypatch):
+    """The same database, opened as another process does: with a lock of its own."""
+    monkeypatch.setattr(connection, "_write_locks", {})
+    with Store.open(store_url, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def late(store, make_pairs, one, clock):
+    """Return who rates late, when pairs may be drawn again, and the number of what is shown."""
+    store.add_pairs(make_pairs(2))
+    ann, _ = store.invite("Ann")
+    [shown] = store.hand_out(ann, one)
+    clock.advance(hours=1)
+    return ann, shown.presentation
+
+
+def waits(url, call):
+    """Wait until a call is over, or waits for another transaction; SQLite does not show it."""
+    database = Database(url)
+    query = (
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    until = time.monotonic() + 60
+    while not database.is_sqlite and not call.done() and time.monotonic() < until:
+        with database.read() as opened:
+            if opened.execute(text(query)).scalar_one():
+                break
+    database.close()
+
+
+def test_pairs_are_not_drawn_again_while_a_verdict_is_being_saved(
+    *, store, other, store_url, make_pairs, late, monkeypatch
+):
+    ann, number = late
+    save = verdicts.save
+    with ThreadPoolExecutor(1) as threads:
+        calls = []
+
+        def save_and_wait(*args, **more):
+            saved = save(*args, **more)
+            calls.append(threads.submit(other.replace_pairs, make_pairs(5)))
+            waits(store_url, calls[0])
+            return saved
+
+        monkeypatch.setattr(verdicts, "save", save_and_wait)
+        store.save(number, {"fluency": "A"}, rater=ann)
+        with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
+            calls[0].result()
+    assert store.pairs() == make_pairs(2)
+    assert len(store.tidy()) == 1
+
+
+def test_no_verdict_is_acknowledged_while_pairs_are_drawn_again(
+    *, store, other, store_url, make_pairs, late, monkeypatch
+):
+    ann, number = late
+    remove = pair_rows.remove_all
+    new = [replace(pair, id=pair.id[::-1]) for pair in make_pairs(2)]
+    with ThreadPoolExecutor(1) as threads:
+        calls = []
+
+        def wait_and_remove(opened):
+            calls.append(threads.submit(other.save, number, {"fluency": "A"}, rater=ann))
+            waits(store_url, calls[0])
+            remove(opened)
+
+        monkeypatch.setattr(pair_rows, "remove_all", wait_and_remove)
+        assert store.replace_pairs(new) == 2
+        with pytest.raises(StudyError, match="there is no presentation"):
+            calls[0].result()
+    assert store.pairs() == new
+    assert store.tidy() == []
 
 
 @pytest.mark.postgres

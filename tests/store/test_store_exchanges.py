@@ -1,4 +1,4 @@
-"""What was said between the study and its judges, read again from the store."""
+"""Exchanges with judges, read again from the store."""
 
 import hashlib
 

@@ -36,14 +36,14 @@ def test_pairs_come_out_in_position_order(store, make_pairs):
     assert store.pairs() == pairs
 
 
-def test_pairs_are_made_anew_before_there_are_verdicts(store, make_pairs, plan, clock):
+def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan, clock):
     old, new = make_pairs(6), [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(9)]
     ann, token = store.invite("Ann")
     store.invite("Bob")
     store.add_pairs(old)
     store.assign(["Ann", "Bob"], plan)
     store.hand_out(ann, plan, limit=2)
-    with pytest.raises(StudyError, match="cannot be made anew: a rater has one open, until"):
+    with pytest.raises(StudyError, match="cannot be drawn again: a rater has one open, until"):
         store.replace_pairs(new)
     assert store.pairs() == old
     clock.advance(minutes=31)
@@ -57,16 +57,31 @@ def test_pairs_are_made_anew_before_there_are_verdicts(store, make_pairs, plan, 
     assert all("new" in (pair.text_a, pair.text_b) for pair in shown)
 
 
-def test_no_pair_is_made_anew_once_there_is_a_verdict(store, make_pairs, plan, clock):
+def test_no_pair_is_drawn_again_once_there_is_a_verdict(store, make_pairs, plan, clock):
     store.add_pairs(make_pairs(3))
     ann, _ = store.invite("Ann")
     [shown] = store.hand_out(ann, plan)
     store.save(shown.presentation, {"fluency": "A"}, rater=ann)
     clock.advance(minutes=31)
-    with pytest.raises(StudyError, match="cannot be made anew: there are verdicts"):
+    with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
         store.replace_pairs(make_pairs(2))
     assert store.pairs() == make_pairs(3)
     assert len(store.tidy()) == 1
+
+
+def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, make_pairs, plan, clock):
+    """A page that stayed open must not rate a new pair under the number of an old one."""
+    store.add_pairs(make_pairs(3))
+    ann, _ = store.invite("Ann")
+    old = store.hand_out(ann, plan, limit=3)
+    clock.advance(minutes=31)
+    store.replace_pairs([replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)])
+    new = store.hand_out(ann, plan, limit=3)
+    for shown in old:
+        with pytest.raises(StudyError, match="there is no presentation"):
+            store.save(shown.presentation, {"fluency": "A"}, rater=ann)
+    assert store.tidy() == []
+    assert len(new) == 3
 
 
 def test_a_comment_keeps_its_pair(store, make_pairs, plan, clock):

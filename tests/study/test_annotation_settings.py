@@ -67,7 +67,8 @@ def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
     assert asked.pages.model_dump() == {"consent": True, "background": False, "practice": True, "check": True}
     assert asked.recruitment == Recruitment()
     # What the template shows as comments can be uncommented.
-    text = re.sub(r"(?m)^# (?=\[annotation|prolific =|oidc|completion_code|wording|gold_every)", "", TEMPLATE)
+    keys = r"\[annotation|prolific =|oidc|completed|no_place|ran_out|screened_out|declined|wording|gold_every"
+    text = re.sub(rf"(?m)^# (?={keys})", "", TEMPLATE)
     asked = study(text.format(**values, new_tokens=8, prompt_tokens=8)).settings.annotation
     assert (asked.wording, asked.gold_every, asked.recruitment.oidc) == ("wording.toml", 10, True)
 
@@ -80,7 +81,8 @@ def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
         ("[annotation.pages]\nconsnt = true", "is not a setting; did you mean 'consent'?"),
         ("[annotation.pages]\ncheck = 'yes'", "pages.check: 'yes': input should be a valid boolean"),
         ("[annotation.recruitment]\ncompletion_url = 'x'", "'x': a web address begins with https://"),
-        ("[annotation.recruitment]\ncompletion_code = 'a b'", "recruitment.completion_code: 'a b'"),
+        ("[annotation.recruitment.codes]\ncompleted = 'a b'", "recruitment.codes.completed: 'a b'"),
+        ("[annotation.recruitment.codes]\ncompleted = 'A'\ndeclined = 'A'", "two endings have the same code"),
         ("[annotation.recruitment]\nprolific_study = 's'", "prolific = true is not; add it"),
         ("[annotation]\ngold_every = 0", "gold_every: 0: input should be greater than or equal"),
     ],

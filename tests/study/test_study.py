@@ -9,6 +9,7 @@ from guard_eval.cli.new import TEMPLATE
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
+FACTS_JUDGE = '[[judge]]\nmodel = "m"\ncriteria = ["factuality"]\n'
 TWO_JUDGES = '[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "b"\n'
 GOOD = """
 name = "s"
@@ -155,6 +156,21 @@ def test_contrastive_decoding_has_an_amateur(study):
         (
             ("[pairs]", '[panel]\nrule = "mean"\n[pairs]'),
             "[panel] is of two judges or more, and study.toml has 0; add a [[judge]], or remove [panel]",
+        ),
+        (
+            ("[pairs]", "[composite]\ncoherence = 1\nfluency = -1\n[pairs]"),
+            "composite: the weight of fluency is -1; give a number above 0, or leave the criterion out",
+        ),
+        (
+            ("[pairs]", "[composite]\ncoherence = 1\ntoxicity = 1\n[pairs]"),
+            "composite names 'toxicity', which nobody is asked; name some of: coherence, fluency",
+        ),
+        (
+            (
+                "[pairs]",
+                f"{FACTS_JUDGE}[composite]\ncoherence = 1\nfactuality = 1\n[pairs]",
+            ),
+            "composite is of coherence, factuality, and neither people nor any judge is asked all of these",
         ),
         (
             ("[pairs]", '[panel]\nrule = "median"\n[pairs]'),
@@ -350,3 +366,34 @@ def test_where_a_model_is_looked_for(study, tmp_path):
     assert opened.locate_model("../models/x") == str(tmp_path.parent / "models/x")
     assert opened.locate_model("org/model") == "org/model"
     assert opened.locate_model("bundled").endswith("guard_eval/demo/model")
+
+
+def test_runs_and_stop_strings_left_at_their_defaults_leave_the_hash(study):
+    first = study(GOOD)
+    plain = "[generation]\n"
+    assert plain in GOOD
+    written = GOOD.replace(plain, plain + "runs = 1\nstop = []\n")
+    assert study(written).hash == first.hash
+    several = study(GOOD.replace(plain, plain + 'runs = 3\nstop = ["é", "\\n", "é"]\n'))
+    assert several.hash != first.hash
+    assert several.settings.generation.stop == ["\n", "é"]
+    assert [several.settings.runs_of(name) for name in ("guard", "top_k", "guard(select=sample)")] == [
+        1,
+        3,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("runs = 0", "generation.runs"),
+        ('stop = [""]', "no stop string"),
+        ('stop = ["\ufffd"]', "no stop string"),
+        (f'stop = ["{"a" * 101}"]', "no stop string"),
+        ("stop = 5", "generation.stop"),
+    ],
+)
+def test_runs_and_stop_strings_that_are_refused(study, written, says):
+    with pytest.raises(StudyError, match=says):
+        study(GOOD.replace("[generation]\n", f"[generation]\n{written}\n"))

@@ -28,8 +28,7 @@ HOSTILE = (
 LONG = f"{SECOND_WORD} " + "word " * 20_000
 
 _SERVE = (
-    # Where a shell started the tests in the background, SIGINT is ignored.
-    "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "import sys\n"
     "from pathlib import Path\nfrom annotation_app.server.launch import serve\n"
     "ready = lambda url: print(url, flush=True)\n"
     "sys.exit(serve(Path(sys.argv[1]), port=int(sys.argv[2]), on_ready=ready))"

@@ -131,7 +131,7 @@ class RunnerV1:
                 last -= 1
             if removed[0] >= last:
                 break
-            empty = removed.pop(0)  # a place that is filled again is not told as removed
+            empty = removed.pop(0)  # a place that is filled again is not reported as removed
             self.batch[empty] = self.batch[last]
             moved.append((last, empty, MoveDirectionality.UNIDIRECTIONAL))
             last -= 1

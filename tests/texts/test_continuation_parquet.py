@@ -65,7 +65,7 @@ def test_parts_are_numbered_on_and_read_after_the_lines(tmp_path):
         "guard.shard-1-of-2.part-00001.parquet",
     ]
     assert part_file(tmp_path, "guard").name == "guard.part-00003.parquet"
-    assert sorted(current_continuations(tmp_path, "guard", PROMPTS, SETTINGS)) == ["p0", "p2", "p3", "p4"]
+    assert sorted(current_continuations(tmp_path, "guard", PROMPTS, SETTINGS)[1]) == ["p0", "p2", "p3", "p4"]
 
 
 def test_a_torn_file_is_named_and_its_remedy(tmp_path):
@@ -107,8 +107,8 @@ def test_what_is_made_already_is_what_is_current(tmp_path):
     elsewhere = text(3, seconds=3.0, device="gpu")
     write_parquet(part_file(tmp_path, "guard"), [changed, elsewhere, text(0, seconds=2.0)])
     found = MadeAlready(tmp_path, "guard", wanted("guard", SETTINGS), PROMPTS)
-    found_ids = {prompt.id for prompt in PROMPTS if prompt in found}
-    assert found_ids == set(current_continuations(tmp_path, "guard", PROMPTS, SETTINGS)) == {"p0", "p3"}
+    found_ids = {prompt.id for prompt in PROMPTS if (prompt, 1) in found}
+    assert found_ids == set(current_continuations(tmp_path, "guard", PROMPTS, SETTINGS)[1]) == {"p0", "p3"}
     assert found.devices == {"cpu", "gpu"}
-    assert Prompt(id="p2", dataset="d", text="Never") in found
+    assert (Prompt(id="p2", dataset="d", text="Never"), 1) in found
     assert len(MadeAlready(tmp_path / "nowhere", "guard", {}, PROMPTS)) == 0

@@ -94,13 +94,15 @@ def test_only_what_the_settings_ask_for_is_current(tmp_path):
     earlier_text = continuation("of another prompt text", Prompt(id="p1", dataset="d", text="Never"))
     made_otherwise = [continuation("otherwise", recipe=recipe) for recipe in others]
     append_continuations(path, [earlier_text, continuation("this"), *made_otherwise])
-    assert [c.text for c in current_continuations(tmp_path, "guard", [PROMPT], SETTINGS).values()] == ["this"]
+    assert [c.text for c in current_continuations(tmp_path, "guard", [PROMPT], SETTINGS)[1].values()] == [
+        "this"
+    ]
 
 
 def test_of_two_model_revisions_the_later_is_current(tmp_path):
     newer = continuation("newer", recipe=replace(RECIPE, revision="sha256:01"))
     append_continuations(continuation_file(tmp_path, "guard"), [continuation("older"), newer])
-    assert current_continuations(tmp_path, "guard", [PROMPT], SETTINGS)["p1"].text == "newer"
+    assert current_continuations(tmp_path, "guard", [PROMPT], SETTINGS)[1]["p1"].text == "newer"
 
 
 def test_a_line_from_before_amateurs_and_chats_is_read_and_written_as_it_was(tmp_path):
@@ -127,7 +129,7 @@ def test_the_shards_of_a_strategy_are_read_together(tmp_path):
     assert [path.name for path in continuation_files(tmp_path, "guard")] == [
         "guard.jsonl", "guard.shard-1-of-2.jsonl", "guard.shard-10-of-12.jsonl"
     ]  # fmt: skip
-    assert sorted(current_continuations(tmp_path, "guard", prompts, SETTINGS)) == ["p0", "p1", "p2"]
+    assert sorted(current_continuations(tmp_path, "guard", prompts, SETTINGS)[1]) == ["p0", "p1", "p2"]
     assert continuation_files(tmp_path / "nowhere", "guard") == []
 
 

@@ -136,7 +136,7 @@ def test_several_texts_of_a_prompt(tmp_path, kind, key, value):
     path = _write(tmp_path, kind, [{key: value, "prompt": "p"}])
     (one,) = read_generations(path)
     assert (one.text, one.flaws) == ("one", ("further texts of the prompt not read",))
-    every = read_generations(path, all_texts=True)
+    every = read_generations(path, all_runs=True)
     assert [(g.prompt_id, g.text, g.flaws) for g in every] == [
         ("0001", text, ()) for text in ("one", "two", "three")
     ]
@@ -147,7 +147,7 @@ def test_several_texts_of_a_prompt(tmp_path, kind, key, value):
 def test_several_texts_as_text_of_a_cell(tmp_path, kind, write):
     value = {str(i): f'it\'s "{i}"\n' for i in range(12)}
     path = _write(tmp_path, kind, [{"generated_result": write(value)}])
-    assert [g.text for g in read_generations(path, all_texts=True)] == list(value.values())
+    assert [g.text for g in read_generations(path, all_runs=True)] == list(value.values())
 
 
 def test_one_text_under_a_number_has_no_others(tmp_path):
@@ -294,7 +294,7 @@ def test_json_lines_called_json(tmp_path):
         ("f.csv", "text,id\n", "holds no generations"),
         ("f.parquet", "", "holds no generations"),
         ("f.parquet", "PAR1 but no more", "cannot be read as Parquet: .*; write the file again"),
-        ("f.xlsx", "x", r"has the suffix '\.xlsx'; name the file by its format: \.jsonl, \.json, \.csv"),
+        ("f.docx", "x", r"has the suffix '\.docx'; name the file by its format: \.jsonl, \.json, \.csv"),
         ("file", "x", "has no suffix; name"),
         (
             "f.jsonl",

@@ -53,7 +53,7 @@ def lines(folder, *batches, shard=Shard()):  # noqa: B008
 
 
 def current(folder, required=SETTINGS):
-    return current_continuations(folder, "guard", PROMPTS, required)
+    return current_continuations(folder, "guard", PROMPTS, required)[1]
 
 
 @OTHER
@@ -71,7 +71,7 @@ def test_a_file_that_was_resumed_otherwise_is_refused(folder, other, where):
         current(folder)
     says = str(refused.value)
     assert "guard: texts of several kinds" in says
-    assert "2 prompts have only" in says
+    assert "2 are only" in says
     assert "guard-eval generate" in says
     for name in ("dtype", "revision"):
         assert str(getattr(other, name)) in says
@@ -155,9 +155,9 @@ def test_what_was_made_otherwise_is_missing_and_named(folder, other):
     lines(folder, texts([0, 1], other), texts([2]))
     required = wanted("guard", SETTINGS, revision="sha256:00", dtype="float32")
     found = MadeAlready(folder, "guard", required, PROMPTS)
-    assert [prompt.id for prompt in PROMPTS if prompt in found] == ["p2"]
+    assert [prompt.id for prompt in PROMPTS if (prompt, 1) in found] == ["p2"]
     assert (len(found), found.seconds) == (1, 0.5)
-    (line,) = found.otherwise(prompt for prompt in PROMPTS if prompt not in found)
+    (line,) = found.otherwise((prompt, 1) for prompt in PROMPTS if (prompt, 1) not in found)
     assert line.startswith("2 were made otherwise")
     assert any(word in line for word in ("bfloat16", "sha256:01", "vllm"))
 
@@ -165,10 +165,10 @@ def test_what_was_made_otherwise_is_missing_and_named(folder, other):
 def test_another_engine_counts_where_it_made_all(folder):
     required = wanted("guard", SETTINGS, revision="sha256:00", dtype="float32")
     lines(folder, texts(range(5), OTHERS["engine"]))
-    assert PROMPTS[0] not in MadeAlready(folder, "guard", required, PROMPTS)
-    assert PROMPTS[0] in MadeAlready(folder, "guard", required, PROMPTS, engine="vllm")
+    assert (PROMPTS[0], 1) not in MadeAlready(folder, "guard", required, PROMPTS)
+    assert (PROMPTS[0], 1) in MadeAlready(folder, "guard", required, PROMPTS, engine="vllm")
     lines(folder, texts([5], OTHERS["engine"]))
-    assert all(prompt in MadeAlready(folder, "guard", required, PROMPTS) for prompt in PROMPTS)
+    assert all((prompt, 1) in MadeAlready(folder, "guard", required, PROMPTS) for prompt in PROMPTS)
 
 
 def test_another_machine_with_another_model_is_not_merged(folder, tmp_path):

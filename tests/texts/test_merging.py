@@ -66,7 +66,7 @@ def test_parts_become_one_file(parts):
     before = {one.id: one for path in parts.iterdir() for one in read_continuations(path)}
     found = merge(parts)
     assert (found.texts, found.doubled, found.earlier) == (7, 1, 0)
-    assert [prompt.id for prompt in found.missing] == ["p7"]
+    assert [prompt.id for prompt, _ in found.missing] == ["p7"]
     assert names(parts) == ["guard.jsonl"]
     joined = list(read_continuations(parts / "guard.jsonl"))
     assert numbers(parts / "guard.jsonl") == [0, 1, 2, 3, 4, 5, 6]

@@ -15,6 +15,7 @@ from guard_eval.cli.commands import (
     MeasureOptions,
     ReplicationOptions,
     generate,
+    import_files,
     measure,
     measure_files,
     merge,
@@ -57,6 +58,8 @@ def a_study(folder: Path) -> str:
 
 def tables_and_files() -> list[Path]:
     """Report on a table, measure a file of texts, make a table of the paper, plan a study."""
+    imported: pd.DataFrame | None = import_files([Path("annotations.json")], Path("verdicts.csv")).verdicts
+    assert imported is not None
     measure_files([Path("texts.jsonl")], MeasureOptions(settings={"compute": ["diversity"]}))
     replicate("lambda", Path("made"), ReplicationOptions(models=("bundled",), limit=10))
     plan = power(PlanningQuestion(share=0.6, raters=(3, 5)))

@@ -18,7 +18,7 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
     Each unit's verdicts change sides together, at random: the statistic adds up the squares of the methods'
     net wins, each over the sum of its squares, so that every method weighs the same. p is exact where the
     verdicts of a unit are as likely as their mirror image, and holds for many units wherever none is better:
-    the flips have the covariance of the net wins. All flips are gone through where there are few units.
+    the flips have the covariance of the net wins. All flips are tried where there are few units.
 
     Args:
         nets: Each unit's wins less losses of each method, [units, K].

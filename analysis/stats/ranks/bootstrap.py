@@ -104,7 +104,7 @@ def bootstrap(
     level: float = 0.95,
     seed: int,
 ) -> RankingIntervals:
-    """Return the ranking of all comparisons and percentile intervals from drawing items anew.
+    """Return the ranking of all comparisons and percentile intervals from resampling items.
 
     Items are drawn with replacement within their stratum, and Davidson's model is fitted again to each draw
     from the estimate. Verdicts on one item may depend on each other in any way. The items' order does not
@@ -154,7 +154,7 @@ def _draws(
         return nothing, 0, ["one item says nothing of the spread over items"]
     found = _replicates(table, labels, estimate, replicates=replicates, seed=seed)
     alone = int((np.unique(labels, return_counts=True)[1] == 1).sum())
-    remarks = [f"{alone} strata of one item cannot vary when drawn anew"] if alone else []
+    remarks = [f"{alone} strata of one item cannot vary when resampled"] if alone else []
     return found, replicates, remarks + _missing(replicates - len(found), replicates)
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from guard_eval.cli.console import console, say
-from guard_eval.cli.generation.work import Missing, chosen, made_with, write_texts
+from guard_eval.cli.console import progress_console, say, say_warnings
+from guard_eval.cli.generation.work import Missing, checked_models, chosen, made_with, write_texts
+from guard_eval.engines.loading import check_device
+from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_traces, trace_file
@@ -26,6 +28,8 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         missing.show()
         if dry_run:
             missing.forecast()
+            if missing.total and study.settings.model.device_map is None:
+                _warn_of_device(study.settings.model.device)
             return
         if not missing.total:
             if trace:
@@ -35,7 +39,8 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         from guard_eval.engines.local.generation import warm_up  # noqa: PLC0415
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
-        with console().status("loading the model"):
+        found = checked_models(study, list(missing.counts()))
+        with progress_console().status("loading the model"), found.offline():
             models = StudyModels(study, list(missing.counts()))
             warm_up(models.loaded)
         loaded, amateur = models.loaded, models.amateur
@@ -52,14 +57,22 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
             missing.show()
             models.prepare(list(missing.counts()))
 
-        def batches(strategy: str, prompts: list[Prompt]) -> Iterator[list[Continuation]]:
+        def batches(strategy: str, texts: list[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
             traces = trace_file(study.continuations, strategy, shard)
             on_trace = partial(append_traces, traces) if trace else None
-            return models.generate(prompts, strategy, on_trace=on_trace)
+            return models.generate(texts, strategy, on_trace=on_trace)
 
         write_texts(study, missing, shard, batches)
         if trace:
             _say_traces(study, missing, shard)
+
+
+def _warn_of_device(device: str) -> None:
+    """Say so where this machine lacks a device; the texts may be made on another machine."""
+    try:
+        check_device(device)
+    except StudyError as error:
+        say_warnings([str(error)])
 
 
 def _say_traces(study: Study, missing: Missing, shard: Shard) -> None:

@@ -140,7 +140,7 @@ class _Parts:
         for strategy, batch in self._waiting.items():
             if batch:
                 # By prompt, so that a file does not depend on which worker was faster.
-                batch.sort(key=lambda one: one.prompt_id)
+                batch.sort(key=lambda one: (one.prompt_id, one.run))
                 write_parquet(part_file(self._folder, strategy, self._shard), batch)
         self._waiting.clear()
         self._since = time.monotonic()

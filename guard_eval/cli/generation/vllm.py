@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
 import torch
 
-from guard_eval.cli.console import console, say
+from guard_eval.cli.console import progress_console, say
 from guard_eval.cli.generation.work import Missing, chosen, made_with, write_texts
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.decode import check_vocabulary
@@ -100,7 +101,7 @@ def _described(study: Study) -> LoadedModel:
 
 
 def _make(study: Study, described: LoadedModel, missing: Missing, shard: Shard) -> None:
-    with console().status("loading the model"):
+    with progress_console().status("loading the model"):
         served, encoded = _start(study, described, missing)
     described = served.described
     say(f"{described.name} ({described.revision}), {described.dtype} on {described.device}")
@@ -130,7 +131,11 @@ def _start(study: Study, described: LoadedModel, missing: Missing) -> tuple[Serv
 
 
 def _batches(
-    study: Study, served: Served, encoded: dict[str, EncodedPrompt], name: str, prompts: list[Prompt]
+    study: Study,
+    served: Served,
+    encoded: dict[str, EncodedPrompt],
+    name: str,
+    texts: list[tuple[Prompt, int]],
 ) -> Iterator[list[Continuation]]:
     settings, strategy = study.settings, parse(name)
     made_by = recipe(
@@ -141,5 +146,7 @@ def _batches(
         max_prompt_tokens=settings.generation.max_prompt_tokens,
         chat=settings.generation.chat,
         engine=ENGINE,
+        stop=settings.generation.stop,
     )
-    return generate(served, [encoded[prompt.id] for prompt in prompts], strategy, made_by)
+    rows = [replace(encoded[prompt.id], run=run) for prompt, run in texts]
+    return generate(served, rows, strategy, made_by)

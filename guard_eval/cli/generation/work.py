@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from guard_eval.cli.console import count_of, progress, say
-from guard_eval.engines.loading import expected_dtype
+from guard_eval.engines.loading import check_settings, expected_dtype
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import parse, signature
@@ -15,6 +16,7 @@ from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, continuation_file
 from guard_eval.texts.current import MadeAlready, wanted
 from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.model_hub import HubModels, find_models
 from guard_eval.texts.shards import Shard
 
 _WIDEST = 28
@@ -61,8 +63,12 @@ def made_with(study: Study, strategies: Sequence[str], *, device: str | None = N
     return {"revision": revision, "dtype": dtype, "amateur_revision": amateur}
 
 
+Place = tuple[str, int]
+"""A strategy, by its signature, and a run."""
+
+
 class Missing:
-    """Which strategies lack which prompts: a byte each, for there may be millions of prompts.
+    """Which texts are missing: a byte each, for there may be millions of prompts.
 
     Attributes:
         strategies: All that were looked at, by signature.
@@ -96,62 +102,74 @@ class Missing:
 
         self.made = {
             name: MadeAlready(
-                study.continuations, name, wanted(name, study.settings, **made_by), mine(), engine=engine
+                study.continuations,
+                name,
+                wanted(name, study.settings, **made_by),
+                mine(),
+                runs=study.settings.runs_of(name),
+                engine=engine,
             )
             for name in strategies
         }
         self.strategies = strategies
+        self._places = [(name, 1 + run) for name in strategies for run in range(study.settings.runs_of(name))]
         self._study, self._shard, self._prompts, self._made_by = study, shard, mine, made_by
-        # [prompts of this shard · strategies]
-        self._marks = bytearray(prompt not in one for prompt in mine() for one in self.made.values())
+        # [prompts of this shard · strategies and their runs]
+        self._marks = bytearray(
+            (prompt, run) not in self.made[name] for prompt in mine() for name, run in self._places
+        )
         self.total = self._marks.count(1)
 
-    def __getitem__(self, strategy: str) -> list[Prompt]:
-        """Return the prompts that a strategy lacks."""
-        return [prompt for prompt, lacking in self.pending() if strategy in lacking]
+    def __getitem__(self, strategy: str) -> list[tuple[Prompt, int]]:
+        """Return the prompts and runs that a strategy lacks."""
+        return [
+            (prompt, run) for prompt, lacking in self.pending() for name, run in lacking if name == strategy
+        ]
 
     def counts(self) -> dict[str, int]:
         """Return how many texts each strategy lacks, of those that lack some."""
-        width = len(self.strategies)
-        lacking = {name: self._marks[place::width].count(1) for place, name in enumerate(self.strategies)}
+        width, lacking = len(self._places), Counter[str]()
+        for place, (name, _) in enumerate(self._places):
+            lacking[name] += self._marks[place::width].count(1)
         return {name: count for name, count in lacking.items() if count}
 
-    def pending(self) -> Iterator[tuple[Prompt, list[str]]]:
-        """Yield the prompts that something is missing of, and the strategies that it is."""
-        width = len(self.strategies)
+    def pending(self) -> Iterator[tuple[Prompt, list[Place]]]:
+        """Yield the prompts that something is missing of, and the strategies and runs that it is."""
+        width = len(self._places)
         for number, prompt in enumerate(self._prompts()):
             marks = self._marks[number * width : (number + 1) * width]
-            lacking = [name for name, mark in zip(self.strategies, marks, strict=True) if mark]
+            lacking = [place for place, mark in zip(self._places, marks, strict=True) if mark]
             if lacking:
                 yield prompt, lacking
 
     def show(self) -> None:
         """Say what exists, and what of it does not count because something that can change it is another."""
         part = "" if self._shard.count == 1 else f" of shard {self._shard}"
-        total = len(self._marks) // len(self.strategies)
-        counts = self.counts()
+        prompts = len(self._marks) // len(self._places)
+        counts, settings = self.counts(), self._study.settings
         for strategy, made in self.made.items():
+            total = prompts * settings.runs_of(strategy)
             found = total - counts.get(strategy, 0)
             say(f"{strategy}: {found} of {total} continuations{part} exist")
-            for other in made.otherwise(prompt for prompt, lacking in self.pending() if strategy in lacking):
+            if settings.runs_of(strategy) < settings.generation.runs:
+                say("  one text a prompt: it draws nothing, so another run would write the same")
+            for other in made.otherwise(self[strategy]):
                 say(f"{strategy}: {other}: they stay in the file, are not used, and are made again")
             if self._made_by["revision"] is None and len(made):
-                model = self._study.settings.model.name
+                model = settings.model.name
                 say(f"  not compared with {model}, which is not on this machine")
 
     def forecast(self) -> None:
-        """Say how much there is to do, and how long it will take at the speed of what has been done.
+        """Say how much there is to do, what would be downloaded, and how long it takes.
+
+        The time is at the speed of what has been made.
 
         Raises:
-            StudyError: The model's folder is missing, and a text has to be made with it.
+            StudyError: The model is missing or cannot make what is missing.
         """
         settings = self._study.settings
-        folder = Path(self._study.locate_model(settings.model.name))
-        if self.total and folder.is_absolute() and not folder.is_dir():
-            raise StudyError(
-                f"model.name = {settings.model.name!r}: there is no folder {folder}; correct it, or put the "
-                "model there"
-            )
+        if self.total:
+            self._check()
         most = self.total * settings.generation.max_new_tokens
         say(
             f"would make {count_of(self.total, 'continuation')} of at most {most:,} tokens "
@@ -168,12 +186,48 @@ class Missing:
         if unknown:
             say(f"not in it, because no text exists yet: {', '.join(unknown)}")
 
+    def _check(self) -> None:
+        """Say where the models are, and refuse what they cannot do, as far as that is known now."""
+        study, generation = self._study, self._study.settings.generation
+        found = checked_models(study, list(self.counts()))
+        for line in found.lines():
+            say(line)
+        model = study.settings.model
+        location = study.locate_model(model.name)
+        if self._made_by["revision"] is None or location in found.missing:
+            return
+        context = check_settings(
+            location, revision=self._made_by["revision"], new_tokens=generation.max_new_tokens
+        )
+        room = None if context is None else context - generation.max_new_tokens
+        if room is not None and room < generation.max_prompt_tokens:
+            say(
+                f"{model.name} holds {context} tokens: prompts of more than {room} will be refused; set "
+                f"max_prompt_tokens to {room}, or lower max_new_tokens"
+            )
+
+
+def checked_models(study: Study, strategies: Sequence[str]) -> HubModels:
+    """Return which models strategies need of the Hub, found out before one is loaded.
+
+    Raises:
+        StudyError: One cannot be loaded; all of them are named.
+    """
+    model = study.settings.model
+    models = {model.name: (study.locate_model(model.name), model.revision)}
+    if model.amateur is not None and any(map(study.settings.amateur_of, strategies)):
+        models[model.amateur] = (study.locate_model(model.amateur), model.amateur_revision)
+    found = find_models(models)
+    if problem := found.problem():
+        raise StudyError(problem)
+    return found
+
 
 def write_texts(
     study: Study,
     missing: Missing,
     shard: Shard,
-    batches: Callable[[str, list[Prompt]], Iterable[Sequence[Continuation]]],
+    batches: Callable[[str, list[tuple[Prompt, int]]], Iterable[Sequence[Continuation]]],
 ) -> None:
     """Write what is missing batch by batch, each on disk before the next begins, and show how far it is."""
     # Batches may take minutes each; the time left follows from all of them, not from the last half minute.

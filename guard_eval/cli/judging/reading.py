@@ -1,4 +1,4 @@
-"""`guard-eval judge --show` and `--view`: what was asked and answered is read; nothing is sent."""
+"""`guard-eval judge --show` and `--view`: stored exchanges are read; nothing is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from judge.rater import rater_name
 def read_exchanges(
     study: Study, *, only: str | None, show: str | None, view: Path | None, unblind: bool
 ) -> None:
-    """Print what was said about a pair, or write it all as a page.
+    """Print the exchanges about a pair, or write those of all pairs as a page.
 
     Args:
         study: The study.

@@ -219,7 +219,11 @@ class JudgeRunner:
         return Price(input=input_usd, output=output_usd, source="asked")
 
     def _run(self, judge: Judge) -> None:
-        options: dict[str, Any] = {"budget_usd": self._budget, "plain_http": self._plain_http}
+        options: dict[str, Any] = {
+            "budget_usd": self._budget,
+            "plain_http": self._plain_http,
+            "own": study_prices(self._study.folder),
+        }
         if self._replay:
             options["connect"] = self._replaying(judge, self._replay)
         from judge.run import run_judge  # noqa: PLC0415 (a preview needs no openai)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from analysis.results.metrics import Resampling, scores_and_differences
-from guard_eval.cli.console import count_of, say
+from guard_eval.cli.console import count_of, say, say_warnings
 from guard_eval.cli.console import progress as progress_bars
 from guard_eval.cli.measuring.output import show, write
 from guard_eval.errors import StudyError
@@ -24,14 +24,16 @@ from guard_eval.study.folder import Study, locate_model
 from guard_eval.study.problems import explain, problems_of
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.continuations import trace_files
-from guard_eval.texts.current import current_texts
+from guard_eval.texts.current import current_runs
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation, generation_of
-from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.model_hub import find_models
 from guard_eval.texts.prompts import read_prompts
 
 _NEEDS = {"coherence": "coherence_model", "perplexity": "coherence_model", "mauve": "mauve_model"}
 _NEEDS |= {"bertscore": "bertscore_model"}
+_WITH_REFERENCES = {"mauve", "bertscore"}
+"""What compares texts with references, and reads none without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,8 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
     prompts = {one.id: one for one in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
     found = [
         generation_of(continuation, prompts[continuation.prompt_id])
-        for texts in current_texts(study, settings.generation.strategies, [*prompts.values()]).values()
+        for runs in current_runs(study, settings.generation.strategies, [*prompts.values()]).values()
+        for texts in runs.values()
         for continuation in texts.values()
     ]
     if not found:
@@ -131,16 +134,22 @@ def measure(study: Study, options: MeasureOptions | None = None, *, dry_run: boo
         wanted,
         options,
         seed=settings.seed,
-        models=ScoringModels(
-            locate=study.locate_model,
-            device=options.device or settings.model.device,
-            dtype=options.dtype or "auto",
-            revisions={settings.model.name: settings.model.revision},
-        ),
+        models=study_models(study, options),
         output=study.metrics,
         traces=[path for files in traces for path in files],
         remarks=_own_scorer(study, wanted),
         dry_run=dry_run,
+    )
+
+
+def study_models(study: Study, options: MeasureOptions | None = None) -> ScoringModels:
+    """Return where a study's scoring models come from."""
+    options, model = options or MeasureOptions(), study.settings.model
+    return ScoringModels(
+        locate=study.locate_model,
+        device=options.device or model.device,
+        dtype=options.dtype or "auto",
+        revisions={model.name: model.revision},
     )
 
 
@@ -161,6 +170,9 @@ def measure_files(
     settings: Path | None = None,
     prompts: Path | None = None,
     output: Path | None = None,
+    columns: Sequence[str] = (),
+    run: int | None = None,
+    all_runs: bool = False,
     seed: int = 1,
     dry_run: bool = False,
 ) -> Results | None:
@@ -172,6 +184,9 @@ def measure_files(
         settings: A TOML file with a table [metrics].
         prompts: For texts without prompts: where they are, by id.
         output: Folder for tables and figures; None to write nothing.
+        columns: Keys or columns that hold the texts; of several each is a strategy of its name.
+        run: Of several texts of a prompt only this one: 1, 2, …; the first if None.
+        all_runs: All texts of a prompt.
         seed: Of everything random.
         dry_run: Only say what would be measured.
 
@@ -183,7 +198,13 @@ def measure_files(
     """
     options = options or MeasureOptions()
     known = {one.id: one for one in read_prompts(prompts)} if prompts else None
-    generations = [one for path in paths for one in read_generations(path, prompts=known)]
+    generations, remarks = [], []
+    for path in paths:
+        texts = read_generations(path, prompts=known, columns=columns, all_runs=all_runs or run is not None)
+        if run is not None:
+            texts, lacking = _of_run(texts, run, path)
+            remarks += lacking
+        generations += texts
     given = dict(options.settings)
     baseline = given.pop("baseline", None)  # in a file a strategy may have any name
     wanted = _merged(_settings(settings), given)
@@ -200,8 +221,25 @@ def measure_files(
             dtype=options.dtype or "auto",
         ),
         output=output,
+        remarks=remarks,
         dry_run=dry_run,
     )
+
+
+def _of_run(texts: Sequence[Generation], run: int, path: Path) -> tuple[list[Generation], list[str]]:
+    """Return the texts of one run, and a remark where prompts have none.
+
+    Raises:
+        StudyError: No prompt has one.
+    """
+    found = [one for one in texts if one.run == run]
+    if not found:
+        most = max(one.run for one in texts)
+        raise StudyError(f"--run {run}: no prompt in {path} has so many texts; there are at most {most}")
+    places = {(one.dataset, one.strategy, one.prompt_id) for one in texts}
+    lacking = len(places) - len({(one.dataset, one.strategy, one.prompt_id) for one in found})
+    remark = f"{path.name}: {lacking} of {len(places)} prompts have no text {run}, and are left out"
+    return found, [remark] if lacking else []
 
 
 def _settings(path: Path | None) -> MetricSettings:
@@ -238,10 +276,16 @@ def _run(
     dry_run: bool,
 ) -> Results | None:
     _announce(generations, settings, output)
+    needed = _models_read(generations, settings, models)
     if dry_run:
-        _say_missing_models(settings, models)
+        found = find_models(needed)
+        for line in found.lines():
+            say(line)
+        if problem := found.problem():
+            raise StudyError(problem)
         return None
     with ExitStack() as stack:
+        stack.enter_context(_hub_asked(needed))
         cache = stack.enter_context(closing(ScoreCache(output / "scores.sqlite" if output else None)))
         if options.engine == "ray" and any(name in _NEEDS for name in settings.compute):
             models = stack.enter_context(_spread(models, options))
@@ -335,7 +379,7 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
 def _announce(generations: Sequence[Generation], settings: MetricSettings, output: Path | None) -> None:
     strategies = dict.fromkeys(one.strategy for one in generations)
     datasets = dict.fromkeys(one.dataset for one in generations)
-    count = "1 strategy" if len(strategies) == 1 else f"{len(strategies)} strategies"
+    count = count_of(len(strategies), "strategy", "strategies")
     say(f"{count_of(len(generations), 'text')}: {count}, {count_of(len(datasets), 'dataset')}")
     say(f"metrics: {', '.join(settings.compute)}")
     models = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
@@ -345,16 +389,32 @@ def _announce(generations: Sequence[Generation], settings: MetricSettings, outpu
         say(f"results go to {output}/; scores already taken are stored in scores.sqlite there")
 
 
-def _say_missing_models(settings: MetricSettings, models: ScoringModels) -> None:
-    """Name the models that are not on this machine: they would be downloaded."""
-    names = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)
-    for name in names:
-        location = models.locate(name)
-        if Path(location).is_absolute():
-            if not Path(location).is_dir():
-                raise StudyError(f"the model {name!r}: there is no folder {location}; correct its name")
-        elif known_revision(location, models.revisions.get(name, "main")) is None:
-            say(f"{name} is not on this machine; it would be downloaded from the Hugging Face Hub")
+def _models_read(
+    generations: Sequence[Generation], settings: MetricSettings, models: ScoringModels
+) -> dict[str, tuple[str, str]]:
+    """Return where the models lie that read the texts, and which revision is wanted, by name."""
+    references = any(one.reference for one in generations)
+    names = (
+        getattr(settings, _NEEDS[metric])
+        for metric in settings.compute
+        if metric in _NEEDS and (references or metric not in _WITH_REFERENCES)
+    )
+    return {name: (models.locate(name), models.revisions.get(name, "main")) for name in names}
+
+
+@contextmanager
+def _hub_asked(models: Mapping[str, tuple[str, str]]) -> Iterator[None]:
+    """Say at once which models cannot be loaded; all that needs none of them is measured."""
+    known = {
+        name: model
+        for name, model in models.items()
+        if Path(model[0]).is_dir() or not Path(model[0]).is_absolute()
+    }
+    found = find_models(known)
+    if problem := found.problem():
+        say_warnings([problem])
+    with found.offline():
+        yield
 
 
 @contextmanager

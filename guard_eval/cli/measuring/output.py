@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
 
-from guard_eval.cli.console import say, say_table
-from guard_eval.metrics.export import write_results
+from guard_eval.cli.console import record, say, say_table
+from guard_eval.metrics.export import results_json, write_results
 from guard_eval.metrics.figures.score_figures import intervals, plane
 from guard_eval.metrics.figures.trace_figures import behaviour
-from guard_eval.metrics.rounding import closest_to_human
+from guard_eval.metrics.rounding import closest_to_human, figure
+from guard_eval.metrics.runs import joined_signature
 from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Results, Score
 from guard_eval.reporting.drawing import Drawing
 from guard_eval.reporting.words import NO_P, p_value
@@ -25,6 +26,7 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 
 def show(results: Results) -> None:
     """Print a table for each dataset, then definitions, differences and warnings."""
+    record("metrics", json.loads(results_json(results)))
     closest = closest_to_human(results)
     by_place = {(one.metric, one.dataset, one.strategy): one for one in results.scores}
     metrics = [name for name in SHOWN if any(one.metric == name for one in results.scores)]
@@ -49,8 +51,31 @@ def show(results: Results) -> None:
         )
     if closest:
         say("* nearest to the human references")
+    _show_runs(results, metrics)
     _show_differences(results.differences)
     _show_definitions(results, metrics)
+
+
+def _show_runs(results: Results, metrics: Sequence[str]) -> None:
+    """Print how far a metric differs from run to run, of strategies with several texts a prompt."""
+    several = [one for one in results.scores if one.run_sd is not None and one.metric in metrics]
+    for dataset in dict.fromkeys(one.dataset for one in several):
+        say(f"\n{dataset}: standard deviation from run to run (the intervals contain it)")
+        mine = {(one.strategy, one.metric): one for one in several if one.dataset == dataset}
+        say_table(
+            ["strategy", "runs", *(METRICS[name].label for name in metrics)],
+            [
+                [
+                    strategy,
+                    str(max(one.runs for (name, _), one in mine.items() if name == strategy)),
+                    *(
+                        figure(name, one.run_sd) if (one := mine.get((strategy, name))) else ""
+                        for name in metrics
+                    ),
+                ]
+                for strategy in dict.fromkeys(strategy for strategy, _ in mine)
+            ],
+        )
 
 
 def _texts(scores: Sequence[Score]) -> str:
@@ -95,7 +120,7 @@ def _show_definitions(results: Results, metrics: Sequence[str]) -> None:
     say()
     for name in metrics:
         signatures = [one.signature for one in results.scores if one.metric == name and one.strategy != HUMAN]
-        say(f"{METRICS[name].label}: {_joined(signatures)}")
+        say(f"{METRICS[name].label}: {joined_signature(signatures)}")
     for one in results.scores:
         if one.counts and one.metric == metrics[0]:
             counts = ", ".join(f"{count} {what}" for what, count in one.counts.items())
@@ -109,16 +134,6 @@ def _show_definitions(results: Results, metrics: Sequence[str]) -> None:
             say(f"{one.dataset}, {one.strategy}, {METRICS[one.metric].label}: {one.note}")
     for warning in results.warnings:
         say(warning)
-
-
-def _joined(signatures: Sequence[str]) -> str:
-    """Return one signature for several: where they differ, every value.
-
-    >>> _joined(["mauve|buckets:15|c:5", "mauve|buckets:16|c:5"])
-    'mauve|buckets:15, buckets:16|c:5'
-    """
-    fields = zip_longest(*(signature.split("|") for signature in dict.fromkeys(signatures)), fillvalue="")
-    return "|".join(", ".join(dict.fromkeys(values)) for values in fields)
 
 
 def write(results: Results, folder: Path, traces: Sequence[Path]) -> None:

@@ -9,9 +9,9 @@ from typing import Unpack
 
 import pandas as pd
 
-from analysis.report.build import Report, write_report
-from analysis.report.context import Context, versions
-from analysis.report.paper_tables import paper_tables as tables_of
+from analysis.reports.build import Report, write_report
+from analysis.reports.context import Context, versions
+from analysis.reports.paper_tables import paper_tables as tables_of
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.console import say

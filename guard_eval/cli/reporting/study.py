@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.report.context import Context, MeasuredMetrics, versions
+from analysis.reports.context import Context, MeasuredMetrics, versions
+from analysis.verdicts.composite import Composite
+from analysis.verdicts.family import with_composites
 from analysis.verdicts.panel import Panel
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
@@ -39,6 +41,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         stored_hash=store.study_hash(),
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
         reworded=tuple(reworded(store.criteria(), asked)),
+        declared=_compared_run(settings),
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,
@@ -48,6 +51,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         raters_per_item=_raters_per_item(settings),
         assisted_by=settings.analysis.assisted_by,
         panel=_panel(settings),
+        composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(store.pairs(), key=lambda pair: pair.id)[:EXAMPLES]),
@@ -64,6 +68,21 @@ def _asked(study: Study) -> tuple[Criterion, ...]:
     settings = study.settings
     named = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     return criteria(list(dict.fromkeys(chain.from_iterable(named))), settings.rubric)
+
+
+def _compared_run(settings: Settings) -> tuple[str, ...]:
+    """Return which of several texts a prompt was compared, in a sentence; nothing where there is one."""
+    runs, pairs = settings.generation.runs, settings.pairs
+    if runs == 1:
+        return ()
+    which = (
+        f"run {pairs.run} was compared"
+        if pairs.best_of_runs is None
+        else f"the one with the highest {pairs.best_of_runs} was compared (of equals the seed decided)"
+    )
+    single = [name for name in dict.fromkeys(chain(*pairs.compare)) if settings.runs_of(name) == 1]
+    others = f"; {', '.join(single)} {'writes' if len(single) == 1 else 'write'} one" if single else ""
+    return (f"Of {runs} texts a prompt by each strategy {which}, as study.toml declares{others}.",)
 
 
 def _panel(settings: Settings) -> Panel | None:
@@ -91,7 +110,8 @@ def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], 
         asked |= dict.fromkeys(settings.annotation.criteria)
     if "model" in kinds:
         asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
-    return tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+    cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
+    return cells if settings.composite is None else with_composites(cells)
 
 
 def _read_metrics(folder: Path) -> MeasuredMetrics | None:

@@ -12,14 +12,17 @@ from typing import Annotated, Any, Literal, TypedDict
 import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.report.context import Context
+from analysis.reports.context import Context
 from analysis.results.shares import Correction, Estimand
-from analysis.verdicts.family import named_results
+from analysis.verdicts.composite import Composite
+from analysis.verdicts.family import declared_results
+from analysis.verdicts.layout import REMARKS
 from analysis.verdicts.panel import Panel, PanelRule
 from analysis.verdicts.scores import PROMPT, units, with_units
-from analysis.verdicts.tidy import REMARKS, remarks
+from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
+from guard_eval.rubric import check_weights
 from guard_eval.study.problems import explain, problems_of
 
 NAME = "report.toml"
@@ -47,6 +50,7 @@ class TableOptions(TypedDict, total=False):
     raters: Estimand
     rater_kind: RaterKind
     panel: PanelRule
+    composite: Mapping[str, float]
 
 
 def _one_line(text: str) -> str:
@@ -75,6 +79,7 @@ class TableSettings(BaseModel):
         raters: For whom the answer is to hold: these raters, or the population of raters like them.
         rater_kind: Who judged, where the table has no such column.
         panel: The rule by which all judges count as one besides.
+        composite: The weights of criteria whose weighted mean is an overall result.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
@@ -91,6 +96,7 @@ class TableSettings(BaseModel):
     raters: Estimand | None = None
     rater_kind: RaterKind | None = None
     panel: PanelRule | None = None
+    composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +138,8 @@ class Declaration:
         if self.named and self.file is not None:
             parts += ["--settings", self.file.name]
         for name, value in self.given.model_dump(exclude_none=True).items():
-            for one in value if isinstance(value, list) else [value]:
+            many = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else value
+            for one in many if isinstance(many, list) else [many]:
                 parts += [f"--{name.replace('_', '-')}", str(one)]
         return shlex.join(parts)
 
@@ -175,17 +182,19 @@ def table_context(
     """
     own = declaration.settings
     verdicts = _with_unit(verdicts, own.unit)
+    composite = None if own.composite is None else Composite(weights=own.composite)
     return verdicts, Context(
         name=own.title or stem(table),
         question=own.question or "Which of the compared methods is better?",
         texts=own.texts or "texts",
         seed=own.seed,
-        planned=None if own.family is None else named_results(verdicts, own.family),
+        planned=declared_results(verdicts, own.family, composite),
         alpha=own.alpha or 0.05,
         correction=own.correction or "holm",
         margin=own.margin,
         raters=own.raters or "these",
         panel=None if own.panel is None else Panel(rule=own.panel),
+        composite=composite,
         declared=declaration.sources,
         settings=declaration.text,
         versions=versions,
@@ -205,7 +214,8 @@ def _worded(values: Mapping[str, Any]) -> str:
     """Return settings as TOML has them, in one line."""
     parts = []
     for name, value in values.items():
-        text = "; ".join(value) if isinstance(value, list) else value
+        many = [f"{key} {one:g}" for key, one in value.items()] if isinstance(value, dict) else value
+        text = "; ".join(many) if isinstance(many, list) else many
         parts.append(f"{name} = {text}")
     return ", ".join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from guard_eval.engines.local.batching import BatchSizes, in_batches
 from guard_eval.engines.local.decode import check, check_vocabulary, decode
 from guard_eval.engines.local.texts import (
     EncodedPrompt,
+    StopStrings,
     check_context,
     encode,
     eos_ids,
@@ -49,6 +50,7 @@ def recipe(
     amateur: LoadedModel | None = None,
     chat: bool = False,
     engine: str | None = None,
+    stop: Sequence[str] = (),
 ) -> Recipe:
     """Return how continuations are made; `engine` names what runs the model, if not transformers."""
     second = amateur if isinstance(strategy, ContrastiveDecoding) else None
@@ -65,6 +67,7 @@ def recipe(
         chat=chat,
         engine=engine,
         source=source_of(strategy),
+        stop=tuple(stop),
     )
 
 
@@ -77,6 +80,8 @@ def generate(
     max_new_tokens: int,
     max_prompt_tokens: int,
     batch_size: int | BatchSizes,
+    runs: Sequence[int] | None = None,
+    stop: Sequence[str] = (),
     amateur: LoadedModel | None = None,
     chat: bool = False,
     compiled: bool = False,
@@ -88,10 +93,12 @@ def generate(
         loaded: The model.
         prompts: What to continue.
         strategy: How.
-        seed: The study's; what is drawn depends on it, the prompt's id and the strategy alone.
+        seed: The study's; what is drawn depends on it, the prompt's id, the strategy and the run alone.
         max_new_tokens: The length limit, in tokens.
         max_prompt_tokens: How many of a prompt's last tokens the model is given; see `texts.encode`.
         batch_size: Rows at once; fewer where memory runs out. `BatchSizes` learns from one call to the next.
+        runs: Which of its texts, 1, 2, …, each of `prompts` is to get; the first if left out.
+        stop: A text ends before the first of these strings.
         amateur: Contrastive decoding's second model.
         chat: Give the prompts through the model's chat template.
         compiled: Run GUARD's step through `torch.compile`.
@@ -115,12 +122,18 @@ def generate(
         max_prompt_tokens=max_prompt_tokens,
         amateur=amateur,
         chat=chat,
+        stop=stop,
     )
     job = _Job(loaded, amateur, strategy, made_by, traced=on_trace is not None, compiled=compiled)
-    encoded = encode(loaded, prompts, max_prompt_tokens, chat=chat)
+    encoded = [
+        replace(row, run=run)
+        for row, run in zip(
+            encode(loaded, prompts, max_prompt_tokens, chat=chat), runs or [1] * len(prompts), strict=True
+        )
+    ]
     job.check(encoded)
     sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
-    ordered = sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id))
+    ordered = sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
     return _batches(job, ordered, sizes, on_trace)
 
 
@@ -162,12 +175,13 @@ class _Job:
         """Return what the model makes of `rows`, and the seconds it took for each."""
         start = time.perf_counter()
         device = self.loaded.model.device
-        keys = [row_key(self.made_by.seed, row.prompt.id, self.made_by.strategy) for row in rows]
+        keys = [row_key(self.made_by.seed, row.prompt.id, self.made_by.strategy, row.run) for row in rows]
         batch = Batch(
             prompts=[row.ids for row in rows],
             keys=torch.tensor(keys, device=device),
             ends=torch.tensor(eos_ids(self.loaded), dtype=torch.long, device=device),
             limit=self.made_by.max_new_tokens,
+            stops=StopStrings(self.loaded.tokenizer, self.made_by.stop) if self.made_by.stop else None,
         )
         generated = decode(
             self.loaded.model,
@@ -205,7 +219,9 @@ def _batches(
                 if step is None
             }
             traces = [
-                Trace(id=one.id, prompt_id=one.prompt_id, values=generated.trace[place])
+                Trace(
+                    id=one.id, prompt_id=one.prompt_id, values=_up_to(one.new_tokens, generated.trace[place])
+                )
                 for place, one in made.items()
                 if generated.trace and generated.trace[place]
             ]
@@ -228,3 +244,7 @@ def _batches(
             f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
             f"{name_prompts(failed)}; all other texts are made; try model.dtype = float32, or remove them"
         )
+
+
+def _up_to(tokens: int, values: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    return {name: series[:tokens] for name, series in values.items()}

@@ -14,8 +14,8 @@ from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import own
 from guard_eval.study.folder import BUNDLED, Study
 
-Pending = tuple[Prompt, Sequence[str]]
-"""A prompt, and the strategies that have not continued it."""
+Pending = tuple[Prompt, Sequence[tuple[str, int]]]
+"""A prompt, and the strategies and runs that are missing of it."""
 
 _WINDOW = 64
 """Chunks among which prompts are sorted by length, so that those of a chunk are about equally long."""
@@ -60,8 +60,8 @@ class Job:
             window.sort(key=lambda one: -len(one[0].text))
             for start in range(0, len(window), self.rows):
                 yield [
-                    (replace(prompt, reference=None), strategies)
-                    for prompt, strategies in window[start : start + self.rows]
+                    (replace(prompt, reference=None), missing)
+                    for prompt, missing in window[start : start + self.rows]
                 ]
 
     def load(self) -> Any:  # noqa: ANN401 (StudyModels, of torch's side: the driver needs none)
@@ -87,9 +87,9 @@ class Job:
     def texts(self, models: Any, chunk: Sequence[Pending]) -> Iterator[list[Continuation]]:  # noqa: ANN401
         """Yield the missing continuations of a chunk, in a worker."""
         for strategy in self.strategies:
-            prompts = [prompt for prompt, lacking in chunk if strategy in lacking]
-            if prompts:
-                yield from models.generate(prompts, strategy)
+            texts = [(prompt, run) for prompt, missing in chunk for name, run in missing if name == strategy]
+            if texts:
+                yield from models.generate(texts, strategy)
 
 
 def write(ray: Any, job: Job, pending: Iterable[Pending]) -> Iterator[list[Continuation]]:  # noqa: ANN401

@@ -5,6 +5,7 @@
 | `guard_eval` | a strategy's signature, such as `guard(window=7)` or `top_p(p=0.9)` |
 | `guard_eval_seed` | a whole number; a strategy that draws needs it |
 | `guard_eval_prompt_id` | the prompt's id, so that each prompt meets numbers of its own; may be left out |
+| `guard_eval_run` | which of the prompt's texts it is: 1 where it is left out |
 
 A request without any of them is none of ours.
 """
@@ -14,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from guard_eval.decoding.chains import Stepwise, draws
 from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.decoding.noise import row_key
 from guard_eval.errors import StudyError
-from guard_eval.strategies import BeamSearch, Guard, Strategy, parse, signature
+from guard_eval.strategies import BeamSearch, Strategy, draws, parse, signature
 
 STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
+RUN = "guard_eval_run"
 
 _NEUTRAL: dict[str, float] = {"presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1}
 """Parameters that would change the probabilities a strategy sees, and the values at which they do not."""
@@ -40,9 +41,10 @@ class StrategyRequest:
     key: int
 
 
-def extra_args(strategy: Strategy, *, seed: int, prompt_id: str) -> dict[str, str | int]:
+def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
     """Return the `extra_args` with which vLLM writes by `strategy` what the other engines write."""
-    return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id}
+    further: dict[str, str | int] = {} if run == 1 else {RUN: run}
+    return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
 
 def read_request(parameters: Parameters) -> StrategyRequest | None:
@@ -55,14 +57,17 @@ def read_request(parameters: Parameters) -> StrategyRequest | None:
     given = {name: value for name, value in (parameters.extra_args or {}).items() if _is_ours(name)}
     if not given:
         return None
-    unknown = sorted(given.keys() - {STRATEGY, SEED, PROMPT_ID})
+    unknown = sorted(given.keys() - {STRATEGY, SEED, PROMPT_ID, RUN})
     if unknown:
         raise StudyError(
-            f"extra_args: {unknown[0]!r} is unknown; guard-eval takes {STRATEGY}, {SEED} and {PROMPT_ID}"
+            f"extra_args: {unknown[0]!r} is unknown; guard-eval takes {STRATEGY}, {SEED}, {PROMPT_ID} "
+            f"and {RUN}"
         )
     strategy = _strategy(given.get(STRATEGY))
     _check_neutral(parameters, strategy)
-    return StrategyRequest(strategy, _key(strategy, given.get(SEED), given.get(PROMPT_ID, "")))
+    return StrategyRequest(
+        strategy, _key(strategy, given.get(SEED), given.get(PROMPT_ID, ""), given.get(RUN, 1))
+    )
 
 
 def unsupported(strategy: Strategy) -> str | None:
@@ -104,15 +109,15 @@ def _check_neutral(parameters: Parameters, strategy: Strategy) -> None:
         raise StudyError(f"thinking_token_budget puts its own token in {strategy}'s place; leave it out")
 
 
-def _key(strategy: LogitStrategy, seed: object, prompt_id: object) -> int:
+def _key(strategy: LogitStrategy, seed: object, prompt_id: object, run: object) -> int:
     if not isinstance(prompt_id, str):
         raise StudyError(f"extra_args: {PROMPT_ID} = {prompt_id!r} must be a text")
-    sampled = isinstance(strategy, Guard) and strategy.select == "sample"
-    drawn = sampled or (isinstance(strategy, Stepwise) and draws(strategy))
     if isinstance(seed, bool) or not isinstance(seed, int | None):
         raise StudyError(f"extra_args: {SEED} = {seed!r} must be a whole number")
-    if not drawn:
+    if isinstance(run, bool) or not isinstance(run, int) or run < 1:
+        raise StudyError(f"extra_args: {RUN} = {run!r} must be a whole number of at least 1")
+    if not draws(strategy):
         return 0
     if seed is None:
         raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
-    return row_key(seed, prompt_id, signature(strategy))
+    return row_key(seed, prompt_id, signature(strategy), run)

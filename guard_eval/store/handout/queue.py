@@ -12,7 +12,7 @@ from guard_eval.records import PEOPLE_OF, BlindPair, Plan, Rater, Role, content_
 from guard_eval.store import verdicts
 from guard_eval.store.handout import occupancy, slots
 from guard_eval.store.handout.history import RaterHistory, rated
-from guard_eval.store.handout.occupancy import First, Place, PoolState
+from guard_eval.store.handout.occupancy import First, Place
 from guard_eval.store.handout.slots import FreeSlot, Turn
 from guard_eval.store.raters import pool_of, standing
 from guard_eval.store.schema import batches, gold, presentation
@@ -33,6 +33,7 @@ _MINE_OPEN = (
 )
 _GOLD = select(gold.c.pair_id).distinct()
 _MINE_OPEN_LOCKED = _MINE_OPEN.with_for_update()
+_INSERT = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
 
 
 def hand_out(
@@ -42,7 +43,7 @@ def hand_out(
     sees_once(rater)
     if limit < 1 or any(standing(connection, rater)):
         return []
-    turn = Turn(connection, rater, plan, now, _make_ready(connection, rater, plan))
+    turn = Turn(connection, rater, plan, now, occupancy.make_ready(connection, pool_of(rater), plan.slots))
     numbers = _renew(turn, limit)
     if len(numbers) < limit:
         slots.shorten_leases(turn)
@@ -59,7 +60,7 @@ def progress(connection: Connection, rater: Rater, plan: Plan, *, now: datetime)
     done = connection.execute(select(func.count(presentation.c.rated_at)).where(mine)).scalar_one()
     if any(standing(connection, rater)):
         return done, 0
-    turn = Turn(connection, rater, plan, now, _make_ready(connection, rater, plan))
+    turn = Turn(connection, rater, plan, now, occupancy.make_ready(connection, pool_of(rater), plan.slots))
     opened = len(connection.execute(_MINE_OPEN, {"param_rater": rater.id}).all())
     return done, opened + _left(turn)
 
@@ -68,17 +69,6 @@ def is_ready(connection: Connection, rater: Rater, plan: Plan) -> bool:
     """Return whether it is marked which pairs are vacant in the rater's pool by this plan."""
     sees_once(rater)
     return occupancy.pool_state(connection, pool_of(rater)).is_marked_for(plan.slots)
-
-
-def _make_ready(connection: Connection, rater: Rater, plan: Plan) -> PoolState:
-    """Mark it where that is not done, alone in the rater's pool; return the pool's state."""
-    state = occupancy.pool_state(connection, pool_of(rater))
-    if state.is_marked_for(plan.slots):
-        return state
-    if state.ready < state.pairs:
-        occupancy.complete(connection, pool_of(rater))
-    occupancy.mark(connection, pool_of(rater), plan.slots)
-    return occupancy.pool_state(connection, pool_of(rater))
 
 
 def sees_once(rater: Rater) -> None:
@@ -104,8 +94,7 @@ def _renew(turn: Turn, limit: int) -> list[int]:
 def _insert(turn: Turn, rows: list[_Row]) -> list[int]:
     if not rows:
         return []
-    statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
-    numbers = list(turn.connection.execute(statement, rows).scalars())
+    numbers = list(turn.connection.execute(_INSERT, rows).scalars())
     occupancy.recount(turn.connection, turn.pool, [row["pair_id"] for row in rows if row["role"] == "study"])
     return numbers
 
@@ -237,8 +226,7 @@ class _Offers:
                 self._places.update(part)
                 for pair_id, free in slots.free_slots(self._turn, part).items():
                     self._ranks[pair_id] = len(self._ranks)
-                    # slots come in couples of one side each: a pair is even whenever all its couples are full
-                    self._open[pair_id] = [slot for slot in free if slot.slot // 2 == free[0].slot // 2]
+                    self._open[pair_id] = free
             elif self._open and len(self._groups) > 1:
                 return
             else:

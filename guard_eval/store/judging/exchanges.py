@@ -1,4 +1,4 @@
-"""What was said between the study and a judge about a pair: requests as sent, answers, verdicts, failures."""
+"""Exchanges with a judge about a pair: requests as sent, answers, verdicts, failures."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ _COUNT = select(func.count()).select_from(pair)
 
 
 class Claims:
-    """The pairs in the order each judge sees them, and how far its runs have gone through them.
+    """The pairs in the order each judge sees them, and how far its runs have come.
 
     Remembered between claims, as hashing takes time.
     """

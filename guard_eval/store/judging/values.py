@@ -240,7 +240,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exchange:
-    """All that was said about one presentation of a pair to a judge.
+    """All requests to a judge about one presentation of a pair, and their answers.
 
     Attributes:
         presentation: `Presentation.id`.

@@ -110,11 +110,11 @@ def test_decisions_are_told_with_their_reason():
 
 
 @pytest.mark.parametrize(
-    ("first", "today", "told"), [("x", "y", True), ("x", "x", False), (None, "y", False)]
+    ("first", "today", "expected"), [("x", "y", True), ("x", "x", False), (None, "y", False)]
 )
-def test_settings_that_changed_are_told_of(first, today, told):
+def test_changed_settings_are_reported(first, today, expected):
     found = view(snapshot([], pairs=PAIRS, raters=PEOPLE, study_hash=first), slots=2, study_hash=today)
-    assert found.changed_settings is told
+    assert found.changed_settings is expected
 
 
 def test_a_study_in_which_nothing_happened():

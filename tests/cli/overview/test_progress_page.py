@@ -61,11 +61,11 @@ def test_what_raters_write_is_text_on_the_page():
 
 
 def test_json_holds_every_number():
-    told = json.loads(as_json(hostile(), title="t", at="now"))
-    assert (told["study"], told["counted"], told["wanted"]) == ("t", 11, 12)
-    assert told["raters"][0]["flags"] == ["fast", "same answer", "one side"] or told["raters"][0]["run"]
-    assert told["remarks"][0]["text"] == HOSTILE
-    assert told["criteria"][0]["agreement"]["reason"] == "no item was rated twice"
+    read = json.loads(as_json(hostile(), title="t", at="now"))
+    assert (read["study"], read["counted"], read["wanted"]) == ("t", 11, 12)
+    assert read["raters"][0]["flags"] == ["fast", "same answer", "one side"] or read["raters"][0]["run"]
+    assert read["remarks"][0]["text"] == HOSTILE
+    assert read["criteria"][0]["agreement"]["reason"] == "no item was rated twice"
 
 
 def test_the_headline_says_what_is_left():

@@ -99,7 +99,7 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     append_continuations(path, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(path.read_text())["engine"] == "vllm"
     found = current_continuations(made.continuations, "guard", [prompt], made.settings)
-    assert found["p0"].recipe == served
+    assert found[1]["p0"].recipe == served
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
     found = read_request(parameters(given))
     assert found is not None
     assert found.key == row_key(7, "wiki-1", "top_p(p=0.9)")
+    second = read_request(parameters(extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2)))
+    assert second is not None
+    assert second.key == row_key(7, "wiki-1", "top_p(p=0.9)", 2) != found.key
     anonymous = read_request(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
     assert anonymous is not None
     assert anonymous.key == row_key(7, "", "guard(select=sample)")
@@ -43,6 +46,7 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
         ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
         ({"guard_eval": 7}, {}, "guard_eval = 7 names no strategy"),
         ({"guard_eval_seed": 7}, {}, "guard_eval = None names no strategy"),
+        ({"guard_eval": "guard", "guard_eval_run": 0}, {}, "guard_eval_run = 0 must be a whole number"),
         ({"guard_eval": "guard", "guard_eval_sed": 7}, {}, "'guard_eval_sed' is unknown"),
         ({"guard_eval": "top_p(p=0.9)"}, {}, "needs guard_eval_seed"),
         (

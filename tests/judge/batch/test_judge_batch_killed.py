@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,14 @@ providers = pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"
 
 PROGRAM = """
 import sys
+from datetime import timedelta
 from guard_eval.store import Store
 from guard_eval.study.judge_settings import Judge
 from judge.run import Patience, run_judge
-database, settings = sys.argv[1:]
+database, settings, lease = sys.argv[1:]
+judge, patience = Judge.model_validate_json(settings), Patience(first=0.02, longest=0.1, second_look=0.01)
 with Store.open(database) as store:
-    run_judge(store, Judge.model_validate_json(settings), seed=11, patience=Patience(first=0.02))
+    run_judge(store, judge, seed=11, lease=timedelta(seconds=float(lease)), patience=patience)
 """
 
 
@@ -119,8 +122,80 @@ def test_a_provider_that_cannot_list_gets_what_may_be_there_once_more_and_its_mo
     assert spend.held_usd > 0
 
 
+@pytest.fixture
+def begin(judge, database, environ):
+    """Begin a run in a process of its own."""
+    begun = []
+
+    def begin(lease=1800):
+        begun.append(
+            subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, database, judge.model_dump_json(), str(lease)],
+                env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            )
+        )
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
 @providers
-def test_kill_9_while_the_batch_is_made(*, run, pairs, server, judge, database, environ):
+def test_two_runs_that_find_a_batch_at_once_leave_it_to_one(
+    *, run, begin, store, pairs, server, monkeypatch, batch_class, batches
+):
+    pairs(3)
+    with monkeypatch.context() as patched:
+        after(batch_class, "create", patched)
+        with pytest.raises(KilledError):
+            run()
+    server.lag = 10**6
+    polls = server.count("poll")
+    together = [begin(), begin()]
+    wait_for(lambda: server.count("poll") >= polls + 2 and any(each.poll() == 0 for each in together))
+    server.lag = 0
+    assert [each.wait(timeout=60) for each in together] == [0, 0]
+    assert len(server.batches) == 1
+    assert set(server.paid.values()) == {1}
+    assert len({row.presentation for row in store.tidy()}) == 6
+    assert {batch.status for batch in batches()} == {"done"}
+    (spend,) = store.spending()
+    assert (spend.answers, spend.lost, spend.held_usd) == (6, 0, 0)
+
+
+@providers
+def test_a_run_that_stood_still_beyond_its_lease_pays_nothing_twice(
+    *, run, begin, store, pairs, server, batches
+):
+    """A machine that slept: another run took its batch over and settled it; then it wakes."""
+    pairs(3)
+    server.lag = 10**6
+    asleep = begin(lease=2)
+    wait_for(lambda: server.count("poll") >= 1)
+    asleep.send_signal(signal.SIGSTOP)
+    server.lag = 0
+    wait_for(lambda: run().verdicts == 6)
+    asleep.send_signal(signal.SIGCONT)
+    assert asleep.wait(timeout=60) == 0
+    assert len(server.batches) == 1
+    assert set(server.paid.values()) == {1}
+    assert len(store.tidy()) == 12
+    assert {batch.status for batch in batches()} == {"done"}
+    (spend,) = store.spending()
+    assert (spend.answers, spend.lost, spend.held_usd) == (6, 0, 0)
+
+
+def wait_for(holds):
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@providers
+def test_kill_9_while_the_batch_is_made(*, run, begin, pairs, server):
     pairs(3)
     begun = []
 
@@ -129,12 +204,7 @@ def test_kill_9_while_the_batch_is_made(*, run, pairs, server, judge, database, 
         begun[0].wait()
 
     server.on["create"] = kill
-    begun.append(
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, database, judge.model_dump_json()],
-            env={**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        )
-    )
+    begun.append(begin())
     begun[0].wait(timeout=60)
     del server.on["create"]
     assert len(server.batches) == 1

@@ -283,7 +283,7 @@ def test_the_shipped_studies_name_models_on_sale_for_a_year():
 
 
 @pytest.mark.parametrize(
-    ("model", "today", "said"),
+    ("model", "today", "expected"),
     [
         ("gpt-4-0613", date(2026, 10, 23), ["off on 2026-10-23; name another model, such as gpt-6.1-sol"]),
         ("gpt-4-0613", date(2026, 10, 22), ["in 1 day;"]),
@@ -294,10 +294,10 @@ def test_the_shipped_studies_name_models_on_sale_for_a_year():
         ("some-model", date(2030, 1, 1), []),
     ],
 )
-def test_a_models_end_is_announced(model, today, said):
+def test_a_models_end_is_announced(model, today, expected):
     found = warnings(Judge(model=model), today=today)
-    assert len(found) == len(said)
-    assert all(words in each for words, each in zip(said, found, strict=True))
+    assert len(found) == len(expected)
+    assert all(words in each for words, each in zip(expected, found, strict=True))
 
 
 def test_another_servers_models_are_its_own():

@@ -54,14 +54,14 @@ def test_the_server_gets_the_body_as_it_is(send, server, judge, blind, fake):
 @pytest.mark.parametrize(
     ("status", "kind", "billed"),
     [
-        (408, "server_error", "no"),
+        (408, "server_error", "perhaps"),
         (409, "server_error", "no"),
         (425, "server_error", "no"),
         (429, "rate_limited", "no"),
         (500, "server_error", "no"),
         (502, "server_error", "perhaps"),  # a gateway: what is behind it may have done the work
         (503, "server_error", "no"),
-        (504, "server_error", "perhaps"),
+        (504, "timeout", "perhaps"),
         (529, "rate_limited", "no"),
     ],
 )
@@ -201,9 +201,9 @@ def test_the_key_shows_nowhere(send, server, fake, caplog):
     caplog.set_level(logging.DEBUG)
     echo = fake.completion(f"your key is {fake.KEY}", headers={"x-request-id": f"{fake.KEY}-1"})
     server.act = lambda _: fake.failure(500, message=fake.KEY, headers={"x-request-id": fake.KEY})
-    said = [repr(send())]
+    printed = [repr(send())]
     server.act = lambda _: fake.Out(drop=True)
-    said.append(repr(send()))
+    printed.append(repr(send()))
     server.act = lambda _: echo
     reply = send()
     assert reply.request_id == "[key]-1"
@@ -211,9 +211,9 @@ def test_the_key_shows_nowhere(send, server, fake, caplog):
     server.act = lambda _: fake.failure(400, message=f"key {fake.KEY} and sk-abc***xyz", code="x")
     request_error = send()
     assert request_error.detail == "HTTP 400: key [key] and [key]"
-    said += [repr(reply), repr(request_error), caplog.text]
-    said += [repr(vars(record)) for record in caplog.records]
-    for words in said:
+    printed += [repr(reply), repr(request_error), caplog.text]
+    printed += [repr(vars(record)) for record in caplog.records]
+    for words in printed:
         assert fake.KEY not in words
     assert caplog.records
 

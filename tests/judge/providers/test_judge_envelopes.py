@@ -103,6 +103,19 @@ def test_a_line_of_a_batch_is_read_as_its_answer():
 
 def test_a_failed_response_is_an_error_that_came_as_http_200():
     failed = {"object": "response", "status": "failed", "output": [], "error": {"code": "server_error"}}
-    assert read_error(raw(failed)) == (500, {"code": "server_error"})
+    assert read_error(raw(failed)) == (500, {"code": "server_error"}, False)
     assert read_error(raw({**failed, "error": {"code": "rate_limit_exceeded"}}))[0] == 429
     assert read_error(raw(response(message(TEXT)))) is None
+
+
+def test_an_error_beside_an_answer_is_an_error_that_may_be_charged():
+    """A router that lost the model on its way may send both; the text may be cut."""
+    choice = {"index": 0, "message": {"content": '{"fluency": "B"}'}, "finish_reason": "stop"}
+    both = {"choices": [choice], "error": {"code": 502, "message": "lost"}}
+    assert read_error(raw(both)) == (502, both["error"], True)
+    assert parse(raw(both), ASKED).kind == "unreadable"
+    for none in (None, {}, ""):
+        assert read_error(raw({**both, "error": none})) is None
+        assert parse(raw({**both, "error": none}), ASKED) == {"fluency": "B"}
+    counted = {"error": {"message": "lost"}, "usage": {"prompt_tokens": 100, "completion_tokens": 10}}
+    assert read_error(raw(counted)) == (500, {"message": "lost"}, True)

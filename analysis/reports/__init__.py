@@ -1,0 +1,1 @@
+"""A report from result rows: sections, figures, templates and files."""

@@ -1,0 +1,88 @@
+"""AlpacaEval's annotations.json: one preference a record, from 1 (generator_1) to 2 (generator_2).
+
+Source: tatsu-lab/alpaca_eval, `results/*/*/annotations.json` and `metrics/winrate.py`: 1.5, or 0 in older
+files, is a draw, null a request that failed. The sides on which outputs were shown are not recorded.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from analysis.verdicts.formats.records import Record, Source
+from analysis.verdicts.formats.rows import VerdictRows
+from analysis.verdicts.formats.sides import is_missing, text_of
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE, content_id
+
+NAME = "alpaca-eval"
+WHAT = "AlpacaEval annotations"
+
+_COLUMNS = (
+    *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
+    *("verdict", "preference", "length_a", "length_b"),
+)
+
+
+def claims(record: Record) -> bool:
+    """Return whether a record is of this format."""
+    return {"instruction", "generator_1", "generator_2", "preference"} <= record.keys()
+
+
+def read(source: Source) -> pd.DataFrame:
+    """Return a verdict for each preference: below 1.5 generator_1, above it generator_2."""
+    rows = VerdictRows(columns=_COLUMNS)
+    rows.notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
+    total, continuous = [], False
+    for place, record in source.records():
+        where = source.at(place)
+        a, b = (text_of(record.get(key), where, key) for key in ("generator_1", "generator_2"))
+        preference = _preference(record.get("preference"), where)
+        if preference is None:
+            rows.leave_out(place, "no preference, the annotator failed")
+            continue
+        instruction = str(record.get("instruction"))
+        outputs = [record.get(key) for key in ("output_1", "output_2")]
+        rater = record.get("annotator")
+        rows.add(
+            place,
+            pair_id=content_id(instruction, *outputs),
+            dataset=text_of(record.get("dataset") or "alpaca_eval", where, "dataset"),
+            prompt_id=content_id(instruction),
+            method_a=a,
+            method_b=b,
+            rater=text_of(rater, where, "annotator"),
+            rater_kind="model" if isinstance(rater, str) and not rater.isdecimal() else "person",
+            criterion="overall",
+            verdict=TIE if preference == 1.5 else (a if preference < 1.5 else b),
+            preference=repr(preference),
+            length_a=str(len(outputs[0])) if isinstance(outputs[0], str) else None,
+            length_b=str(len(outputs[1])) if isinstance(outputs[1], str) else None,
+        )
+        total.append(preference - 1)
+        continuous |= preference not in {1.0, 1.5, 2.0}
+    if continuous:
+        rows.notes.append(
+            "preferences are continuous, and a verdict says only which side of 1.5 they lie on: AlpacaEval's "
+            f"own win rate of generator_2, their mean, is {math.fsum(total) / len(total):.2%} (column "
+            "preference)"
+        )
+    return rows.table(source.path, source.word)
+
+
+def _preference(value: object, where: str) -> float | None:
+    if is_missing(value) or (isinstance(value, str) and value.strip().casefold() in {"", "nan", "none"}):
+        return None
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = math.nan
+    if found == 0:
+        return 1.5
+    if not 1 <= found <= 2:
+        raise StudyError(
+            f"{where}: preference is {str(value)[:40]!r}; write a number from 1 (generator_1) to 2 "
+            "(generator_2), 1.5 for a draw, or null where the annotator failed"
+        )
+    return found

@@ -1,0 +1,93 @@
+"""Arena-Hard's model_judgment/*.jsonl: a baseline against a model, judged in both orders.
+
+Source: lmarena/arena-hard-auto, `gen_judgment.py` and `show_result.py`: A is the baseline in the first game
+and the model in the second; a score of null is a judgment without a label. Version 0.1 names no baseline.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from analysis.verdicts.formats.records import Record, Source
+from analysis.verdicts.formats.rows import VerdictRows
+from analysis.verdicts.formats.sides import is_missing, text_of
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE
+
+NAME = "arena-hard"
+WHAT = "Arena-Hard judgments"
+
+_LABEL = re.compile(r"A(=|>>?|<<?)B|B(=|>>?|<<?)A")
+_COLUMNS = (
+    *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
+    *("verdict", "presentation", "shown_first", "label"),
+)
+
+
+def claims(record: Record) -> bool:
+    """Return whether a record is of this format."""
+    return {"games", "model", "judge"} <= record.keys() and bool({"question_id", "uid"} & record.keys())
+
+
+def read(source: Source) -> pd.DataFrame:
+    """Return a verdict for each game that has a label."""
+    rows = VerdictRows(columns=_COLUMNS)
+    strong = unnamed = False
+    for place, record in source.records():
+        where = source.at(place)
+        model, judge = (text_of(record.get(key), where, key) for key in ("model", "judge"))
+        unnamed |= "baseline" not in record
+        baseline = text_of(record.get("baseline", "baseline"), where, "baseline")
+        name = text_of(record.get("question_id", record.get("uid")), where, "question_id or uid")
+        games = record["games"] if isinstance(record.get("games"), list) else []
+        if not 1 <= len(games) <= 2:
+            raise StudyError(
+                f"{where}: games has {len(games)} entries; a judgment has one game, or one in each order"
+            )
+        for number, game in enumerate(games, start=1):
+            score = game.get("score") if isinstance(game, dict) else None
+            if is_missing(score):
+                rows.leave_out(place, "no label, the judge failed")
+                continue
+            first, second = (baseline, model) if number == 1 else (model, baseline)
+            winner = _winner(score, first, second, f"{where}, game {number}")
+            strong |= len(str(score)) == 4
+            rows.add(
+                place,
+                pair_id=name,
+                dataset=text_of(record.get("category") or "arena-hard", where, "category"),
+                prompt_id=name,
+                method_a=baseline,
+                method_b=model,
+                rater=judge,
+                rater_kind="model",
+                criterion="overall",
+                verdict=winner,
+                presentation=str(number),
+                shown_first=first,
+                label=str(score),
+            )
+    rows.notes.append("Arena-Hard asks for the better answer as a whole: the criterion is called 'overall'")
+    if unnamed:
+        rows.notes.append(
+            "the file does not name the model that all were compared with: it is called 'baseline'"
+        )
+    if strong:
+        rows.notes.append("A>>B counts as A>B does: a verdict has no strength (column label)")
+    return rows.table(source.path, source.word)
+
+
+def _winner(score: object, first: str, second: str, where: str) -> str:
+    label = score.strip() if isinstance(score, str) else ""
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        raise StudyError(
+            f"{where}: score is {str(score)[:40]!r}; write A>>B, A>B, A=B, B>A or B>>A, or null "
+            "where there is none"
+        )
+    sign = (found[1] or found[2])[0]
+    if sign == "=":
+        return TIE
+    return first if (label[0] == "A") == (sign == ">") else second

@@ -1,0 +1,82 @@
+"""Argilla's records as JSON, nested (`records.to_json`) or flat (`to_list(flatten=True)`).
+
+Source: argilla-io/argilla, `argilla/records/_io` of version 2: `responses` by question, with user_id and
+value; flat, `QUESTION.responses`, `.users` and `.status`. Metadata or fields name the methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from analysis.verdicts.formats.answers import Answer, new_rows, verdict_table
+from analysis.verdicts.formats.records import Record, Source
+from analysis.verdicts.formats.sides import item_of, text_of
+from guard_eval.errors import StudyError
+
+NAME = "argilla"
+WHAT = "Argilla records"
+_FLAT = ".responses"
+
+
+def claims(record: Record) -> bool:
+    """Return whether a record is of this format."""
+    nested = isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), dict)
+    return nested or any(name.endswith(_FLAT) and f"{name}.users" in record for name in record)
+
+
+def read(source: Source) -> pd.DataFrame:
+    """Return a verdict for each response; those that were not submitted are left out where that is known."""
+    rows, answers, nested = new_rows(), [], False
+    for place, record in source.records():
+        where = source.at(place)
+        nested |= "responses" in record
+        parts = [record.get(key) for key in ("fields", "metadata")]
+        data = {
+            name: value for part in (record, *parts) if isinstance(part, dict) for name, value in part.items()
+        }
+        found = list(_responses(record, where))
+        if not found:
+            rows.leave_out(place, "no response")
+            continue
+        item = item_of(data, where, pair_id=record.get("id"), dataset="all")
+        for question, value, user, status in found:
+            if status not in {None, "submitted"}:
+                rows.leave_out(place, f"the response is {status}")
+                continue
+            answers.append(
+                Answer(
+                    place=place,
+                    item=item,
+                    rater=text_of(user, where, "user_id"),
+                    criterion=question,
+                    word=value,
+                    more={"rater_kind": item.known.get("rater_kind", "person")},
+                )
+            )
+    if nested:
+        rows.notes.append("records.to_json does not say which responses are drafts: all count")
+    return verdict_table(answers, source.path, source.word, rows)
+
+
+def _responses(record: Record, where: str) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield question, value, user and status."""
+    if isinstance(record.get("responses"), dict):
+        for question, responses in record["responses"].items():
+            for one in responses or ():
+                if not isinstance(one, dict) or "user_id" not in one:
+                    raise StudyError(
+                        f"{where}: a response to {question} has no user_id; export it with records"
+                    )
+                yield question, one.get("value"), one["user_id"], one.get("status")
+        return
+    for name in record:
+        if not name.endswith(_FLAT) or record[name] is None:
+            continue
+        values, users = record[name], record.get(f"{name}.users")
+        statuses = record.get(f"{name}.status") or [None] * len(values)
+        if not isinstance(values, list) or not isinstance(users, list) or len(users) != len(values):
+            raise StudyError(f"{where}: {name} and {name}.users differ in length; export the records again")
+        yield from zip([name.removesuffix(_FLAT)] * len(values), values, users, statuses, strict=True)

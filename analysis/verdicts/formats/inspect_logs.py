@@ -1,0 +1,136 @@
+"""Inspect's logs, .json and .eval: a sample is a pair, a scorer or each key of its value a criterion.
+
+Source: UKGovernmentBEIS/inspect_ai, `log/_log.py` (EvalLog) and `log/_recorders/eval.py`: .eval is a ZIP of
+header.json and samples/ID_epoch_N.json. Inspect has no verdicts of its own: the sample's metadata names the
+methods.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pandas as pd
+
+from analysis.verdicts.formats.answers import Answer, new_rows, questions_of_verdicts, verdict_table
+from analysis.verdicts.formats.records import MOST_JSON, Record, Source, checked, parse
+from analysis.verdicts.formats.sides import Item, is_missing, item_of, text_of
+from guard_eval.errors import StudyError
+
+NAME = "inspect"
+WHAT = "an Inspect log"
+
+_ZSTANDARD = 93
+"""The ZIP method of newer logs, which Python's zipfile reads from 3.14 on."""
+_NO_ANSWER = "N"
+"""What Inspect's scorers write where the model gave no answer."""
+
+
+def claims(record: Record) -> bool:
+    """Return whether a record is of this format."""
+    return isinstance(record.get("eval"), dict) and {"samples", "status"} <= record.keys()
+
+
+def open_log(path: Path) -> Source | None:
+    """Return an .eval file as one record, header and samples; None where a ZIP is something else.
+
+    Raises:
+        StudyError: It is damaged, too large, or compressed as only pyarrow reads it and that is missing.
+    """
+    try:
+        with zipfile.ZipFile(path) as packed:
+            names = packed.namelist()
+            if "header.json" not in names:
+                return None
+            left = [MOST_JSON]
+            with path.open("rb") as file:
+                log = dict(checked(_part(packed, file, "header.json", path, left), f"{path}, header.json"))
+                samples = [name for name in names if name.startswith("samples/")]
+                log["samples"] = [_part(packed, file, name, path, left) for name in samples]
+    except (zipfile.BadZipFile, struct.error, EOFError) as error:
+        raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it anew") from None
+    return Source(path=path, word="record", first=log, items=((1, log),))
+
+
+def _part(packed: zipfile.ZipFile, file: IO[bytes], name: str, path: Path, left: list[int]) -> Any:  # noqa: ANN401
+    """Return a part's JSON; all together may unpack to `left` bytes, whatever the ZIP says of itself."""
+    found = packed.getinfo(name)
+    if found.compress_type == _ZSTANDARD:
+        file.seek(found.header_offset)
+        name_size, extra = struct.unpack("<26xHH", file.read(30))
+        file.seek(name_size + extra, 1)
+        stream = _zstandard(file.read(found.compress_size), path)
+    else:
+        stream = packed.open(name)
+    with stream:
+        data = stream.read(left[0] + 1)
+    left[0] -= len(data)
+    if left[0] < 0:
+        raise StudyError(
+            f"{path} unpacks to more than 1 GiB; write the scores alone: inspect log convert --to json"
+        )
+    return parse(data, f"{path}, {name}")
+
+
+def _zstandard(data: bytes, path: Path) -> IO[bytes]:
+    try:
+        arrow = import_module("pyarrow")
+    except ImportError:
+        raise StudyError(
+            f"reading {path} needs pyarrow; run: pip install pyarrow, or: inspect log convert --to json "
+            f"--output-dir . {path}"
+        ) from None
+    return cast("IO[bytes]", arrow.CompressedInputStream(arrow.BufferReader(data), "zstd"))
+
+
+def read(source: Source) -> pd.DataFrame:
+    """Return a verdict for each sample, scorer and criterion."""
+    log = source.first
+    header = log["eval"]
+    rater = text_of(header.get("model"), str(source.path), "eval.model")
+    rows = new_rows(f"the log's model, {rater}, is the rater")
+    if log.get("status") != "success":
+        rows.notes.append(f"the log's status is {log.get('status')!r}: samples may be missing")
+    samples = log["samples"] if isinstance(log["samples"], list) else []
+    found: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]] = []
+    for place, sample in enumerate(samples, start=1):
+        where = f"{source.path}, sample {place}"
+        one = checked(sample, where)
+        if one.get("error"):
+            rows.leave_out(place, "it ended in an error")
+            continue
+        task = text_of(header.get("task"), where, "task")
+        item = item_of(_object(one, "metadata"), where, pair_id=one.get("id"), dataset=task)
+        epoch = one.get("epoch")
+        more = {"rater_kind": "model", "presentation": None if is_missing(epoch) else str(epoch)}
+        found.append((place, item, more, _object(one, "scores")))
+    answers = _answers(found, rater, "value")
+    if not questions_of_verdicts(answers) and (others := _answers(found, rater, "answer")):
+        rows.notes.append("the scores hold no verdicts: what a scorer took for the answer is taken")
+        answers = others
+    return verdict_table(answers, source.path, "sample", rows)
+
+
+def _object(record: Record, key: str) -> Mapping[str, Any]:
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _answers(
+    found: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]], rater: str, key: str
+) -> list[Answer]:
+    """Return the scorers' values, or answers; a value with keys is one for each."""
+    answers = []
+    for place, item, more, scores in found:
+        for name, score in scores.items():
+            value = score.get(key) if isinstance(score, dict) else None
+            for criterion, word in value.items() if isinstance(value, dict) else [(name, value)]:
+                scored = None if word == _NO_ANSWER else word
+                answers.append(
+                    Answer(place=place, item=item, rater=rater, criterion=criterion, word=scored, more=more)
+                )
+    return answers

@@ -1,0 +1,96 @@
+"""Which reader a file of verdicts is for: the one whose keys its first record has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.verdicts.formats import (
+    alpaca_eval,
+    arena_hard,
+    argilla,
+    fastchat,
+    inspect_logs,
+    label_studio,
+    potato,
+    tables,
+)
+from analysis.verdicts.formats.records import Record, Source, open_source
+from analysis.verdicts.formats.sides import Item
+from analysis.verdicts.layout import REMARKS
+from guard_eval.errors import StudyError, nearest
+from guard_eval.reporting.words import and_list
+
+_TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
+_SAMPLES = {"doc_id", "resps", "arguments"}
+"""Keys of lm-evaluation-harness' samples, which are texts."""
+
+_FOREIGN = (alpaca_eval, arena_hard, argilla, fastchat, inspect_logs, label_studio, potato)
+FORMATS: tuple[str, ...] = (*(module.NAME for module in _FOREIGN), tables.NAME)
+"""The names that `--format` takes."""
+
+_READERS: Mapping[str, Callable[[Source], pd.DataFrame]] = {
+    module.NAME: module.read
+    for module in (alpaca_eval, arena_hard, argilla, fastchat, inspect_logs, label_studio)
+}
+_CLAIMS: Mapping[str, tuple[str, Callable[[Record], bool]]] = {
+    module.NAME: (module.WHAT, module.claims) for module in _FOREIGN
+}
+
+
+def load_verdicts(
+    path: Path | str, *, form: str | None = None, items: Mapping[str, Item] | None = None
+) -> pd.DataFrame:
+    """Return the verdicts of a file in any known format, not yet checked.
+
+    What was taken for granted stands in its `attrs` under `REMARKS`.
+
+    Args:
+        path: The file.
+        form: Its format, one of `FORMATS`; by default the one that its first record is of.
+        items: What Potato's instances are, by id.
+
+    Raises:
+        StudyError: It cannot be read, is of no known format or could be of two, or holds no verdicts.
+    """
+    source = opened(Path(path))
+    if form is not None and form not in FORMATS:
+        raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
+    name = form or format_of(source)
+    if name == tables.NAME:
+        return tables.tidied(tables.frame_of(source))
+    frame = potato.read(source, items or {}) if name == potato.NAME else _READERS[name](source)
+    frame.attrs[REMARKS] = [f"{source.path} is read as {_CLAIMS[name][0]}", *frame.attrs[REMARKS]]
+    return frame
+
+
+def opened(path: Path) -> Source:
+    """Return a file's records, of whatever format."""
+    if path.suffix.lower() == ".eval" and (log := inspect_logs.open_log(path)) is not None:
+        return log
+    return open_source(path)
+
+
+def format_of(source: Source) -> str:
+    """Return the name of a file's format.
+
+    Raises:
+        StudyError: Two formats could be its own, or it holds texts and no verdicts.
+    """
+    keys = source.first.keys()
+    if keys >= _TIDY:
+        return tables.NAME
+    if keys >= _SAMPLES:
+        raise StudyError(
+            f"{source.path} holds texts of lm-evaluation-harness and no verdicts; make them a file for "
+            f"guard-eval measure: guard-eval import {source.path} --output texts.jsonl"
+        )
+    found = [name for name, (_, claims) in _CLAIMS.items() if claims(source.first)]
+    if len(found) > 1:
+        raise StudyError(
+            f"{source.path} could be {and_list([_CLAIMS[name][0] for name in found])}; say which: "
+            f"guard-eval import {source.path} --format {' or --format '.join(found)}"
+        )
+    return found[0] if found else tables.NAME

@@ -1,0 +1,160 @@
+"""What a rater answered, un-blinded: a letter, a side or a name becomes a method or a tie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE
+
+SIDES = (
+    ("method_a", "method_b"),
+    ("model_a", "model_b"),
+    ("model_1", "model_2"),
+    ("method_1", "method_2"),
+    ("system_a", "system_b"),
+    ("system_a_name", "system_b_name"),
+    ("strategy_a", "strategy_b"),
+    ("generator_1", "generator_2"),
+)
+"""Keys of the two methods that were compared, the first one's before the second's."""
+SHOWN = ("left", "right")
+"""Keys of the methods by the side on which a rater saw them."""
+
+_OF = ("", "model", "method", "system", "response", "text", "answer", "option", "output", "assistant", "side")
+_FIRST = {f"{word}{letter}" for word in _OF for letter in "a1"} - {"1"} | {"left", "first"}
+_SECOND = {f"{word}{letter}" for word in _OF for letter in "b2"} - {"2"} | {"right", "second"}
+_TIE = {
+    *("tie", "tied", "draw", "equal", "same", "both", "neither", "bothbad", "bothgood", "nopreference"),
+    *("tiebothbad", "tieinconsistent", "comparable", "nodifference"),
+}
+_DROPPED = dict.fromkeys(map(ord, " _-.()[]"))
+WORDS = "A, B, left, right, model_a, model_b or tie"
+"""What `side_of` reads, for messages."""
+
+
+def side_of(word: str) -> int | None:
+    """Return 1 for a word that means the first text, −1 for the second, 0 for a tie; None for any other.
+
+    >>> side_of("A"), side_of("model_2"), side_of("tie (bothbad)"), side_of("C")
+    (1, -1, 0, None)
+    """
+    plain = word.casefold().translate(_DROPPED)
+    if plain in _FIRST:
+        return 1
+    if plain in _SECOND:
+        return -1
+    return 0 if plain in _TIE else None
+
+
+def text_of(value: object, where: str, key: str) -> str:
+    """Return a name or an id as text; whole numbers are names, too.
+
+    Raises:
+        StudyError: It is missing, or is no name.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value.strip():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise StudyError(
+                f"{where}: {key} is {value!a}, with half a character (a lone surrogate); fix it"
+            ) from None
+        return value
+    if is_missing(value) or value == "":
+        raise StudyError(f"{where}: {key} is missing; fill it in, or remove the record")
+    raise StudyError(f"{where}: {key} is {str(value)[:40]!r}; write a name")
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value is JSON's null or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """Two texts that were compared, as a record names them.
+
+    Attributes:
+        first: The method on the first side.
+        second: The method on the second side.
+        shown_first: The method whose text the rater saw first, where the record says so.
+        known: Values of the columns pair_id, dataset, prompt_id, method_a and method_b, and others.
+    """
+
+    first: str
+    second: str
+    shown_first: str | None
+    known: dict[str, str]
+
+    def verdict(self, word: str) -> str | None:
+        """Return the method that a word stands for, or a tie; None where it stands for neither.
+
+        A method's own name goes before a letter.
+        """
+        if word in {self.first, self.second}:
+            return word
+        side = side_of(word)
+        if side is None:
+            return None
+        return (TIE, self.first, self.second)[side]
+
+
+def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: str) -> Item:
+    """Return the item that an annotation tool's record describes in its own fields.
+
+    Args:
+        data: The fields: two methods (`SIDES`), and where known left and right, pair_id, dataset, prompt_id.
+        where: Where they are, for messages.
+        pair_id: The pair's id where the fields have none.
+        dataset: The dataset where the fields have none.
+
+    Raises:
+        StudyError: The methods are missing.
+    """
+    found = next(((a, b) for a, b in SIDES if a in data and b in data), None)
+    shown = SHOWN if all(key in data for key in SHOWN) else None
+    if (pairs := found or shown) is None:
+        raise StudyError(
+            f"{where}: nothing says which methods were compared; add the fields method_a and method_b "
+            "(and left and right, where sides changed) to the items"
+        )
+    a, b = (text_of(data[key], where, key) for key in pairs)
+    first, second = (text_of(data[key], where, key) for key in shown) if shown else (a, b)
+    if {first, second} != {a, b}:
+        raise StudyError(
+            f"{where}: left and right are {first!r} and {second!r}, and the methods {a!r} and {b!r}; "
+            "name the same"
+        )
+    if a == b:
+        raise StudyError(f"{where}: both methods are {a!r}; name two")
+    if any(side_of(name) is not None for name in (a, b)):
+        raise StudyError(
+            f"{where}: the methods {a!r} and {b!r} are called as sides are ({WORDS}), which could mean "
+            "either; rename them"
+        )
+    ids = {key: text_of(data[key], where, key) for key in ("pair_id", "dataset", "prompt_id") if key in data}
+    optional = {key: str(data[key]) for key in ("rater_kind", "showing") if not is_missing(data.get(key))}
+    known = {"pair_id": text_of(ids.get("pair_id", pair_id), where, "pair_id"), "dataset": dataset}
+    return Item(
+        first=first,
+        second=second,
+        shown_first=first if shown else None,
+        known={**known, **ids, **optional, "method_a": a, "method_b": b},
+    )
+
+
+def words_in(value: object) -> Iterator[str]:
+    """Yield the words of an answer that is a text, or a list of texts."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from words_in(one)

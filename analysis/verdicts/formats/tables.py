@@ -1,0 +1,203 @@
+"""Any table or JSON whose columns have other names, whose verdicts are letters, or that is wide.
+
+What is taken for what stands in the notes: a column's name, a letter's side, what a heading is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analysis.verdicts.encoding import TextCodes, are_strings, recoded, text_codes
+from analysis.verdicts.formats.records import Source
+from analysis.verdicts.formats.rows import VerdictRows
+from analysis.verdicts.formats.sides import SIDES, WORDS, side_of
+from analysis.verdicts.layout import REMARKS
+from analysis.verdicts.reading import LINE, places
+from analysis.verdicts.remedies import PAIR_IDS, columns_of_verdicts
+from guard_eval.errors import StudyError
+from guard_eval.records import TIE
+from guard_eval.reporting.escaping import FORMULA_STARTS
+from guard_eval.reporting.words import and_list
+
+NAME = "table"
+WHAT = "a table of verdicts"
+
+NAMES = {
+    "pair_id": PAIR_IDS,
+    "dataset": ("domain", "corpus", "category"),
+    "prompt_id": ("source_id",),
+    "rater": ("annotator", "annotator_id", "rater_id", "worker", "worker_id", "user", "user_id", "judge"),
+    "criterion": ("aspect", "dimension", "attribute", "metric"),
+    "verdict": ("winner", "preference", "choice", "preferred", "better"),
+    "shown_first": ("first_shown",),
+}
+"""Other names of columns, which are read where the column itself is missing and one of them stands there."""
+
+
+def frame_of(source: Source) -> pd.DataFrame:
+    """Return a file's cells as a table; a JSON value that is a list or an object is refused."""
+    if source.table is not None:
+        return source.table
+    names: dict[str, None] = {}
+    for _, record in source.records():
+        names.update(dict.fromkeys(record))
+    rows = VerdictRows(columns=tuple(names))
+    for place, record in source.records():
+        rows.add(place, **{name: _text(value, name, source.at(place)) for name, value in record.items()})
+    return rows.table(source.path, source.word)
+
+
+def _text(value: object, name: str, where: str) -> str | None:
+    if isinstance(value, dict | list):
+        raise StudyError(
+            f"{where}: {name} is {str(value)[:40]!r}, and a cell of a table is a text or a number; take what "
+            "is in it out, or see the formats that are read: docs/formats.md"
+        )
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def tidied(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the columns' own names, long, and its verdicts un-blinded; itself where it is so.
+
+    Raises:
+        StudyError: Two columns could be one that is missing, or a letter could mean two methods.
+    """
+    notes: list[str] = []
+    found = _unblinded(_long(_renamed(_without_apostrophes(frame, notes), notes), notes), notes)
+    if notes:
+        found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), *notes]}
+    return found
+
+
+def _without_apostrophes(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Take the apostrophe away by which a CSV keeps a spreadsheet from reading a formula (`escape_csv`)."""
+    if frame.index.name != LINE:
+        return frame
+    changed = {}
+    for name in frame.columns:
+        column = frame[name]
+        if not isinstance(column.dtype, pd.CategoricalDtype) or not are_strings(column.cat.categories):
+            continue
+        texts = list(column.cat.categories)
+        plain = [text[1:] if text[:1] == "'" and text[1:2] in FORMULA_STARTS[:4] else text for text in texts]
+        if plain != texts and len(set(plain)) == len(plain):
+            changed[name] = column.cat.rename_categories(plain)
+    if not changed:
+        return frame
+    notes.append(f"an apostrophe before =, +, - or @ is none of the text, in {and_list(sorted(changed))}")
+    return frame.assign(**changed)
+
+
+def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    names = [str(name) for name in frame.columns]
+    new: dict[str, str] = {}
+    if not {"method_a", "method_b"} & set(names):
+        pairs = [pair for pair in SIDES if set(pair) <= set(names)]
+        if len(pairs) > 1:
+            listed = and_list([f"{a} and {b}" for a, b in pairs])
+            raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
+        new.update({old: name for pair in pairs for old, name in zip(pair, SIDES[0], strict=True)})
+    for name, others in NAMES.items():
+        present = [] if name in names else [other for other in others if other in names]
+        if len(present) > 1:
+            raise StudyError(f"{name} could be {and_list(present)}; rename the column that is it to {name}")
+        new.update(dict.fromkeys(present, name))
+    # Without methods it is no table of verdicts, and what its columns mean would be a guess.
+    if not new or not {"method_a", "method_b"} <= {*names, *new.values()}:
+        return frame
+    notes.append("read as columns: " + ", ".join(f"{old!r} as {name}" for old, name in new.items()))
+    return frame.rename(columns=new)
+
+
+def _long(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return a wide table long, and a missing dataset or criterion filled in, where there are methods."""
+    names = {str(name) for name in frame.columns}
+    if not {"pair_id", "method_a", "method_b"} <= names:
+        return frame
+    missing = [name for name in ("criterion", "rater") if name not in names]
+    if "verdict" not in names:
+        columns = columns_of_verdicts(frame)
+        if len(missing) != 1 or not columns:
+            return frame
+        frame = _melted(frame, columns, missing[0], notes)
+    elif missing == ["criterion"]:
+        notes.append("there is no column criterion: it is called 'overall'")
+        frame = frame.assign(criterion=pd.Categorical(["overall"] * len(frame)))
+    if "dataset" not in names and {"rater", "criterion"} <= set(frame.columns):
+        notes.append("there is no column dataset: it is called 'all'")
+        frame = frame.assign(dataset=pd.Categorical(["all"] * len(frame)))
+    return frame
+
+
+def _melted(frame: pd.DataFrame, columns: list[str], heads: str, notes: list[str]) -> pd.DataFrame:
+    kept = frame.drop(columns=columns)
+    parts, empty = [], 0
+    for name in columns:
+        codes = text_codes(frame[name])
+        filled = codes.codes >= 0
+        empty += int((~filled).sum())
+        part = kept[filled].copy()
+        part[heads] = name
+        part["verdict"] = codes.series(frame.index)[filled]
+        parts.append(part)
+    long = pd.concat(parts)
+    if long.index.name is None:
+        long.index = long.index + 1
+        long.index.name = "row"
+    notes.append(
+        f"it is wide: the heading{'s' if columns[1:] else ''} {and_list(columns)} "
+        f"{'are' if columns[1:] else 'is'} read as {heads}"
+        + (f", {empty} empty cells as no verdicts" if empty else "")
+    )
+    return long
+
+
+def _unblinded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return a table whose letters are methods: A is method_a, or the text shown first where both agree."""
+    names = {str(name) for name in frame.columns}
+    if not {"method_a", "method_b", "verdict"} <= names:
+        return frame
+    columns = [text_codes(frame[name]) for name in ("verdict", "method_a", "method_b")]
+    (verdict, a, b), texts = recoded(columns)
+    sides = np.array([2 if (side := side_of(text)) is None else side for text in (*texts, "?")])[verdict]
+    tie = texts.index(TIE) if TIE in texts else -2
+    lettered = (verdict >= 0) & (verdict != a) & (verdict != b) & (verdict != tie) & (sides != 2)
+    if not lettered.any():
+        return frame
+    index = frame.index if frame.index.name else pd.RangeIndex(1, len(frame) + 1, name="row")
+    word = str(index.name)
+    odd = [text for column in columns[1:] for text in column.texts if side_of(text) is not None]
+    if odd:
+        raise StudyError(
+            f"the verdict {texts[verdict[lettered][0]]!r} on {places(list(index[lettered]), word)} may "
+            f"name a side, or the method {odd[0]!r}; rename that method"
+        )
+    sided = lettered & (sides != 0)
+    if "shown_first" in names:
+        _check_first(frame, sided, index)
+    plain = (*texts, TIE)
+    codes = np.select(
+        [lettered & (sides == 1), lettered & (sides == -1), lettered], [a, b, len(texts)], verdict
+    )
+    found = sorted({texts[code] for code in verdict[lettered]})
+    notes.append(
+        f"the verdicts {and_list(found)} are read by the columns method_a and method_b of their row"
+        + ("" if sided.any() else ", as ties")
+    )
+    new = TextCodes(codes=codes.astype(np.int64), texts=tuple(plain))
+    return frame.assign(verdict=new.series(frame.index).to_numpy())
+
+
+def _check_first(frame: pd.DataFrame, sided: np.ndarray, index: pd.Index) -> None:
+    """Refuse letters in rows whose first text shown is not the first method: they could mean either."""
+    (first, a), texts = recoded([text_codes(frame[name]) for name in ("shown_first", "method_a")])
+    letter = np.array([*(text.casefold() == "a" for text in texts), True])[first]
+    other = sided & (first != a) & ~letter
+    if other.any():
+        raise StudyError(
+            f"the verdict on {places(list(index[other]), str(index.name))} is a side ({WORDS}), which may "
+            "be that of the text shown first or that of the column; write the methods' names"
+        )

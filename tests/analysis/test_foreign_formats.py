@@ -1,0 +1,589 @@
+"""Verdicts of other tools: each format as its programs write it, on small files made by hand after them."""
+
+import gzip
+import json
+import zipfile
+
+import pandas as pd
+import pytest
+
+from analysis.verdicts.formats.recognition import FORMATS, load_verdicts
+from analysis.verdicts.formats.sides import side_of
+from analysis.verdicts.tidy import read, remarks
+from guard_eval.errors import StudyError
+
+
+def save(folder, records, name="given.json"):
+    """Write records as JSON, or as lines of it."""
+    path = folder / name
+    if name.endswith("jsonl"):
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    else:
+        path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+def column(table, *names):
+    return list(table[list(names)].itertuples(index=False, name=None))
+
+
+def notes(table):
+    return "; ".join(remarks(table))
+
+
+def alpaca(number, preference, **more):
+    return {
+        "instruction": f"Do {number}.",
+        "output_1": "base",
+        "generator_1": "gpt4_1106_preview",
+        "dataset": "helpful_base",
+        "output_2": "longer text",
+        "generator_2": "mine",
+        "annotator": "weighted_alpaca_eval_gpt4_turbo",
+        "preference": preference,
+        "raw_completion": {"logprobs": {"content": [{"token": "m"}]}},
+        **more,
+    }
+
+
+def test_alpaca_eval(tmp_path):
+    values = [1.0, 2.0, 1.5, 1.9900139974, 1.4593660117, None, float("nan"), 0]
+    path = save(tmp_path, [alpaca(number, value) for number, value in enumerate(values)])
+    table = read(path)
+    base, mine = "gpt4_1106_preview", "mine"
+    # alpaca_eval.metrics counts n_wins 2, n_wins_base 2, n_draws 2 of the six that have a preference.
+    assert list(table["verdict"]) == [base, mine, "tie", mine, base, "tie"]
+    assert set(column(table, "method_a", "method_b", "rater_kind", "criterion")) == {
+        (base, mine, "model", "overall")
+    }
+    assert set(column(table, "length_a", "length_b")) == {(4.0, 11.0)}
+    assert table["pair_id"].nunique() == table["prompt_id"].nunique() == 6
+    # The mean of 0, 1, .5, .9900139974, .4593660117 and .5.
+    assert "own win rate of generator_2, their mean, is 57.49%" in notes(table)
+    assert "2 records left out: no preference, the annotator failed (records 6, 7)" in notes(table)
+    assert "read as AlpacaEval annotations" in notes(table)
+
+
+@pytest.mark.parametrize("preference", [True, "better", 0.5, 2.1, [1], "inf"])
+def test_a_preference_that_is_none_is_refused(tmp_path, preference):
+    path = save(tmp_path, [alpaca(1, 1.0), alpaca(2, preference)])
+    with pytest.raises(
+        StudyError, match=r"record 2: preference is .*; write a number from 1 .* 1\.5 for a draw"
+    ):
+        read(path)
+
+
+def test_alpaca_evals_file_that_is_given_twice_over_is_refused(tmp_path):
+    path = save(tmp_path, [alpaca(1, 1.0), alpaca(1, 2.0)])
+    with pytest.raises(StudyError, match=r"more than once \(records 1, 2\)"):
+        read(path)
+
+
+def arena(number, first, second, **more):
+    games = [{"user_prompt": "…", "judgment": "…", "score": score} for score in (first, second)]
+    return {"question_id": f"q{number}", "model": "mine", "judge": "gpt-4-1106", "games": games, **more}
+
+
+def test_arena_hard_in_both_orders(tmp_path):
+    labels = [("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None), ("B=A", "A<<B")]
+    path = save(tmp_path, [arena(n, *both) for n, both in enumerate(labels)], "mine.jsonl")
+    table = read(path)
+    # A is the baseline in the first game, and the model in the second.
+    assert column(table, "pair_id", "presentation", "shown_first", "verdict") == [
+        ("q0", "1", "baseline", "baseline"),
+        ("q0", "2", "mine", "mine"),
+        ("q1", "1", "baseline", "mine"),
+        ("q1", "2", "mine", "baseline"),
+        ("q2", "1", "baseline", "tie"),
+        ("q3", "1", "baseline", "tie"),
+        ("q3", "2", "mine", "baseline"),
+    ]
+    assert "1 line left out: no label, the judge failed (line 3)" in notes(table)
+    assert "called 'baseline'" in notes(table)
+    assert "A>>B counts as A>B" in notes(table)
+
+
+def test_arena_hard_2_names_its_baseline(tmp_path):
+    record = arena(1, "A>B", "A<B", baseline="o3-mini", category="hard_prompt")
+    record["uid"] = record.pop("question_id")
+    table = read(save(tmp_path, [record], "mine.jsonl"))
+    assert column(table, "dataset", "method_a", "verdict") == [("hard_prompt", "o3-mini", "o3-mini")] * 2
+    assert "called 'baseline'" not in notes(table)
+
+
+@pytest.mark.parametrize("label", ["A>>>B", "C", "A>A", 1, "A<>B", ""])
+def test_an_unknown_label_is_refused(tmp_path, label):
+    with pytest.raises(StudyError, match=r"line 2, game 2: score is .*; write A>>B"):
+        read(save(tmp_path, [arena(1, "A>B", "A>B"), arena(2, "A>B", label)], "mine.jsonl"))
+
+
+def mt_bench(first, second, **more):
+    return {
+        "question_id": 81,
+        "model_1": "alpaca-13b",
+        "model_2": "vicuna-13b",
+        "g1_winner": first,
+        "g2_winner": second,
+        "judge": ["gpt-4", "pair-v2"],
+        "g1_judgment": "…",
+        "turn": 1,
+        "tstamp": 1687222000.1,
+        **more,
+    }
+
+
+def test_fastchats_judgments(tmp_path):
+    records = [
+        mt_bench("model_2", "model_1"),
+        mt_bench("tie", "error", turn=2),
+        mt_bench("model_2", "model_2", question_id=82, m1_score=3, m2_score=9),
+    ]
+    table = read(save(tmp_path, records, "gpt-4_pair.jsonl"))
+    # The winners of second games are named as in first ones: FastChat has changed the sides back.
+    assert column(table, "pair_id", "prompt_id", "rater", "rater_kind", "verdict") == [
+        ("81, turn 1", "81", "gpt-4", "model", "vicuna-13b"),
+        ("81, turn 1", "81", "gpt-4", "model", "alpaca-13b"),
+        ("81, turn 2", "81", "gpt-4", "model", "tie"),
+        ("82, turn 1", "82", "gpt-4", "model", "vicuna-13b"),  # graded singly: one verdict, in no order
+    ]
+    assert list(table["shown_first"].fillna("")) == ["alpaca-13b", "vicuna-13b", "alpaca-13b", ""]
+    assert "1 line left out: no winner, the judge failed (line 2)" in notes(table)
+
+
+def vote(winner, judge, a="alpaca-13b", b="gpt-4", **more):
+    return {
+        "question_id": 81,
+        "model_a": a,
+        "model_b": b,
+        "winner": winner,
+        "judge": judge,
+        "turn": 1,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("name", ["votes.jsonl", "votes.csv", "votes.parquet"])
+def test_votes_of_people(tmp_path, name):
+    records = [
+        vote("model_b", "expert_0"),
+        vote("tie", "author_3"),
+        vote("model_a", "expert_0", "gpt-4", "alpaca-13b"),  # the same rater on the other order
+        vote("tie (bothbad)", "arena_user_973"),
+        vote("tie (inconsistent)", "gpt4_pair"),
+    ]
+    frame = pd.DataFrame(records)
+    if name.endswith("csv"):
+        frame.to_csv(tmp_path / name, index=False)
+    elif name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(tmp_path / name)
+    else:
+        save(tmp_path, records, name)
+    table = read(tmp_path / name)
+    assert column(table, "rater", "rater_kind", "verdict") == [
+        ("expert_0", "person", "gpt-4"),
+        ("author_3", "person", "tie"),
+        ("expert_0", "person", "gpt-4"),
+        ("arena_user_973", "person", "tie"),
+        ("gpt4_pair", "model", "tie"),
+    ]
+    assert "1 of 'tie (bothbad)'" in notes(table)
+    assert "1 of 'tie (inconsistent)'" in notes(table)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            vote("model_c", "expert_0"),
+            "line 1: the winner is 'model_c'; write model_a, model_b, tie or error",
+        ),
+        (vote("model_a", "expert_0", a=True), "line 1: model_a is 'True'; write a name"),
+        (vote("model_a", None), "line 1: judge is missing"),
+        (vote("model_a", "expert_0", a="gpt-4"), "compared with itself"),
+        (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
+    ],
+)
+def test_a_vote_that_is_refused(tmp_path, record, message):
+    with pytest.raises(StudyError, match=message):
+        read(save(tmp_path, [record], "votes.jsonl"))
+
+
+def test_methods_may_be_numbers(tmp_path):
+    table = read(save(tmp_path, [vote("model_a", "expert_0", a=7, b=13.0)], "votes.jsonl"))
+    assert column(table, "method_a", "method_b", "verdict") == [("7", "13", "7")]
+
+
+METHODS = {"method_a": "guard", "method_b": "acs"}
+
+
+def inspect_log(*scores, **more):
+    """Return a log as inspect_ai 0.3.285 wrote one for its mock model, less what is not read."""
+    samples = [
+        {
+            "id": f"p{number}",
+            "epoch": 1,
+            "input": "Which?",
+            "metadata": METHODS | {"dataset": "wikitext"},
+            "scores": score,
+        }
+        for number, score in enumerate(scores)
+    ]
+    head = {"task": "pairs", "model": "mockllm/model", "created": "2026-11-22T21:26:14+00:00"}
+    return {"version": 2, "status": "success", "eval": head, "samples": samples, **more}
+
+
+def scored(word, other="tie"):
+    return {
+        "preference": {"value": word, "answer": word},
+        "criteria": {"value": {"coherence": word, "fluency": other}, "answer": word},
+        "match": {"value": "C", "answer": "A", "explanation": "A"},
+    }
+
+
+def test_inspect_logs(tmp_path):
+    table = read(save(tmp_path, inspect_log(scored("A"), scored("acs", "B"))))
+    assert column(table, "pair_id", "dataset", "rater", "criterion", "verdict") == [
+        ("p0", "wikitext", "mockllm/model", "preference", "guard"),
+        ("p0", "wikitext", "mockllm/model", "coherence", "guard"),
+        ("p0", "wikitext", "mockllm/model", "fluency", "tie"),
+        ("p1", "wikitext", "mockllm/model", "preference", "acs"),
+        ("p1", "wikitext", "mockllm/model", "coherence", "acs"),
+        ("p1", "wikitext", "mockllm/model", "fluency", "acs"),
+    ]
+    assert "not read, since no answer is a verdict: match" in notes(table)
+    assert set(table["rater_kind"]) == {"model"}
+
+
+def test_an_inspect_log_whose_verdicts_are_answers(tmp_path):
+    log = inspect_log({"match": {"value": "C", "answer": "A"}}, {"match": {"value": "I", "answer": "B"}})
+    log["samples"].append({**log["samples"][0], "id": "p9", "error": {"message": "no"}})
+    table = read(save(tmp_path, log | {"status": "error"}))
+    assert list(table["verdict"]) == ["guard", "acs"]
+    assert "what a scorer took for the answer is taken" in notes(table)
+    assert "status is 'error'" in notes(table)
+    assert "1 sample left out: it ended in an error (sample 3)" in notes(table)
+
+
+def test_an_inspect_log_in_its_own_archive(tmp_path):
+    log = inspect_log(scored("A"), scored("B"))
+    samples = log.pop("samples")
+    path = tmp_path / "run.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("header.json", json.dumps(log))
+        for sample in samples:
+            packed.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+    assert list(read(path)["verdict"]) == ["guard", "guard", "tie", "acs", "acs", "tie"]
+
+
+def test_an_inspect_log_that_is_refused(tmp_path):
+    bare = inspect_log(scored("A"))
+    bare["samples"][0]["metadata"] = {}
+    with pytest.raises(StudyError, match=r"sample 1: nothing says which methods .*; add the fields method_a"):
+        read(save(tmp_path, bare))
+    with pytest.raises(StudyError, match=r"sample 2: preference is 'maybe'; write 'guard', 'acs', or A, B"):
+        read(save(tmp_path, inspect_log(scored("A"), {"preference": {"value": "maybe"}})))
+    named = inspect_log(scored("A"))
+    named["samples"][0]["metadata"] = {"method_a": "B", "method_b": "A"}
+    with pytest.raises(StudyError, match=r"called as sides are .* either; rename them"):
+        read(save(tmp_path, named))
+
+
+def task(number, *annotations, **data):
+    return {
+        "id": number,
+        "data": {"pair_id": f"p{number}", **METHODS, "left": "acs", "right": "guard", **data},
+        "annotations": list(annotations),
+        "predictions": [],
+    }
+
+
+def annotation(who, cancelled=False, **answers):
+    regions = [
+        {"from_name": name, "to_name": "prompt", "type": "choices", "value": {"choices": [word]}}
+        if word not in {"left", "right"}
+        else {"from_name": name, "to_name": "x,y", "type": "pairwise", "value": {"selected": word}}
+        for name, word in answers.items()
+    ]
+    comment = {"from_name": "note", "type": "textarea", "value": {"text": ["A"]}}
+    return {"completed_by": who, "was_cancelled": cancelled, "lead_time": 4.25, "result": [*regions, comment]}
+
+
+def test_label_studio(tmp_path):
+    records = [
+        task(
+            1,
+            annotation(10, coherence="left", fluency="B"),
+            annotation({"id": 3, "email": "a@b.c"}, fluency="tie"),
+        ),
+        task(2, annotation(10, cancelled=True, fluency="A"), annotation(10, coherence="right")),
+        task(3),
+    ]
+    table = read(save(tmp_path, records))
+    assert column(table, "pair_id", "rater", "criterion", "verdict", "shown_first", "seconds") == [
+        ("p1", "10", "coherence", "acs", "acs", 4.25),
+        ("p1", "10", "fluency", "guard", "acs", 4.25),
+        ("p1", "a@b.c", "fluency", "tie", "acs", 4.25),
+        ("p2", "10", "coherence", "guard", "acs", 4.25),
+    ]
+    assert "1 record left out: the annotator skipped it (record 2)" in notes(table)
+    assert "1 record left out: not annotated (record 3)" in notes(table)
+
+
+def test_a_label_studio_export_that_is_refused(tmp_path):
+    with pytest.raises(StudyError, match=r"record 1: fluency is 'Maybe'; write 'acs', 'guard', or A, B"):
+        read(save(tmp_path, [task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A"))]))
+    both = annotation(1, fluency="A")
+    both["result"][0]["value"]["choices"] = ["A", "B"]
+    with pytest.raises(StudyError, match=r"record 1: fluency has 2 choices \(A, B\); keep one"):
+        read(save(tmp_path, [task(1, both)]))
+    with pytest.raises(
+        StudyError, match="left and right are 'x' and 'guard', and the methods 'guard' and 'acs'"
+    ):
+        read(save(tmp_path, [task(1, annotation(1, fluency="A"), left="x")]))
+    with pytest.raises(StudyError, match="completed_by is missing"):
+        read(save(tmp_path, [task(1, annotation(None, fluency="A"))]))
+
+
+ANNA, BEN = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+NESTED = {  # as argilla 2.8 wrote a record, nested and flat
+    "id": "p0",
+    "fields": {"prompt": "x"},
+    "metadata": METHODS | {"dataset": "wikitext"},
+    "suggestions": {},
+    "responses": {
+        "coherence": [{"value": "A", "user_id": ANNA}, {"value": "tie", "user_id": BEN}],
+        "why": [{"value": "It is better.", "user_id": ANNA}],
+    },
+    "vectors": {},
+    "status": "completed",
+    "_server_id": None,
+}
+FLAT = {
+    "id": "p0",
+    "status": "completed",
+    "prompt": "x",
+    **METHODS,
+    "coherence.responses": ["A", "tie"],
+    "coherence.responses.users": [ANNA, BEN],
+    "coherence.responses.status": ["submitted", "draft"],
+    "why.responses": None,
+}
+
+
+def test_argilla(tmp_path):
+    table = read(save(tmp_path, [NESTED]))
+    assert column(table, "pair_id", "dataset", "rater", "criterion", "verdict") == [
+        ("p0", "wikitext", ANNA, "coherence", "guard"),
+        ("p0", "wikitext", BEN, "coherence", "tie"),
+    ]
+    assert "not read, since no answer is a verdict: why" in notes(table)
+    assert "does not say which responses are drafts" in notes(table)
+    flat = read(save(tmp_path, [FLAT]))
+    assert column(flat, "rater", "verdict") == [(ANNA, "guard")]
+    assert "1 record left out: the response is draft (record 1)" in notes(flat)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "old"])
+def test_potato(tmp_path, form):
+    items = save(tmp_path, [{"id": "i1", "text": "…", **METHODS}, {"id": "i2", **METHODS}], "items.jsonl")
+    answers = [("i1", "anna", "A", "tie"), ("i2", "anna", "B", "B")]
+    if form == "csv":  # of `potato export --format csv`: SCHEME.LABEL
+        rows = "".join(f"{i},{who},{one},,{two},[]\n" for i, who, one, two in answers)
+        path = tmp_path / "annotations.csv"
+        path.write_text(
+            f"instance_id,user_id,coherence.selection,coherence.justification,fluency,x._spans\n{rows}"
+        )
+    elif form == "jsonl":
+        path = save(
+            tmp_path,
+            [
+                {
+                    "instance_id": i,
+                    "user_id": who,
+                    "labels": {"coherence": {"selection": one}, "fluency": {two: "true"}},
+                    "spans": {},
+                }
+                for i, who, one, two in answers
+            ],
+            "annotations.jsonl",
+        )
+    else:
+        (tmp_path / "anna").mkdir()
+        path = save(
+            tmp_path / "anna",
+            [
+                {
+                    "id": i,
+                    "displayed_text": "…",
+                    "label_annotations": {"coherence": {one: "1"}, "fluency": {two: "2"}},
+                }
+                for i, _, one, two in answers
+            ],
+            "annotated_instances.jsonl",
+        )
+    with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval import .* ITEMS"):
+        read(path)
+    from analysis.verdicts.formats import potato
+    from analysis.verdicts.formats.recognition import opened
+
+    assert potato.claims_items(opened(items).first)
+    table = load_verdicts(path, items=potato.items_of(opened(items)))
+    assert column(table.astype(object), "pair_id", "rater", "criterion", "verdict") == [
+        ("i1", "anna", "coherence", "guard"),
+        ("i1", "anna", "fluency", "tie"),
+        ("i2", "anna", "coherence", "acs"),
+        ("i2", "anna", "fluency", "acs"),
+    ]
+
+
+HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
+
+
+def test_letters_are_unblinded_row_by_row(tmp_path):
+    path = tmp_path / "blind.csv"
+    path.write_text(
+        "item,domain,model_a,model_b,annotator,winner\n"
+        "1,news,guard,acs,anna,A\n2,news,acs,guard,anna,A\n3,news,guard,acs,anna,Tie\n4,news,acs,guard,ben,model_b\n"
+    )
+    table = read(path)
+    assert list(table["verdict"]) == ["guard", "acs", "tie", "guard"]
+    assert set(table["criterion"]) == {"overall"}
+    assert "'item' as pair_id" in notes(table)
+    assert "'annotator' as rater" in notes(table)
+    assert "A, Tie and model_b are read by the columns method_a and method_b" in notes(table)
+
+
+def test_a_letter_that_could_be_two_methods_is_refused(tmp_path):
+    path = tmp_path / "blind.csv"
+    path.write_text(f"{HEADER},shown_first\n1,d,x,y,anna,c,A,x\n2,d,x,y,anna,c,B,y\n3,d,x,y,anna,c,tie,y\n")
+    with pytest.raises(
+        StudyError, match=r"verdict on line 3 is a side .* the text shown first or .*; write the"
+    ):
+        read(path)
+    path.write_text(f"{HEADER},shown_first\n1,d,x,y,anna,c,A,x\n2,d,x,y,anna,c,B,a\n3,d,x,y,anna,c,y,y\n")
+    assert list(read(path)["verdict"]) == ["x", "y", "y"]
+    path.write_text(f"{HEADER}\n1,d,B,A,anna,c,A\n2,d,B,A,anna,c,left\n")
+    with pytest.raises(StudyError, match=r"'left' on line 3 may name a side, or the method 'B'; rename"):
+        read(path)
+    path.write_text(f"{HEADER}\n1,d,B,A,anna,c,A\n")
+    assert list(read(path)["verdict"]) == ["A"]  # a method's own name
+    path.write_text(f"{HEADER}\n1,d,x,y,anna,c,C\n")
+    with pytest.raises(StudyError, match=r"the verdict 'C' names no method of its pair on line 2; write 'x'"):
+        read(path)
+
+
+def test_two_columns_that_could_be_one_are_refused(tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("id,model_a,model_b,annotator,worker,winner\n1,x,y,anna,w1,x\n")
+    with pytest.raises(
+        StudyError, match=r"rater could be annotator and worker; rename the column that is it"
+    ):
+        read(path)
+    path.write_text("id,model_a,model_b,left,right,model_1,model_2,worker,winner\n1,x,y,x,y,x,y,w1,x\n")
+    with pytest.raises(StudyError, match=r"could be model_a and model_b and model_1 and model_2; rename one"):
+        read(path)
+
+
+def test_wide_letters_in_lines_of_json(tmp_path):
+    records = [
+        {"pair_id": 1, "method_a": "x", "method_b": "y", "rater": "anna", "coherence": "A", "fluency": None},
+        {
+            "pair_id": 2,
+            "method_a": "y",
+            "method_b": "x",
+            "rater": "anna",
+            "coherence": "right",
+            "fluency": "A",
+        },
+    ]
+    table = read(save(tmp_path, records, "wide.jsonl"))
+    assert sorted(column(table, "pair_id", "criterion", "verdict")) == [
+        ("1", "coherence", "x"),
+        ("2", "coherence", "x"),
+        ("2", "fluency", "y"),
+    ]
+    assert "the headings coherence and fluency are read as criterion, 1 empty cells as no verdicts" in notes(
+        table
+    )
+
+
+def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
+    path = tmp_path / "safe.csv"
+    path.write_text(f"{HEADER}\n1,d,'+x,y,anna,c,'+x\n2,d,'+x,y,'tis,c,tie\n")
+    table = read(path)
+    assert column(table, "method_a", "verdict", "rater") == [("+x", "+x", "anna"), ("+x", "tie", "'tis")]
+    assert "an apostrophe before =, +, - or @ is none of the text" in notes(table)
+
+
+def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
+    path = save(tmp_path, [alpaca(1, 1.0, **vote("model_b", "expert_0"))])
+    with pytest.raises(
+        StudyError, match=r"AlpacaEval annotations and FastChat .*--format alpaca-eval or --format f"
+    ):
+        read(path)
+    assert len(load_verdicts(path, form="fastchat")) == 1
+    with pytest.raises(StudyError, match=r"no format 'fastchatt'; did you mean 'fastchat'"):
+        load_verdicts(path, form="fastchatt")
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in {"table", "inspect"}])
+def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
+    path = save(tmp_path, [{"x": 1}], "odd.jsonl")
+    with pytest.raises(StudyError, match=r"odd\.jsonl"):
+        load_verdicts(path, form=form, items={"x": None})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1, "a": 2}\n{"a": 1}\n', r"line 1: an object has the key 'a' twice; keep one"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'[{"a": 1}, 3]', r"record 2: '3' is no JSON object"),
+        (b'{"a": 1}\n{"a": \n', "line 2: not valid JSON"),
+        (b'{"a": "\xff"}\n{"a": 1}\n', "line 1: not UTF-8"),
+        (b'[{"a": ' + b"9" * 5000 + b"}]", "not valid JSON"),
+        (b"[]", "holds no verdicts"),
+        (b'[{"pair_id": {"a": 1}}]', r"record 1: pair_id is .* a cell of a table is a text or a number"),
+        (gzip.compress(b'[{"a": 1}]')[:-9], "cut off or damaged|it is damaged"),
+        (
+            b'[{"doc_id": 1, "resps": [], "arguments": []}]',
+            "holds texts of lm-evaluation-harness and no verdicts",
+        ),
+    ],
+)
+def test_broken_json_is_refused(tmp_path, content, message):
+    path = tmp_path / "broken.json"
+    path.write_bytes(content)
+    with pytest.raises(StudyError, match=message):
+        read(path)
+
+
+def test_bombs_are_refused_before_they_fill_memory(tmp_path, monkeypatch):
+    from analysis.verdicts.formats import inspect_logs, records
+
+    monkeypatch.setattr(records, "MOST_JSON", 10_000)
+    monkeypatch.setattr(inspect_logs, "MOST_JSON", 10_000)
+    monkeypatch.setattr(records, "MOST_LINE", 10_000)
+    path = tmp_path / "bomb.json"
+    path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
+    with pytest.raises(StudyError, match="unpacks to more than 1 GiB"):
+        read(path)
+    path.write_bytes(b'{"a": 1}\n{"a": "' + b"x" * 20_000 + b'"}\n')
+    with pytest.raises(StudyError, match="line 2: longer than 10000 bytes"):
+        read(path)
+    bomb = tmp_path / "bomb.eval"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("header.json", json.dumps(inspect_log()))
+        packed.writestr("samples/p0_epoch_1.json", " " * 100_000)
+    with pytest.raises(StudyError, match="unpacks to more than 1 GiB"):
+        read(bomb)
+
+
+def test_the_words_of_sides():
+    assert [side_of(word) for word in ("A", "Model A", "model_a", "response 1", "LEFT", "[[A]]")] == [1] * 6
+    assert [side_of(word) for word in ("b", "output_2", "right", "Option B")] == [-1] * 4
+    assert [side_of(word) for word in ("Tie", "tie (bothbad)", "both bad", "No preference", "equal")] == [
+        0
+    ] * 5
+    assert [side_of(word) for word in ("1", "2", "", "C", "AB", "guard", "A>B", "<b>&")] == [None] * 8

@@ -1,0 +1,168 @@
+"""Several texts a prompt at the command line: what exists stays, the rest is made, and one is compared."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+from guard_eval.records import Recipe
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.texts.prompts import read_prompts
+
+pytestmark = pytest.mark.slow
+
+
+def edited(study, before, after):
+    text = (study / "study.toml").read_text()
+    assert before in text
+    (study / "study.toml").write_text(text.replace(before, after))
+
+
+def lines(study, name="top_k(k=50)"):
+    return [json.loads(line) for line in (study / "continuations" / f"{name}.jsonl").read_text().splitlines()]
+
+
+def texts(study, name="top_k(k=50)"):
+    return {(row["prompt_id"], row.get("run", 1)): row["text"] for row in lines(study, name)}
+
+
+@pytest.fixture
+def three(paired):
+    """A study that was made with one run, and then asked for three of each strategy."""
+    edited(paired, "max_new_tokens", "runs = 3\nmax_new_tokens")
+    return paired
+
+
+def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
+    before = {path.name: path.read_bytes() for path in (three / "continuations").glob("*.jsonl")}
+    dry = run("generate", "small", "--dry-run").out
+    assert "top_k(k=50): 6 of 18 continuations exist" in dry
+    assert "greedy: 6 of 6 continuations exist" in dry
+    assert "it draws nothing" in dry
+    assert "would make 12" in dry
+    assert run("generate", "small").code == 0
+    after = {path.name: path.read_bytes() for path in (three / "continuations").glob("*.jsonl")}
+    assert after.keys() == before.keys()
+    for name, content in before.items():
+        assert after[name].startswith(content)
+        assert (after[name] == content) == (name != "top_k(k=50).jsonl")
+    made = texts(three)
+    assert sorted(made) == [(p, r) for p in sorted({p for p, _ in made}) for r in (1, 2, 3)]
+    prompts = {prompt for prompt, _ in made}
+    assert all(len({made[prompt, r] for r in (1, 2, 3)}) == 3 for prompt in prompts)
+    edited(three, "runs = 3", "runs = 1")
+    assert "top_k(k=50): 6 of 6 continuations exist" in run("generate", "small").out
+    assert "24 texts: 4 strategies" in run("measure", "small", "--dry-run").out
+    edited(three, "runs = 1", "runs = 3")
+    assert "would make 0" in run("generate", "small", "--dry-run").out
+    assert texts(three) == made
+
+
+def test_ids_of_runs_by_hand(run, three):
+    assert run("generate", "small").code == 0
+    prompts = {one.id: one.text for one in read_prompts(Study.open(three).prompts_path)}
+    fields = Recipe.__dataclass_fields__
+    for row in lines(three):
+        recipe = {name: row[name] for name in fields if name in row}
+        assert recipe["revision"].startswith("sha256:")
+        text = prompts[row["prompt_id"]]
+        further = [] if row.get("run", 1) == 1 else [{"run": row["run"]}]
+        parts = [
+            row["prompt_id"],
+            text,
+            "",
+            recipe["revision"],
+            "top_k(k=50)",
+            5,
+            12,
+            24,
+            "float32",
+            *further,
+        ]
+        written = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+        assert row["id"] == hashlib.sha256(written.encode()).hexdigest()[:16]
+
+
+def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
+    assert run("generate", "small").code == 0
+    other = shutil.copytree(three, tmp_path / "other", ignore=shutil.ignore_patterns("continuations"))
+    edited(other, "batch_size = 4", "batch_size = 1")
+    for shard in ("2/2", "1/2"):
+        assert run("generate", "other", "--shard", shard, "--strategy", "top_k").code == 0
+    merged = run("merge", "other")
+    assert "top_k(k=50): 18 of 18 continuations in 2 files" in merged.out
+    assert texts(other) == texts(three)
+    (other / "continuations" / "top_k(k=50).jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in lines(other) if row.get("run") != 2)
+    )
+    assert "12 of 18" in run("merge", "other", "--dry-run").out
+    assert "(run 2)" in run("merge", "other", "--dry-run").out
+
+
+def test_a_named_run_is_compared(run, three):
+    edited(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nrun = 2')
+    message = run("pair", "small", "--redraw").refused()
+    assert "top_k(k=50) has no continuation" in message
+    assert run("generate", "small").code == 0
+    assert run("pair", "small", "--redraw").code == 0
+    study, made = Study.open(three), texts(three)
+    with Store.open(study.database) as store:
+        pairs = store.pairs()
+    assert len(pairs) == 3
+    assert all(pair.text_b == made[pair.prompt_id, 2] for pair in pairs)
+    edited(three, "run = 2", "run = 4")
+    assert "pairs.run = 4, and generation.runs = 3" in run("pair", "small").refused()
+
+
+def test_the_best_by_a_metric_is_compared_and_the_seed_decides_between_equals(run, three):
+    edited(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nbest_of_runs = "diversity"')
+    assert run("generate", "small").code == 0
+    said = run("pair", "small", "--redraw").out
+    assert "compared: of each prompt's texts by a strategy the one with the highest diversity" in said
+    with Store.open(Study.open(three).database) as store:
+        pairs = store.pairs()
+    made = texts(three)
+    for pair in pairs:
+        own = {run: _diversity(made[pair.prompt_id, run]) for run in (1, 2, 3)}
+        best = [run for run, value in own.items() if value == max(own.values())]
+        order = sorted(best, key=lambda run: _hash(5, "run", pair.prompt_id, run))
+        assert pair.text_b == made[pair.prompt_id, order[-1]]
+    assert "of equals the seed decided" in _declared(three)
+
+
+def _hash(*parts):
+    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def _diversity(text):
+    """The published definition of one text: whitespace tokens, the last n-gram left out, rates rounded."""
+    words, product = text.split(), 1.0
+    for n in (2, 3, 4):
+        grams = [tuple(words[i : i + n]) for i in range(len(words) - n)]
+        if not grams:
+            return -1.0
+        product *= 1 - round(100 * (1 - len(set(grams)) / len(grams)), 2) / 100
+    return product
+
+
+def _declared(folder):
+    from guard_eval.cli.reporting.study import _compared_run
+
+    return "".join(_compared_run(Study.open(folder).settings))
+
+
+def test_measure_counts_all_runs_and_shows_how_they_differ(run, three):
+    assert run("generate", "small").code == 0
+    shown = run("measure", "small", "--metrics", "diversity,length")
+    assert shown.code == 0, shown
+    assert "36 texts: 4 strategies" in shown.out
+    assert "standard deviation from run to run" in shown.out
+    scores = json.loads((three / "metrics" / "metrics.json").read_text())["scores"]
+    [one] = [s for s in scores if s["strategy"] == "top_k(k=50)" and s["metric"] == "words"]
+    made = texts(three)
+    assert one["value"] == pytest.approx(sum(len(t.split()) for t in made.values()) / 18)
+    assert (one["n"], one["runs"]) == (18, 3)
+    assert one["run_sd"] > 0
+    assert {s["runs"] for s in scores if s["strategy"] == "greedy"} == {1}

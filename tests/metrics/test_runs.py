@@ -1,0 +1,111 @@
+"""Several texts a prompt: all count, and those of one prompt are one piece of evidence."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from scipy import stats
+from texts_measured import generation, measured
+
+from guard_eval.metrics.scores import METRICS
+
+PROMPTS = [f"p{n}" for n in range(8)]
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+
+def words(count, start=0):
+    return " ".join(WORDS[(start + place) % len(WORDS)] for place in range(count))
+
+
+def by_metric(results, strategy="guard"):
+    return {one.metric: one for one in results.scores if one.strategy == strategy}
+
+
+def test_a_mean_of_runs_and_their_spread_by_hand():
+    """Runs of 2 and 4, 6 and 8, … words: means 5, 6, … and the runs' own means 4 and 6."""
+    texts = [
+        generation(words(count), prompt, run=run)
+        for prompt, counts in zip(["p1", "p2"], [(2, 4), (6, 8)], strict=True)
+        for run, count in enumerate(counts, start=1)
+    ]
+    one = by_metric(measured(texts, compute=["length"]))["words"]
+    assert (one.value, one.n, one.runs) == (5.0, 4, 2)
+    assert one.run_sd == statistics.stdev([4.0, 6.0])
+
+
+def test_copies_are_no_evidence():
+    """Three times the same texts: every value and interval is that of one run."""
+    single = [generation(words(4 + place, place), prompt) for place, prompt in enumerate(PROMPTS)]
+    tripled = [
+        generation(words(4 + place, place), prompt, run=run)
+        for place, prompt in enumerate(PROMPTS)
+        for run in (1, 2, 3)
+    ]
+    compute = ["diversity", "repetition", "distinct", "self_bleu", "length"]
+    first, second = (by_metric(measured(texts, compute=compute)) for texts in (single, tripled))
+    assert first.keys() == second.keys()
+    for metric, one in first.items():
+        again = second[metric]
+        for have, expected in ((again.value, one.value), (again.low, one.low), (again.high, one.high)):
+            assert have == pytest.approx(expected, abs=0.5 * 10.0 ** -METRICS[metric].digits), metric
+        assert again.run_sd == 0
+        assert again.n == 3 * one.n
+
+
+def test_intervals_are_over_prompts():
+    """Of texts with as many words as the runs have on average the interval is the same."""
+    rng = np.random.default_rng(3)
+    counts = 2 * rng.integers(1, 6, size=(30, 2))
+    runs = [
+        generation(words(int(count)), f"p{place}", run=run)
+        for place, pair in enumerate(counts)
+        for run, count in enumerate(pair, start=1)
+    ]
+    means = [generation(words(int(pair.mean())), f"p{place}") for place, pair in enumerate(counts)]
+    one, other = (by_metric(measured(texts, compute=["length"]))["words"] for texts in (runs, means))
+    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+
+
+def test_distinct_n_of_runs_by_leaving_prompts_out():
+    texts = {
+        ("p1", 1): "a b",
+        ("p1", 2): "a a",
+        ("p2", 1): "a c",
+        ("p2", 2): "b b",
+        ("p3", 1): "d d",
+        ("p3", 2): "a",
+    }
+
+    def of(run, without=None):
+        found = [word for (p, r), text in texts.items() if r == run and p != without for word in text.split()]
+        return 100 * len(set(found)) / len(found)
+
+    left = np.array([(of(1, p) + of(2, p)) / 2 for p in ("p1", "p2", "p3")])
+    half = stats.t.ppf(0.975, 2) * math.sqrt(2 / 3 * ((left - left.mean()) ** 2).sum())
+    value = (of(1) + of(2)) / 2
+    found = by_metric(
+        measured([generation(text, p, run=r) for (p, r), text in texts.items()], compute=["distinct"])
+    )["distinct_1"]
+    assert found.value == pytest.approx(value)
+    assert (found.low, found.high) == pytest.approx((max(0, value - half), min(100, value + half)))
+
+
+def test_a_prompt_that_lacks_a_run_weighs_as_much_as_the_others():
+    texts = [generation(words(2), "p1"), generation(words(6), "p1", run=2), generation(words(8), "p2")]
+    assert by_metric(measured(texts, compute=["length"]))["words"].value == 6.0
+    assert any("between 1 and 2 texts" in each for each in measured(texts, compute=["length"]).warnings)
+
+
+def test_a_strategy_that_draws_nothing_is_compared_with_runs():
+    """It has one text a prompt; that is no reason for a warning, and sums compare prompt by prompt."""
+    texts = [generation(words(5), prompt, "greedy") for prompt in PROMPTS]
+    texts += [
+        generation(words(count), prompt, "top_k(k=50)", run=run)
+        for prompt in PROMPTS
+        for run, count in enumerate((6, 8, 10), start=1)
+    ]
+    results = measured(texts, compute=["length"], baseline="greedy")
+    [one] = [each for each in results.differences if each.metric == "words"]
+    assert (one.value, one.n) == (3.0, 8)
+    assert not any("texts;" in each for each in results.warnings)
