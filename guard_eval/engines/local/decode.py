@@ -10,10 +10,11 @@ from torch import Tensor
 from guard_eval.decoding.choosers import Chooser, LogitStrategy, chooser
 from guard_eval.decoding.contrastive import K_MIN, K_RANGE, Proposer, choose
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local.batch import Batch, Generated, Rows
+from guard_eval.engines.local.batch import Batch, Generated, Rows, prompt_tokens
 from guard_eval.engines.local.beam import decode_beams
 from guard_eval.engines.local.padded import check_cache
 from guard_eval.engines.local.session import open_session
+from guard_eval.engines.local.static import decode_static, supports
 from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
@@ -70,6 +71,7 @@ def decode(
     amateur: Any = None,  # noqa: ANN401
     trace: bool = False,
     compiled: bool = False,
+    static: bool | None = None,
 ) -> Generated:
     """Continue a batch of token ids by a strategy.
 
@@ -81,11 +83,15 @@ def decode(
         amateur: The weaker model of contrastive decoding, with the same tokens.
         trace: Return GUARD's H_t, H_glob,t, k_t, α_t and q too.
         compiled: Run GUARD's step through `torch.compile`.
+        static: Decode in fixed shapes (`static.py`), where model and strategy can; on a GPU, if left out.
     """
-    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return decode_contrastive(model, batch, strategy)
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         return decode_beams(model, batch, strategy, amateur)
+    wanted = model.device.type == "cuda" if static is None else static
+    if wanted and supports(model, strategy):
+        return decode_static(model, batch, strategy, trace=trace, compiled=compiled)
+    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
+        return decode_contrastive(model, batch, strategy)
     return decode_logits(model, batch, strategy, trace=trace, compiled=compiled)
 
 
@@ -100,7 +106,7 @@ def decode_logits(
 ) -> Generated:
     """Continue a batch with any of transformers' causal language models."""
     session = open_session(model, batch.prompts, batch.limit)
-    prompts = _prompt_tokens(batch)
+    prompts = prompt_tokens(batch)
     chooses = chooser(strategy, batch.keys, batch.limit, prompts=prompts, compiled=compiled)
     rows, traces = Rows(batch), Traces(batch) if trace else None
     logits = session.prefill()
@@ -148,13 +154,6 @@ class Traces:
             {name: values[: len(tokens)] for name, values in row.items()}
             for row, tokens in zip(self._rows, written, strict=True)
         ]
-
-
-def _prompt_tokens(batch: Batch) -> Tensor:
-    """Return the prompts' tokens `[B, P]`, with −1 before those that are shorter."""
-    longest = max(map(len, batch.prompts))
-    rows = [[-1] * (longest - len(prompt)) + list(prompt) for prompt in batch.prompts]
-    return torch.tensor(rows, device=batch.keys.device)
 
 
 @torch.inference_mode()
