@@ -5,8 +5,8 @@ on a number that the host knows: places, masks and the step's own number are ten
 step serves all that follow. Rows that have ended stay, idle, until all have; the host asks every
 `Rows.STRIDE` steps.
 
-A CPU runs the same code without a graph, where it is asked for; `rows.py` is as fast there, and gives each row
-the same bits in any batch.
+A CPU runs the same code without a graph, where it is asked for; `rows.py` is as fast there, and gives each
+row the same bits in any batch.
 """
 
 from __future__ import annotations
