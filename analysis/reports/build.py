@@ -247,7 +247,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
         methods=(*methods(rows, context, scored.panels, left_out), *ranking.method(rankings)),
-        manuscript=manuscript(answering, rankings, agreeing, context),
+        manuscript=manuscript(answering, rankings, agreeing, context, near),
         limits=(
             *limitations(rows, agreeing, places, context),
             *(f"{text}." for text in remarks(frame)),
