@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import io
 import sys
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from guard_eval.cli.commands import CommandGroup
+from guard_eval.cli.commands import CommandGroup, Quiet, Verbose
+from guard_eval.cli.console import details_wanted, speaking
 from guard_eval.errors import StudyError
 from guard_eval.stopping import like_ctrl_c
 
@@ -19,7 +22,7 @@ app = typer.Typer(
     name="guard-eval",
     cls=CommandGroup,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -38,12 +41,15 @@ def about(
         bool,
         typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
     ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Find out which way of decoding a language model writes better text, and how sure we are.
+    """Find out which decoding strategy writes better text, and how sure we are.
 
     A study is a folder. Its commands, in the order of a study: new, generate, merge, measure, pair,
-    raters, annotate, progress, judge, report; `power` plans one, and `replicate` makes the paper's. Each
-    can be stopped at any moment and run again. Start with: guard-eval demo
+    raters, annotate, progress, judge, report. `status` says what is next, `power` plans a study, and
+    `replicate` makes the paper's. Each can be stopped at any moment and run again. Start with:
+    guard-eval demo
     """
 
 
@@ -65,10 +71,21 @@ def main() -> None:
 
 
 def _run(signals: Sequence[int]) -> None:
+    began = time.monotonic()
+    with speaking():
+        try:
+            _call(signals)
+        finally:
+            if details_wanted():
+                sys.stdout.flush()
+                print(f"took {time.monotonic() - began:.1f} s", file=sys.stderr)  # noqa: T201
+
+
+def _call(signals: Sequence[int]) -> None:
     try:
         app()
     except StudyError as error:
-        _leave(f"error: {error}", 2)
+        _leave("\n".join([f"error: {error}", *(_frames(error) if details_wanted() else ())]), 2)
     except OSError as error:
         if error.errno not in _USER_CAN_FIX:
             raise
@@ -79,6 +96,15 @@ def _run(signals: Sequence[int]) -> None:
         if leaving.code == 130:
             _leave(STOPPED, 128 + signals[0] if signals else 130)
         raise
+
+
+def _frames(error: BaseException | None) -> Iterator[str]:
+    """Yield where an error and what caused it arose: no values, which may be private."""
+    while error is not None:
+        yield f"  {type(error).__name__}"
+        for frame in traceback.extract_tb(error.__traceback__):
+            yield f"    {frame.filename}:{frame.lineno} in {frame.name}"
+        error = error.__cause__
 
 
 def _leave(message: str, code: int) -> None:

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from guard_eval.cli.console import speaking
+from guard_eval.cli.console import be_quiet, give_details, json_on_stdout, print_json
 from guard_eval.errors import StudyError
 from guard_eval.strategies.own import use_file
 
@@ -44,6 +44,7 @@ __all__ = [
     "report",
     "show_list",
     "show_power",
+    "status",
     "verdicts",
 ]
 
@@ -59,6 +60,7 @@ COMMANDS = {
     "progress": "See how far the raters are.",
     "judge": "Have language models compare the pairs.",
     "report": "Write the significance report.",
+    "status": "See what a study has, what is missing, and what to do next.",
     "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
@@ -92,6 +94,7 @@ FUNCTIONS = {
     "show_list": "guard_eval.cli.replication.output",
     "report": "guard_eval.cli.reporting.significance",
     "show_power": "guard_eval.cli.power_plan",
+    "status": "guard_eval.cli.status",
     "verdicts": "guard_eval.cli.reporting.verdict_tables",
 }
 """Where the functions are that can be imported from here."""
@@ -109,6 +112,7 @@ if TYPE_CHECKING:
     from guard_eval.cli.replication.studies import ReplicationOptions
     from guard_eval.cli.reporting.significance import paper_tables, report
     from guard_eval.cli.reporting.verdict_tables import verdicts
+    from guard_eval.cli.status import status
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:
@@ -119,40 +123,113 @@ else:
 
 
 def load(name: str) -> Any:  # noqa: ANN401 (a command of the click that typer holds)
-    """Return a command with its options."""
+    """Return a command with its options, and with those that are the same for all."""
     module = import_module(f"guard_eval.cli.{MODULES.get(name, name)}")
-    info = CommandInfo(name=name, callback=_naming_the_study(module.command))
-    command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
-    if name not in _WITHOUT_STRATEGIES:
-        command.params.append(_own_strategies())
+    info = CommandInfo(name=name, cls=StudyCommand, callback=_naming_the_study(module.command))
+    command = _made(info)
+    shared = {each.name: each for each in _made(CommandInfo(callback=_shared)).params}
+    if name in _WITHOUT_STRATEGIES:
+        del shared["strategies"]
+    if name not in WITH_JSON:
+        del shared["as_json"]
+    command.params += shared.values()
+    actions = get_type_hints(module.command).get("action")
+    command.actions = frozenset(each.value for each in actions or ())
     return command
+
+
+def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click that typer holds)
+    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
 _WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 """Commands that read no study of the user's."""
 
+WITH_JSON = {"raters", "measure", "judge", "db", "status"}
+"""Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
 
-def _own_strategies() -> Any:  # noqa: ANN401 (an option of the click that typer holds)
-    """Return the option by which a command is given files of strategies, before it reads a study."""
+Quiet = Annotated[
+    bool,
+    Option(
+        "--quiet",
+        "-q",
+        is_eager=True,
+        expose_value=False,
+        callback=lambda on: be_quiet() if on else None,
+        help="Show neither progress nor the next command; results, warnings and errors stay.",
+    ),
+]
+Verbose = Annotated[
+    bool,
+    Option(
+        "--verbose",
+        "-v",
+        is_eager=True,
+        expose_value=False,
+        callback=lambda on: give_details() if on else None,
+        help="Also say how long it took and, after an error, where in the program it arose.",
+    ),
+]
+"""Options of every command, before its name or after it."""
 
-    def carrier(
-        strategies: Annotated[
-            list[str] | None,
-            Option(
-                metavar="FILE.py",
-                is_eager=True,
-                expose_value=False,
-                callback=lambda files: [use_file(Path(file)) for file in files or ()],
-                help="A file of strategies of your own, which the study names; it is run.",
-            ),
-        ] = None,
-    ) -> None:
-        """Carry the option."""
 
-    [option] = get_command_from_info(
-        CommandInfo(callback=carrier), pretty_exceptions_short=True, rich_markup_mode=None
-    ).params
-    return option
+def _shared(
+    strategies: Annotated[
+        list[str] | None,
+        Option(
+            metavar="FILE.py",
+            is_eager=True,
+            expose_value=False,
+            callback=lambda files: [use_file(Path(file)) for file in files or ()],
+            help="A file of strategies of your own, which the study names; it is run.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        Option(
+            "--json",
+            is_eager=True,
+            expose_value=False,
+            callback=lambda on: print_json() if on else None,
+            help="Print the tables as JSON, and everything else to standard error.",
+        ),
+    ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Carry the options that commands share; each acts before the command reads a study."""
+
+
+class StudyCommand(TyperCommand):
+    """A command that also understands `raters add STUDY`, where it takes `raters STUDY add`.
+
+    Attributes:
+        actions: What can stand second; nothing for a command that has no actions.
+    """
+
+    actions: frozenset[str] = frozenset()
+
+    def make_parser(self, ctx: Any) -> Any:  # noqa: ANN401 (of the click that typer holds)
+        """Return a parser that puts the study before the action."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:  # noqa: ANN401
+            given, rest, order = parse(args)
+            folder, action = given.get("folder"), given.get("action")
+            # A study may be called add: where both words are actions, the study is the one that exists.
+            if folder in self.actions and isinstance(action, str):
+                study_first = action in self.actions and (_is_study(folder) or not _is_study(action))
+                if not study_first:
+                    given["folder"], given["action"] = action, folder
+            return given, rest, order
+
+        parser.parse_args = parse_args  # type: ignore[method-assign]
+        return parser
+
+
+def _is_study(name: str) -> bool:
+    return (Path(name) / "study.toml").is_file()
 
 
 def _naming_the_study(command: Callable[..., None]) -> Callable[..., None]:
@@ -161,7 +238,8 @@ def _naming_the_study(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: object) -> None:
         try:
-            command(**given)
+            with json_on_stdout():
+                command(**given)
         except StudyError as error:
             targets = given.get("folder") or given.get("target") or given.get("targets")
             folder = targets[0] if isinstance(targets, list) and len(targets) == 1 else targets
@@ -186,10 +264,9 @@ class CommandGroup(TyperGroup):
         return name, command and load(str(command.name)), rest
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Run the command; what it says is printed."""
-        with speaking():
-            try:
-                return super().invoke(ctx)
-            except BadParameter as error:
-                error.message = error.message.removeprefix("Value error, ")  # pydantic's, for programmers
-                raise
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's, for programmers
+            raise

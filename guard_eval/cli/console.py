@@ -5,9 +5,13 @@ Nothing is shown where a command's function is called from Python: `speaking` tu
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,22 +49,85 @@ def is_study(targets: Sequence[Path]) -> bool:
     return len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists()))
 
 
-_shown = {"lines": False}  # of the process, for threads show lines, too
+_shown: dict[str, Any] = {"lines": False, "progress": True, "detail": False, "json": None}
+"""What is shown; of the process, for threads show lines, too."""
 
 
 @contextmanager
 def speaking() -> Iterator[None]:
-    """Show what the commands' functions say."""
-    before, _shown["lines"] = _shown["lines"], True
+    """Show what the commands' functions say; options of the command line change it meanwhile."""
+    before = dict(_shown)
+    _shown["lines"] = True
     try:
         yield
     finally:
-        _shown["lines"] = before
+        _shown.update(before)
+
+
+def be_quiet() -> None:
+    """Show neither progress nor the next command: `--quiet`."""
+    _shown["progress"] = False
+
+
+def give_details() -> None:
+    """Say how long the command took, and where an error arose: `--verbose`."""
+    _shown["detail"] = True
+
+
+def print_json() -> None:
+    """Print what is recorded as JSON, and all else where errors go: `--json`."""
+    _shown["json"] = {}
+
+
+def details_wanted() -> bool:
+    """Say whether details were asked for."""
+    return bool(_shown["detail"])
+
+
+def record(key: str, value: object) -> None:
+    """Give what a table shows to `--json`, under a key that stays the same from version to version."""
+    if _shown["json"] is not None:
+        _shown["json"][key] = _plain(value)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (whatever a row holds)
+    """Return a value as JSON has it; what is no number is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
+
+
+@contextmanager
+def json_on_stdout() -> Iterator[None]:
+    """Print what the command recorded, if JSON is wanted, and nothing else on standard output."""
+    found = _shown["json"]
+    if found is None:
+        yield
+        return
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if found:
+            typer.echo(json.dumps(found, indent=2))
 
 
 def console() -> Console:
     """Return the console; texts are printed as they are, never as markup."""
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, quiet=not _shown["lines"])
+
+
+def progress_console() -> Console:
+    """Return the console of what is shown while something is under way."""
+    shown = console()
+    shown.quiet = shown.quiet or not _shown["progress"]
+    return shown
 
 
 def say(line: str = "") -> None:
@@ -78,13 +145,13 @@ def _broken(line: str, width: int) -> str:
     )
 
 
-def count_of(count: int, word: str) -> str:
-    """Return `count` and `word`, with an s where there is not exactly one.
+def count_of(count: int, word: str, many: str | None = None) -> str:
+    """Return `count` and `word`, with an s where there is not exactly one, or the plural given.
 
-    >>> count_of(1, "prompt"), count_of(0, "prompt")
-    ('1 prompt', '0 prompts')
+    >>> count_of(1, "prompt"), count_of(0, "prompt"), count_of(2, "strategy", "strategies")
+    ('1 prompt', '0 prompts', '2 strategies')
     """
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{count} {word if count == 1 else many or f'{word}s'}"
 
 
 def say_warnings(warnings: Iterable[str]) -> None:
@@ -96,6 +163,8 @@ def say_warnings(warnings: Iterable[str]) -> None:
 
 def say_next(*commands: str) -> None:
     """Name the next command, or the choice of them."""
+    if not _shown["progress"]:
+        return
     say(f"\nNext: {commands[0]}")
     for command in commands[1:]:
         say(f"  or: {command}")
@@ -166,6 +235,6 @@ def progress(unit: str, *, window: float = 30) -> Progress:
         TextColumn(unit),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[note]}", markup=False),
-        console=console(),
+        console=progress_console(),
         speed_estimate_period=window,
     )

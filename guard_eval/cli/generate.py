@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from pydantic import ValidationError
 
-from guard_eval.cli.console import StudyFolder, say_next
+from guard_eval.cli.console import StudyFolder, say, say_next
 from guard_eval.errors import StudyError
-from guard_eval.study.folder import Study
+from guard_eval.study.folder import Study, seen_from
+from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.settings import Settings
 from guard_eval.texts.shards import Shard
 
 Engine = Literal["local", "ray", "vllm"]
@@ -57,6 +63,24 @@ def command(
             "stopped in the end.",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A Hugging Face id, folder or 'bundled', in place of study.toml's. It is part of each "
+            "text's id: measure and pair use these texts once study.toml names it, too."
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, cpu, cuda or cuda:1, in place of study.toml's; the arithmetic (dtype) that it brings "
+            "along is part of the id, the device is not."
+        ),
+    ] = None,
+    batch_size: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="In place of study.toml's; no part of the id."),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -74,8 +98,13 @@ def command(
     front included; a chat model's template comes on top. With batch_size = "auto" batches grow as long as
     memory holds them, and shrink when it runs out.
     """
+    if model is not None:
+        model = seen_from(folder, model)
     generate(
         Study.open(folder),
+        model=model,
+        device=device,
+        batch_size=int(batch_size) if batch_size and batch_size.isdecimal() else batch_size,
         strategies=strategy or (),
         shard=Shard.parse(shard) if shard else None,
         trace=trace,
@@ -89,6 +118,9 @@ def command(
             "--engine": None if engine == "local" else engine,
             "--address": address,
             "--workers": workers,
+            "--model": model and shlex.quote(model),
+            "--device": device,
+            "--batch-size": batch_size,
         }
         given = "".join(f" {name} {value}" for name, value in options.items() if value is not None)
         say_next(f"guard-eval generate {folder}{given}")
@@ -105,6 +137,9 @@ def generate(
     engine: Engine = "local",
     address: str | None = None,
     workers: int | None = None,
+    model: str | None = None,
+    device: str | None = None,
+    batch_size: int | str | None = None,
     dry_run: bool = False,
 ) -> None:
     """Make the continuations that are missing; every batch is on disk before the next begins.
@@ -119,12 +154,17 @@ def generate(
         engine: Where they are made: this process, workers of Ray, or vLLM.
         address: Of a Ray cluster that is running; one is started here if None.
         workers: Of Ray, how many.
+        model: In place of the settings'; it is part of the texts' ids, so that `measure` and `pair` use them
+            once the settings name it, too.
+        device: In place of the settings'.
+        batch_size: In place of the settings'; a number, or `auto`.
         dry_run: Only say what would be made.
 
     Raises:
         StudyError: What is asked for does not go together, or cannot be made; what is made stays.
     """
     shard = shard or Shard()
+    study = _with(study, model=model, device=device, batch_size=batch_size)
     if trace and engine != "local":
         raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
     for name, value in (("--address", address), ("--workers", workers)):
@@ -143,3 +183,35 @@ def generate(
         from guard_eval.cli.generation import local  # noqa: PLC0415
 
         local.run(study, dry_run=dry_run, shard=shard, only=strategies, trace=trace)
+
+
+def _with(study: Study, *, model: str | None, device: str | None, batch_size: int | str | None) -> Study:
+    """Return the study with other settings; of another model the newest revision is meant.
+
+    Raises:
+        StudyError: One of them cannot be.
+    """
+    settings = study.settings
+    for_model = {key: value for key, value in (("name", model), ("device", device)) if value is not None}
+    for_texts = {} if batch_size is None else {"batch_size": batch_size}
+    if not for_model and not for_texts:
+        return study
+    if model not in {None, settings.model.name}:
+        for_model["revision"] = "main"
+        say(f"--model {model}: measure and pair use these texts once study.toml names it ([model], name)")
+    try:
+        return replace(
+            study,
+            settings=settings.model_copy(
+                update={
+                    "model": type(settings.model).model_validate(
+                        {**settings.model.model_dump(), **for_model}
+                    ),
+                    "generation": type(settings.generation).model_validate(
+                        {**settings.generation.model_dump(), **for_texts}
+                    ),
+                }
+            ),
+        )
+    except ValidationError as error:
+        raise StudyError(explain(Path("the command line"), problems_of(error, Settings))) from error

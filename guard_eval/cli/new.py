@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +11,7 @@ import typer
 from guard_eval.cli.console import count_of, named_path, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
-from guard_eval.study.folder import locate_model
+from guard_eval.study.folder import locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.model_files import known_revision
 from guard_eval.texts.model_hub import check_name
@@ -120,9 +119,3 @@ def _all_strategies() -> str:
 
 
 _WIDTH = 52
-
-
-def seen_from(folder: Path, model: str) -> str:
-    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(model).expanduser()
-    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

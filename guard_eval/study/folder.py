@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
@@ -133,3 +134,9 @@ def locate_model(name: str, folder: Path) -> str:
     if path.is_dir() or name.startswith((".", "/", "~")):
         return str(path.resolve())
     return name
+
+
+def seen_from(folder: Path, model: str) -> str:
+    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
+    path = Path(model).expanduser()
+    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

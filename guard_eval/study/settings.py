@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -46,6 +47,12 @@ def _no_password(text: str) -> str:
         raise ValueError(
             "a password does not belong in a file; leave it out and set PGPASSWORD in the environment"
         )
+    return text
+
+
+def _device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", text, re.ASCII):
+        raise ValueError("no device that is supported; write auto, cpu, cuda or cuda:1")
     return text
 
 
@@ -96,7 +103,7 @@ class Model(SettingsTable):
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,3})?)$")
+    device: Annotated[str, AfterValidator(_device)] = "auto"
     device_map: DeviceMap = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"

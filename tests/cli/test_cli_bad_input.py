@@ -34,7 +34,11 @@ def edited(study, before, after):
     [
         ('"top_k"', '"topk"', "did you mean 'top_k'?"),
         ('"guard"]', '"guard(windw=3)"]', "has no parameter 'windw': did you mean 'window'?"),
-        ('name = "bundled"', 'name = "bundled"\ndevice = "tpu"', "model.device: 'tpu': string should match"),
+        (
+            'name = "bundled"',
+            'name = "bundled"\ndevice = "tpu"',
+            "model.device: 'tpu': no device that is supported; write auto, cpu",
+        ),
         ("max_new_tokens = 12", "max_new_tokens = 100000000000000000000", "generation.max_new_tokens"),
         ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
         ('name = "bundled"', 'name = "./missing"', "missing"),

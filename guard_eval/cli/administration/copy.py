@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from guard_eval.cli.console import progress, say, say_next, say_table
+from guard_eval.cli.console import progress, record, say, say_next, say_table
 from guard_eval.database_url import holds_password
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_whole
@@ -83,6 +83,7 @@ def checksum(database: str) -> None:
 
 def say_digest(digest: Digest) -> None:
     """Print a digest, table by table; what two databases are compared by is the last line."""
+    record("digest", digest)
     say_table(
         ("table", "rows", "SHA-256 begins"),
         [(each.table, str(each.rows), each.sha256[:16]) for each in digest.tables],

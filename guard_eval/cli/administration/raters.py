@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, say, say_next, say_table
+from guard_eval.cli.console import StudyFolder, record, say, say_next, say_table
 from guard_eval.cli.overview.display import duration
 from guard_eval.cli.overview.overview import view
 from guard_eval.cli.overview.ratings import read
@@ -76,9 +76,12 @@ def command(
 
 def _invite(store: Store, names: Sequence[str], *, url: str, again: bool) -> None:
     say("Invite links are shown once and stored only as hashes. Send each to its rater:")
+    links = []
     for name in names:
         token = store.link(name) if again else store.invite(name)[1]
-        say(f"  {name}: {url.rstrip('/')}/?invite={token}")
+        links.append({"rater": name, "url": f"{url.rstrip('/')}/?invite={token}"})
+        record("links", links)
+        say(f"  {name}: {links[-1]['url']}")
     if again:
         say("The links given before let nobody in any more.")
 
@@ -106,10 +109,25 @@ def _list(store: Store, study: Study) -> None:
     """Print every rater: how far, how long, and whether there is a reason to look."""
     snapshot = read(store)
     lines = {line.rater: line for line in view(snapshot, slots=study.plan.slots).raters}
-    rows = []
+    rows, records = [], []
     for who in snapshot.raters:
         line = lines.get(who.name)
         state = "excluded" if who.excluded else "revoked" if who.revoked else line.state if line else ""
+        records.append(
+            {
+                "rater": who.name,
+                "kind": who.kind,
+                "handed_out": who.handed_out,
+                "rated": who.rated,
+                "seconds": line.total_seconds if line else None,
+                "gold": line.gold if line else 0,
+                "gold_failed": line.gold_failed if line else 0,
+                "state": state,
+                "flags": line.flags if line else (),
+                "source": who.source,
+                "external_id": who.external_id,
+            }
+        )
         rows.append(
             [
                 who.name,
@@ -122,6 +140,7 @@ def _list(store: Store, study: Study) -> None:
                 " ".join(part for part in (who.source, who.external_id) if part),
             ]
         )
+    record("raters", records)
     heads = ["rater", "kind", "handed out", "rated", "time", "gold failed", "state", "came from"]
     shown = [place for place, _ in enumerate(heads) if place < 4 or any(row[place] for row in rows)]
     say_table([heads[place] for place in shown], [[row[place] for place in shown] for row in rows])

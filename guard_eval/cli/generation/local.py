@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from guard_eval.cli.console import console, say, say_warnings
+from guard_eval.cli.console import progress_console, say, say_warnings
 from guard_eval.cli.generation.work import Missing, checked_models, chosen, made_with, write_texts
 from guard_eval.engines.loading import check_device
 from guard_eval.errors import StudyError
@@ -40,7 +40,7 @@ def run(study: Study, *, dry_run: bool, shard: Shard, only: Sequence[str], trace
         from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
         found = checked_models(study, list(missing.counts()))
-        with console().status("loading the model"), found.offline():
+        with progress_console().status("loading the model"), found.offline():
             models = StudyModels(study, list(missing.counts()))
             warm_up(models.loaded)
         loaded, amateur = models.loaded, models.amateur

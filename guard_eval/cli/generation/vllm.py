@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 import torch
 
-from guard_eval.cli.console import console, say
+from guard_eval.cli.console import progress_console, say
 from guard_eval.cli.generation.work import Missing, chosen, made_with, write_texts
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.decode import check_vocabulary
@@ -101,7 +101,7 @@ def _described(study: Study) -> LoadedModel:
 
 
 def _make(study: Study, described: LoadedModel, missing: Missing, shard: Shard) -> None:
-    with console().status("loading the model"):
+    with progress_console().status("loading the model"):
         served, encoded = _start(study, described, missing)
     described = served.described
     say(f"{described.name} ({described.revision}), {described.dtype} on {described.device}")

@@ -6,9 +6,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import groupby
 
-from guard_eval.cli.console import progress, say, say_table
+from guard_eval.cli.console import progress, record, say, say_table
 from guard_eval.records import JudgeSpending
 from guard_eval.store import Failure
 from judge.ledger import FailureReason, Ledger, RunProgress, counted_reasons, failure_reasons
@@ -54,6 +55,7 @@ def say_previews(
         example: Whether the first request is.
         changes: What of each judge's requests is another than it was for its verdicts.
     """
+    record("previews", [_preview_record(preview) for preview in previews])
     for preview in previews:
         for line in preview.summary:
             if notes or not line.startswith("note: "):
@@ -73,6 +75,20 @@ def say_previews(
     shown = next((preview for preview in previews if preview.example), None)
     if example and shown is not None:
         say(f"\nThe first request to {shown.name}, as it would be sent:\n\n{shown.example}")
+
+
+def _preview_record(preview: DryRun) -> dict[str, object]:
+    found = preview.estimate
+    return {
+        "judge": preview.name,
+        "model": preview.model,
+        "server": preview.server,
+        "requests": found.requests,
+        "reused": found.reused,
+        "expected_usd": found.batch_expected_usd if preview.style == "batch" else found.expected_usd,
+        "worst_usd": found.batch_worst_usd if preview.style == "batch" else found.worst_usd,
+        "warnings": preview.warnings,
+    }
 
 
 def question(previews: Sequence[DryRun], *, budget: float | None) -> str:
@@ -158,6 +174,8 @@ def showing_progress(name: str, *, budget: float | None) -> Iterator[ProgressLin
 
 def say_ledger(spends: Sequence[JudgeSpending], failures: Sequence[Failure]) -> None:
     """Print what each judge has taken over all runs, and what has failed to this day."""
+    record("judges", spends)
+    record("failures", [asdict(reason) for reason in failure_reasons(failures)])
     if not spends:
         say("no judge has been asked yet")
         return

@@ -379,7 +379,7 @@ def _spread(models: ScoringModels, options: MeasureOptions) -> Iterator[ScoringM
 def _announce(generations: Sequence[Generation], settings: MetricSettings, output: Path | None) -> None:
     strategies = dict.fromkeys(one.strategy for one in generations)
     datasets = dict.fromkeys(one.dataset for one in generations)
-    count = "1 strategy" if len(strategies) == 1 else f"{len(strategies)} strategies"
+    count = count_of(len(strategies), "strategy", "strategies")
     say(f"{count_of(len(generations), 'text')}: {count}, {count_of(len(datasets), 'dataset')}")
     say(f"metrics: {', '.join(settings.compute)}")
     models = dict.fromkeys(getattr(settings, _NEEDS[name]) for name in settings.compute if name in _NEEDS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from guard_eval.cli.console import say, say_table
-from guard_eval.metrics.export import write_results
+from guard_eval.cli.console import record, say, say_table
+from guard_eval.metrics.export import results_json, write_results
 from guard_eval.metrics.figures.score_figures import intervals, plane
 from guard_eval.metrics.figures.trace_figures import behaviour
 from guard_eval.metrics.rounding import closest_to_human, figure
@@ -25,6 +26,7 @@ COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 
 def show(results: Results) -> None:
     """Print a table for each dataset, then definitions, differences and warnings."""
+    record("metrics", json.loads(results_json(results)))
     closest = closest_to_human(results)
     by_place = {(one.metric, one.dataset, one.strategy): one for one in results.scores}
     metrics = [name for name in SHOWN if any(one.metric == name for one in results.scores)]

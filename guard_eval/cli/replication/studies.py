@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from guard_eval.cli.console import say
-from guard_eval.cli.new import seen_from
 from guard_eval.cli.replication.compare import Departures, departures
 from guard_eval.cli.replication.paper import PROMPTS, Entry, model_named
 from guard_eval.cli.replication.prompts import USUAL, WHERE, case_prompts, entropy_prompt, files_of, lines_of
@@ -23,7 +22,7 @@ from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
-from guard_eval.study.folder import BUNDLED, Study
+from guard_eval.study.folder import BUNDLED, Study, seen_from
 from guard_eval.study.settings import Settings
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts
