@@ -15,8 +15,8 @@ LONGEST_MATCH = 50
 def repetition_penalty(logits: Tensor, tokens: Tensor, penalty: float) -> Tensor:
     """Divide the logits of `tokens` by θ, or multiply them by it where they are negative.
 
-    Source: Keskar et al. 2019 (arXiv 1909.05858), section 4.1, penalized sampling, which divides all; the other
-    half is transformers', so that θ > 1 never makes a token likelier.
+    Source: Keskar et al. 2019 (arXiv 1909.05858), penalized sampling in section 4.1, which divides all; the
+    other half is transformers', so that θ > 1 never makes a token likelier.
     """
     punished = torch.where(logits < 0, logits * penalty, logits / penalty)
     return torch.where(_counts(logits, tokens) > 0, punished, logits)

@@ -33,7 +33,10 @@ TEXTS = [
     "a red",
     "the mat",
 ]
-COMBINED = "repetition_penalty(penalty=1.3) + no_repeat_ngram(n=3) + temperature(tau=0.7) + top_k(k=20) + top_p(p=0.9)"
+COMBINED = (
+    "repetition_penalty(penalty=1.3) + no_repeat_ngram(n=3) + temperature(tau=0.7) "
+    "+ top_k(k=20) + top_p(p=0.9)"
+)
 NAMES = [
     "epsilon(epsilon=0.02)",
     "eta(epsilon=0.05)",
