@@ -55,7 +55,7 @@ def test_alpaca_eval(tmp_path):
     path = save(tmp_path, [alpaca(number, value) for number, value in enumerate(values)])
     table = read(path)
     base, mine = "gpt4_1106_preview", "mine"
-    # alpaca_eval.metrics counts n_wins 2, n_wins_base 2, n_draws 2 of the six that have a preference.
+    # Of these alpaca_eval 0.6.6 counts n_wins 2, n_wins_base 2, n_draws 2, n_total 6, win_rate 57.4897.
     assert list(table["verdict"]) == [base, mine, "tie", mine, base, "tie"]
     assert set(column(table, "method_a", "method_b", "rater_kind", "criterion")) == {
         (base, mine, "model", "overall")
@@ -113,6 +113,20 @@ def test_arena_hard_2_names_its_baseline(tmp_path):
     table = read(save(tmp_path, [record], "mine.jsonl"))
     assert column(table, "dataset", "method_a", "verdict") == [("hard_prompt", "o3-mini", "o3-mini")] * 2
     assert "called 'baseline'" not in notes(table)
+
+
+SCORES = {  # of the model in the second game, as arena-hard-auto's show_result.py has them
+    **dict.fromkeys(("A>B", "A>>B", "B<A", "B<<A"), "mine"),
+    **dict.fromkeys(("B>A", "B>>A", "A<B", "A<<B"), "baseline"),
+    **dict.fromkeys(("A=B", "B=A"), "tie"),
+}
+
+
+def test_every_label_of_arena_hard_in_both_games(tmp_path):
+    other = {"mine": "baseline", "baseline": "mine", "tie": "tie"}
+    records = [arena(number, label, label) for number, label in enumerate(SCORES)]
+    table = read(save(tmp_path, records, "mine.jsonl"))
+    assert list(table["verdict"]) == [word for winner in SCORES.values() for word in (other[winner], winner)]
 
 
 @pytest.mark.parametrize("label", ["A>>>B", "C", "A>A", 1, "A<>B", ""])
