@@ -294,6 +294,21 @@ def test_an_inspect_log_in_its_own_archive(tmp_path):
     assert list(read(path)["verdict"]) == ["guard", "guard", "tie", "acs", "acs", "tie"]
 
 
+def test_a_damaged_archive_of_inspect_is_refused(tmp_path):
+    path = tmp_path / "run.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("header.json", json.dumps(inspect_log(scored("A"))))
+        packed.writestr("samples/p0_epoch_1.json", json.dumps({"text": "x" * 5000}))
+    whole = path.read_bytes()
+    for spot in range(0, len(whole), 7):
+        path.write_bytes(whole[:spot] + bytes([whole[spot] ^ 0xFF]) + whole[spot + 1 :])
+        with suppress(StudyError):
+            read(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StudyError, match=r"run\.eval"):
+        read(path)
+
+
 def test_an_inspect_log_that_is_refused(tmp_path):
     bare = inspect_log(scored("A"))
     bare["samples"][0]["metadata"] = {}
@@ -598,7 +613,7 @@ def test_bombs_are_refused_before_they_fill_memory(tmp_path, monkeypatch):
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("header.json", json.dumps(inspect_log()))
         packed.writestr("samples/p0_epoch_1.json", " " * 100_000)
-    with pytest.raises(StudyError, match="unpacks to more than 1 GiB"):
+    with pytest.raises(StudyError, match=r"p0_epoch_1\.json unpacks to more than 10000 bytes"):
         read(bomb)
 
 
