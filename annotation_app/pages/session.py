@@ -34,6 +34,9 @@ STUDY_VARIABLE = "GUARD_EVAL_STUDY"
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
+SKIP = "skip"
+"""What stands for the press of Save where a pair was skipped: the browser forgets its draft."""
+
 _DAY = 24 * 3600.0
 
 _RECOUNT_SECONDS = 30.0
@@ -138,12 +141,16 @@ class RaterSession:
         """Return whether a pair that was rated before is shown."""
         return self.at < len(self.trail)
 
+    @property
+    def drafts(self) -> str:
+        """Return the key of the rater's drafts in the browser; it does not identify the rater."""
+        return content_id("draft", self.token)
+
     def next_view(self) -> ViewState:
         """Return what the panel shows of this session, with another number at every call."""
         self.turn += 1
         return {
-            # It does not identify the rater.
-            "place": content_id("draft", self.token),
+            "place": self.drafts,
             "turn": self.turn,
             "problem": self.problem,
             "acknowledged": self.acknowledged,
@@ -338,6 +345,16 @@ def _save(app: AppState, visit: RaterSession, submission: Submission) -> None:
     )
     for seconds in submission.breaks:
         app.store.note(visit.rater, "break", f"{seconds:.0f} s", presentation=submission.pair)
+
+
+def skip(app: AppState, visit: RaterSession, pair: int, problems: tuple[str, ...], comment: str) -> bool:
+    """Leave a pair to another rater and go on; return False where this rater has skipped too many."""
+    if not app.store.skip(pair, problems, rater=visit.rater, comment=comment):
+        return False
+    visit.go_to(len(visit.trail))
+    visit.counted = -math.inf
+    visit.acknowledged = (pair, SKIP)
+    return True
 
 
 def earlier_answers(app: AppState, visit: RaterSession) -> tuple[dict[str, Choice], Remarks]:

@@ -283,6 +283,13 @@ presentation = Table(
         server_default=false(),
         doc="the rater is excluded, and the slot free",
     ),
+    Column(
+        "skipped",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        doc="the rater could not judge it and left the slot; a note says why",
+    ),
     Column("role", String(8), nullable=False, server_default="study", doc="study, gold or repeat"),
     Column("run_id", Integer, ForeignKey("run.id"), doc="of a model's: which run has claimed it"),
     UniqueConstraint("pair_id", "pool", "slot", "attempt"),
@@ -342,6 +349,13 @@ Index(
     unique=True,
     sqlite_where=_once,
     postgresql_where=_once,
+)
+Index(
+    "ix_presentation_skipped",
+    presentation.c.pool,
+    presentation.c.pair_id,
+    sqlite_where=presentation.c.skipped == true(),
+    postgresql_where=presentation.c.skipped == true(),
 )
 Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
 

@@ -22,7 +22,7 @@ from guard_eval.records import (
     Rater,
     RaterKind,
 )
-from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
+from guard_eval.store import notes, pairs, raters, schema, skips, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import places, queue, roster
 from guard_eval.store.handout.places import Enrolment
@@ -44,6 +44,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.skips import Skip
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
@@ -370,6 +371,25 @@ class Store:
                 if text is not None:
                     notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
             return saved
+
+    def skip(self, presentation: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
+        """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
+
+        It is no verdict, but noted with its reason. A pair that `occupancy.MOST_SKIPS` raters skipped is
+        given to nobody new. Returns False, and changes nothing, where the rater has skipped too many already.
+
+        Raises:
+            StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
+                problem is given.
+        """
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            return skips.skip(
+                connection, presentation, problems, who=rater, comment=comment, now=self._clock()
+            )
+
+    def skips(self) -> list[Skip]:
+        """Return which pairs raters could not judge and why, oldest first."""
+        return self._read(skips.read)
 
     def current(self, presentation: int, *, rater: Rater) -> dict[str, Choice]:
         """Return the choices of the highest revisions by criterion; none if there is no verdict yet.

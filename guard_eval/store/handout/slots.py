@@ -25,6 +25,7 @@ from sqlalchemy import (
     String,
     and_,
     bindparam,
+    case,
     exists,
     func,
     literal_column,
@@ -238,8 +239,8 @@ _MINE_FREE = (
     )
     .correlate(assignment),
 )
-# a sum is in no index: these statements go from what is few, a rater's showings or leases, to the pairs
-_HAS_ROOM = occupancy.c.held + 0 < bindparam("param_slots")
+# an expression is in no index: these go from what is few, a rater's showings or leases, to the pairs
+_HAS_ROOM = case((occupancy.c.vacant == true(), 1), else_=0) == 1
 _COUNT_SEEN = (
     select(func.count())
     .select_from(presentation)
