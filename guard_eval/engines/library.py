@@ -11,7 +11,7 @@ A text is the one that a study with the same seed and settings makes of a prompt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -52,6 +52,10 @@ class Texts(Sequence[Continuation]):
             return Texts(self._prompts[place], self._made[place])
         return self._made[place]
 
+    def with_prompts(self) -> Iterator[tuple[Prompt, Continuation]]:
+        """Return an iterator over the texts, each after its prompt."""
+        return zip(self._prompts, self._made, strict=True)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each text: prompt, strategy, run, text, tokens, and why it ended."""
         return pd.DataFrame(
@@ -70,16 +74,21 @@ class Texts(Sequence[Continuation]):
         """Return prompts and texts as a LaTeX table, in which nothing of them is markup."""
         rows = [
             f"{escape_latex(prompt.text)} & {escape_latex(one.text)} \\\\"
-            for prompt, one in zip(self._prompts, self._made, strict=True)
+            for prompt, one in self.with_prompts()
         ]
-        head = "\\begin{tabular}{p{0.3\\linewidth}p{0.6\\linewidth}}\n\\hline\nprompt & continuation \\\\\n\\hline\n"
-        return head + "\n".join(rows) + "\n\\hline\n\\end{tabular}\n"
+        lines = [
+            r"\begin{tabular}{p{0.3\linewidth}p{0.6\linewidth}}",
+            *(r"\hline", r"prompt & continuation \\", r"\hline"),
+            *rows,
+            *(r"\hline", r"\end{tabular}", ""),
+        ]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows; MathJax is kept from taking `$` for a formula."""
         rows = "".join(
             f"<tr><td>{escape_html(prompt.text)}</td><td>{escape_html(one.text)}</td></tr>"
-            for prompt, one in zip(self._prompts, self._made, strict=True)
+            for prompt, one in self.with_prompts()
         )
         return (
             '<table class="tex2jax_ignore mathjax_ignore" style="text-align: left; white-space: pre-wrap">'
@@ -175,7 +184,9 @@ def generate(
             list(distinct.values()),
             strategy,
             runs=[run for _, run in distinct],
-            batch_size=batch_size or BatchSizes.auto(loaded.model, tokens=tokens, copies=copies),
+            batch_size=BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
+            if batch_size is None
+            else batch_size,
             amateur=amateur,
             **limits,
         ):
@@ -205,6 +216,7 @@ def watch(
     pieces = _Pieces(loaded.tokenizer, row.ids, on_token)
     made = generated(loaded, [wanted], strategy, batch_size=1, amateur=amateur, on_step=pieces, **limits)
     ((one,),) = list(made)
+    pieces.finish()
     return one
 
 
@@ -215,24 +227,34 @@ class _Pieces:
         self._tokenizer, self._prompt, self._on_token = tokenizer, prompt, on_token
         self._ids: list[int] = []
         self._shown = 0
+        self._last: Token | None = None
 
     def __call__(self, step: Step) -> None:
+        """Hand out the token before this one, whose text is known by now."""
         token = int(step.tokens[0])
         self._ids.append(token)
-        whole = continuation_text(self._tokenizer, self._prompt, self._ids)
-        # A character of several tokens is U+FFFD until the last of them.
-        text = "" if whole.endswith("\N{REPLACEMENT CHARACTER}") else whole[self._shown :]
-        self._shown += len(text)
         entropy, _ = shannon_entropy(step.logits)
-        probability = step.logits[0].double().softmax(-1)[token]
-        self._on_token(
-            Token(
-                text=text,
-                entropy=float(entropy[0]),
-                probability=float(probability),
-                values={name: float(value[0]) for name, value in step.values.items()},
-            )
+        if self._last:
+            self._on_token(self._last)
+        self._last = Token(
+            text=self._text(whole=False),
+            entropy=float(entropy[0]),
+            probability=float(step.logits[0].double().softmax(-1)[token]),
+            values={name: float(value[0]) for name, value in step.adapted.items()},
         )
+
+    def finish(self) -> None:
+        """Hand out the last token, with the bytes of a character that was never completed."""
+        if self._last:
+            self._on_token(replace(self._last, text=self._last.text + self._text(whole=True)))
+
+    def _text(self, *, whole: bool) -> str:
+        """Return what is not shown yet; a character of several tokens is U+FFFD until the last of them."""
+        text = continuation_text(self._tokenizer, self._prompt, self._ids)[self._shown :]
+        if not whole and text.endswith("\N{REPLACEMENT CHARACTER}"):
+            return ""
+        self._shown += len(text)
+        return text
 
 
 def _strategy(strategy: Strategy | str | None) -> Strategy:
@@ -271,7 +293,9 @@ def _models(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, Lo
     return loaded, second
 
 
-def load_model(model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto") -> LoadedModel:
+def load_model(
+    model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto"
+) -> LoadedModel:
     """Return a model that `generate` can use several times; see `loading.load`.
 
     Args:

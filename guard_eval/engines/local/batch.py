@@ -52,12 +52,12 @@ class Step(NamedTuple):
     Attributes:
         logits: What the model gave, `[R, V]`.
         tokens: What was chosen, `[R]`.
-        values: By which the strategy adapted, `[R]` each, by name; none if it does not adapt.
+        adapted: By what the strategy adapted, `[R]` each, by name; none if it does not adapt.
     """
 
     logits: Tensor
     tokens: Tensor
-    values: dict[str, Tensor]
+    adapted: dict[str, Tensor]
 
 
 class Rows:

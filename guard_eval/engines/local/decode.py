@@ -185,8 +185,8 @@ def decode_contrastive(
         tokens = proposal.ids.gather(1, index[:, None])[:, 0]
         rows.write(tokens, step)
         if on_step:
-            values = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha}
-            on_step(Step(logits, tokens, values if isinstance(strategy, AdaptiveContrastiveSearch) else {}))
+            adapted = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha}
+            on_step(Step(logits, tokens, adapted if isinstance(strategy, AdaptiveContrastiveSearch) else {}))
         if step + 1 == batch.limit:
             break
         logits = session.commit(index)
