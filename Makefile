@@ -2,7 +2,7 @@
 # make test   everything the tests need, and all tests
 # make quick  the tests that need no browser, server, Ray, vLLM or long simulation: under a minute
 # make test-postgres  the app's, the judge's and the store's tests on PostgreSQL
-# make check  formatting, lint, types, import rules
+# make check  formatting, lint of Python and JavaScript, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
 # make docs   the documentation's site, build/site/index.html; a warning is an error
@@ -30,6 +30,7 @@ check: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
 replicate: .venv/test.stamp
 	$(BIN)/pytest tests/paper --claims

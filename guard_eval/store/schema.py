@@ -64,7 +64,7 @@ def unescape(text: str) -> str:
     >>> unescape(escape("a\x00b\x1a0000\ud800")) == "a\x00b\x1a0000\ud800"
     True
     """
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return text if ESCAPE not in text else _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 _BATCH = 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -343,8 +344,12 @@ class Store:
         active_seconds: float | None = None,
         comment: str | None = None,
         problem: str | None = None,
+        then: Plan | None = None,
     ) -> Saved:
         """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
+
+        With `then`, the rater's next pair is handed out by that plan in the same transaction: the disk is
+        waited for once.
 
         What repeats the current choice or the last remark adds nothing; an empty remark takes the last one
         back, None leaves it. A duration that is negative or not finite is stored as unknown.
@@ -355,7 +360,7 @@ class Store:
         """
         verdicts.check_choices(choices)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
-        with self._database.write() as connection:
+        with self._database.write(lock=None if then is None else raters.pool_of(rater)) as connection:
             now = self._clock()
             saved = verdicts.save(
                 connection,
@@ -370,7 +375,11 @@ class Store:
             for kind, text in remarks.items():
                 if text is not None:
                     notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
-            return saved
+            if then is not None:
+                handed = queue.hand_out(connection, rater, then, now=now, limit=1)
+                saved = replace(saved, next=next(iter(handed), None))
+        self._study_hash = None  # stored with the first verdict, which is on disk now
+        return saved
 
     def skip(self, presentation: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
         """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
