@@ -50,7 +50,7 @@ __all__ = [
 
 COMMANDS = {
     "new": "Make a study: study.toml to edit, and prompts.",
-    "try": "See one text as it is made, token by token.",
+    "try": "Show one text as it is made, its tokens coloured by how unsure the model is.",
     "generate": "Write continuations with every strategy.",
     "merge": "Check and join the parts of a study's continuations.",
     "measure": "Score continuations, and say how sure the scores are.",
