@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -171,11 +172,25 @@ def say_next(*commands: str) -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: names are folded where a line is short, numbers stay whole and stand at the right.
+    """Print a table: names are folded between words where a line is short, numbers stand at the right.
 
-    A star after a number marks it; the others keep its place free.
+    A star after a number marks it; the others keep its place free. Where even the words do not fit beside
+    each other, a row becomes lines of heading and cell.
     """
     rows = [list(row) for row in rows]
+    words = [
+        max((cell_len(word) for cell in cells for word in cell.split()), default=0)
+        for cells in zip(columns, *rows, strict=True)
+    ]
+    if sum(words) + 3 * len(words) > console().width:
+        for row in rows:
+            say(
+                "\n".join(
+                    f"  {head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip()
+                )
+            )
+            say()
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for index, column in enumerate(columns):
         numeric = all(

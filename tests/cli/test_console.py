@@ -19,6 +19,18 @@ def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
     assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_no_word_of_a_table_is_broken_however_narrow(capsys, monkeypatch):
+    heads = ["rater", "kind", "handed out", "state", "came from"]
+    row = ["Bartholomew-the-Third", "person", "12", "failed the check, one side", "prolific 5f3c1a2b9d8e"]
+    for width in (30, 40, 60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        say_table(heads, [row])
+        shown = capsys.readouterr().out
+        assert {word for cell in (*heads, *row) for word in cell.split()} <= set(
+            re.sub(r":(?= )|[─│]", "", shown).split()
+        )
+
+
 def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys, monkeypatch):
     monkeypatch.setattr(console, "console", lambda: Console(width=24, force_terminal=True, soft_wrap=True))
     line = "  Prompts are drawn from folder/of/a/rather/long/name/prompts.jsonl, the rest stays."
