@@ -182,14 +182,11 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         max((cell_len(word) for cell in cells for word in cell.split()), default=0)
         for cells in zip(columns, *rows, strict=True)
     ]
-    if sum(words) + 3 * len(words) > console().width:
+    width = console().width
+    if sum(words) + 3 * len(words) > width:
         for row in rows:
-            say(
-                "\n".join(
-                    f"  {head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip()
-                )
-            )
-            say()
+            cells = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
+            console().print("\n".join(_broken(cell, width) for cell in cells) + "\n")
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for index, column in enumerate(columns):
