@@ -586,4 +586,4 @@ def test_the_words_of_sides():
     assert [side_of(word) for word in ("Tie", "tie (bothbad)", "both bad", "No preference", "equal")] == [
         0
     ] * 5
-    assert [side_of(word) for word in ("1", "2", "", "C", "AB", "guard", "A>B")] == [None] * 7
+    assert [side_of(word) for word in ("1", "2", "", "C", "AB", "guard", "A>B", "<b>&")] == [None] * 8

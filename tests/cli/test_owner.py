@@ -8,8 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from analysis.verdicts.tidy import read
 from guard_eval.cli.administration import db, export, gold, raters
 from guard_eval.cli.administration.raters import Action
+from guard_eval.cli.commands import import_files
 from guard_eval.cli.overview import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
@@ -177,8 +179,8 @@ def test_history_checks_and_notes_are_tables_of_their_own(folder, capsys):
 @pytest.mark.parametrize(
     ("name", "asked", "says"),
     [
-        ("x.xlsx", None, r"writes no \.xlsx .* name a file such as .*x\.csv"),
-        ("x.json", None, r"it writes csv, jsonl, parquet"),
+        ("x.xls", None, r"writes no \.xls to .* name a file such as .*x\.csv"),
+        ("x.json", None, r"it writes csv, jsonl, parquet, xlsx;"),
         ("x.tsv", None, r"writes no \.tsv"),
         ("x.csv", "parquet", r"writes no \.csv .* such as .*x\.parquet"),
         ("x.xlsx", "csv", r"writes no \.xlsx"),
@@ -192,6 +194,28 @@ def test_an_export_is_in_the_format_that_its_name_says(folder, tmp_path, name, a
     json.loads((tmp_path / "VERDICTS.JSONL").read_text().splitlines()[0])
     export.command(folder, output=tmp_path / "plain")
     assert (tmp_path / "plain").read_text().startswith("pair_id,")
+
+
+def test_an_export_for_another_tool_comes_back_the_same(folder, tmp_path):
+    pytest.importorskip("openpyxl")
+    export.command(folder, output=tmp_path / "v.xlsx")
+    export.command(folder, kind=export.Format.potato, output=tmp_path / "potato")
+    export.command(folder, kind=export.Format.label_studio)
+    names = ["pair_id", "rater", "criterion", "verdict", "shown_first"]
+    tables = [
+        read(import_files(files, tmp_path / "again.csv").output)[names].sort_values(names).to_numpy().tolist()
+        for files in (
+            [tmp_path / "v.xlsx"],
+            [tmp_path / "potato" / "items.jsonl", tmp_path / "potato" / "annotations.jsonl"],
+            [folder / "verdicts-label-studio" / "tasks.json"],
+        )
+    ]
+    assert len(tables[0]) == 8
+    assert tables[0] == tables[1] == tables[2]
+    with pytest.raises(
+        StudyError, match="--to potato takes the verdicts that count; leave the other options out"
+    ):
+        export.command(folder, kind=export.Format.potato, history=True)
 
 
 def test_a_copy_taken_while_raters_rate_is_whole(folder, tmp_path, make_pairs):

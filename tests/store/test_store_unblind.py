@@ -10,7 +10,7 @@ from sqlalchemy.exc import StatementError
 
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import read, validate
-from guard_eval.cli.administration.export import write_rows
+from guard_eval.cli.exchange.row_files import write_rows
 from guard_eval.store import HistoryRow, TidyRow
 from guard_eval.store.unblind import resolve
 

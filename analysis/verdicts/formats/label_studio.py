@@ -47,10 +47,10 @@ def read(source: Source) -> pd.DataFrame:
                 rows.leave_out(place, "the annotator skipped it")
                 continue
             found = list(_answers(annotation["result"], where))
-            said = {name: word for name, word in found if name in RATER}
-            rater = said.get("rater", _account(annotation.get("completed_by")))
+            named = {name: word for name, word, is_verdict in found if not is_verdict}
+            rater = named.get("rater", _account(annotation.get("completed_by")))
             more = {
-                "rater_kind": str(said.get("rater_kind", "person")),
+                "rater_kind": str(named.get("rater_kind", "person")),
                 "seconds": _written(annotation.get("lead_time")),
                 "at": _written(annotation.get("created_at")),
             }
@@ -63,15 +63,16 @@ def read(source: Source) -> pd.DataFrame:
                     word=word,
                     more=more,
                 )
-                for name, word in found
-                if name not in RATER
+                for name, word, is_verdict in found
+                if is_verdict
             ]
     if predictions:
         rows.notes.append(f"predictions of {predictions} tasks are not read: they are nobody's verdicts")
     return verdict_table(answers, source.path, source.word, rows)
 
 
-def _answers(result: list[Any], where: str) -> Iterator[tuple[str, str | None]]:
+def _answers(result: list[Any], where: str) -> Iterator[tuple[str, str | None, bool]]:
+    """Yield name, word and whether it is a verdict: what is none names the rater."""
     for region in result:
         kind = region.get("type") if isinstance(region, dict) else None
         value = region.get("value") if isinstance(region, dict) else None
@@ -83,7 +84,7 @@ def _answers(result: list[Any], where: str) -> Iterator[tuple[str, str | None]]:
         words = list(words_in(value.get({"choices": "choices", "pairwise": "selected"}.get(kind, "text"))))
         if len(words) > 1:
             raise StudyError(f"{where}: {name} has {len(words)} choices ({', '.join(words)[:60]}); keep one")
-        yield name, words[0] if words else None
+        yield name, words[0] if words else None, kind != "textarea"
 
 
 def _account(value: object) -> object:

@@ -31,6 +31,7 @@ _TIE = {
     *("tie", "tied", "draw", "equal", "same", "both", "neither", "bothbad", "bothgood", "nopreference"),
     *("tiebothbad", "tieinconsistent", "comparable", "nodifference"),
 }
+_DROPPED = dict.fromkeys(map(ord, " _-.()[]"))
 WORDS = "A, B, left, right, model_a, model_b or tie"
 """What `side_of` reads, for messages."""
 
@@ -41,7 +42,7 @@ def side_of(word: str) -> int | None:
     >>> side_of("A"), side_of("model_2"), side_of("tie (bothbad)"), side_of("C")
     (1, -1, 0, None)
     """
-    plain = "".join(character for character in word.casefold() if character.isalnum())
+    plain = word.casefold().translate(_DROPPED)
     if plain in _FIRST:
         return 1
     if plain in _SECOND:

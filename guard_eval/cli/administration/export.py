@@ -2,105 +2,47 @@
 
 from __future__ import annotations
 
-import io
-import json
-import types
 from collections.abc import Sequence
-from dataclasses import fields
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated
 
 import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next
+from guard_eval.cli.exchange.row_files import Row, write_rows
+from guard_eval.cli.exchange.tool_folders import TOOLS
 from guard_eval.errors import StudyError
-from guard_eval.reporting.escaping import Cell, csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import pyarrow
-
-Row = TidyRow | HistoryRow | CheckRow | Note
-
-
-def write_rows(rows: Sequence[Row], path: Path, *, form: str, kind: type[Row]) -> None:
-    """Write rows of one kind as a file, whole or not at all; the same rows give the same bytes.
-
-    A spreadsheet takes no cell of the CSV for a formula: an apostrophe stands before what looks like one. The
-    other formats hold every text as it is.
-
-    Args:
-        rows: The rows.
-        path: The file.
-        form: csv, jsonl or parquet.
-        kind: Whose fields are the columns, where there is no row to tell.
-
-    Raises:
-        MissingExtraError: Parquet is wanted, and pyarrow is not installed.
-        StudyError: The file cannot be written.
-    """
-    names = [field.name for field in fields(kind)]
-    values = [[_plain(getattr(row, name)) for name in names] for row in rows]
-    if form == "parquet":
-        data = _parquet(names, values, kind)
-    elif form == "jsonl":
-        lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in values)
-        # half a surrogate pair, which UTF-8 has not, is written as JSON's own escape
-        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-    else:
-        data = csv_text([names, *values]).encode()
-    write_whole(path, data, make_folder=True)
-
-
-def _plain(value: Cell | datetime) -> Cell:
-    return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
-
-
-def _parquet(names: list[str], values: list[list[Cell]], kind: type[Row]) -> bytes:
-    arrow, parquet = pyarrow()
-    stored_as = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
-    hints = get_type_hints(kind)
-    columns = []
-    for place, name in enumerate(names):
-        of = _type(hints[name])
-        cells = [row[place] for row in values]
-        if of is str:
-            cells = [None if cell is None else _storable(str(cell)) for cell in cells]
-        columns.append(arrow.array(cells, stored_as[of]))
-    sink = io.BytesIO()
-    parquet.write_table(arrow.Table.from_arrays(columns, names=names), sink)
-    return sink.getvalue()
-
-
-def _storable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _type(hint: Any) -> type:  # noqa: ANN401  (a type hint is any object)
-    """Return what a field holds besides None; words of a `Literal` and moments are text."""
-    if get_origin(hint) in {types.UnionType, Literal} or hint is datetime:
-        inner = [part for part in get_args(hint) if part is not types.NoneType]
-        return _type(inner[0]) if get_origin(hint) is types.UnionType else str
-    return hint if isinstance(hint, type) else str
 
 
 class Format(StrEnum):
-    """The kind of file."""
+    """The kind of file, or of folder."""
 
     csv = "csv"
     jsonl = "jsonl"
     parquet = "parquet"
+    xlsx = "xlsx"
+    potato = "potato"
+    label_studio = "label-studio"
+    huggingface = "huggingface"
 
 
 def command(
     folder: StudyFolder,
     output: Annotated[
-        Path | None, typer.Option(help="The file to write; default: verdicts.csv and so on, in the study.")
+        Path | None,
+        typer.Option(help="The file or folder to write; default: verdicts.csv and so on, in the study."),
     ] = None,
     kind: Annotated[
-        Format | None, typer.Option("--format", help="Default: by the file's ending, or csv.")
+        Format | None,
+        typer.Option(
+            "--to",
+            "--format",
+            help="A file (default: by its ending, or csv), or a folder for another tool, with the texts.",
+        ),
     ] = None,
     history: Annotated[
         bool, typer.Option("--history", help="Every revision of every verdict, gold and repeats included.")
@@ -130,6 +72,11 @@ def command(
     table = chosen[0] if chosen else "verdicts"
     if table != "verdicts" and (surplus or excluded):
         raise StudyError(f"the {table} hold surplus and excluded ratings anyway; leave the option out")
+    if kind is not None and kind.value in TOOLS:
+        if table != "verdicts" or surplus or excluded:
+            raise StudyError(f"--to {kind.value} takes the verdicts that count; leave the other options out")
+        _export_folder(study, kind.value, output or study.folder / f"verdicts-{kind.value}")
+        return
     form = _form(output, kind)
     path = output or study.folder / f"{table}.{form}"
     with Store.open(study.database, study_hash=study.hash) as store:
@@ -138,15 +85,26 @@ def command(
     say(f"{path}: {len(rows)} {table}")
     if table == "verdicts":
         uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
-        _say_report(path, form, uncounted=uncounted)
+        _say_report(path, uncounted=uncounted)
+
+
+def _export_folder(study: Study, tool: str, folder: Path) -> None:
+    with Store.open(study.database, study_hash=study.hash) as store:
+        rows, pairs = store.tidy(), store.pairs()
+    if not rows:
+        raise StudyError(f"{study.folder} has no verdicts yet, and {tool} gets nothing without; collect some")
+    for name, data in TOOLS[tool](rows, pairs).items():
+        write_whole(folder / name, data, make_folder=True)
+    say(f"{folder}: {len(rows)} verdicts")
 
 
 def _form(output: Path | None, asked: Format | None) -> Format:
     """Return the format that is asked for, or that the file's ending names; csv where neither is given."""
     ending = "" if output is None else output.suffix.lower().removeprefix(".")
-    form = asked or Format(ending if ending in set(Format) else "csv")
+    endings = [form.value for form in Format if form.value not in TOOLS]
+    form = asked or Format(ending if ending in endings else "csv")
     if ending not in {"", form}:
-        wanted = f"--format {asked} writes {form}" if asked else f"it writes {', '.join(Format)}"
+        wanted = f"--to {asked} writes {form}" if asked else f"it writes {', '.join(endings)}"
         raise StudyError(
             f"guard-eval export writes no .{ending} to {output}: {wanted}; "
             f"name a file such as {output.with_suffix(f'.{form}') if output else form}"
@@ -168,8 +126,8 @@ def _types() -> dict[str, type[Row]]:
     return {"verdicts": TidyRow, "history": HistoryRow, "checks": CheckRow, "notes": Note}
 
 
-def _say_report(path: Path, form: Format, *, uncounted: int) -> None:
+def _say_report(path: Path, *, uncounted: int) -> None:
     if uncounted:
         say(f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics")
-    elif form is not Format.jsonl:
+    else:
         say_next(f"guard-eval report {path}")

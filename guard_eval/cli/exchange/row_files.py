@@ -1,0 +1,132 @@
+"""Rows of the store as files: CSV, JSONL, Parquet and XLSX."""
+
+from __future__ import annotations
+
+import io
+import json
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.records import Pair
+from guard_eval.reporting.escaping import Cell, clean, csv_text
+from guard_eval.reporting.writing import write_whole
+from guard_eval.store import CheckRow, HistoryRow, Note, TidyRow
+from guard_eval.texts.continuations import pyarrow
+
+Row = TidyRow | HistoryRow | CheckRow | Note | Pair
+
+
+def write_rows(rows: Sequence[Row], path: Path, *, form: str, kind: type[Row]) -> None:
+    """Write rows of one kind as a file, whole or not at all; the same rows give the same bytes, but in XLSX.
+
+    A spreadsheet takes no cell of the CSV for a formula: an apostrophe stands before what looks like one. The
+    other formats hold every text as it is; in a workbook it is marked as a text.
+
+    Args:
+        rows: The rows.
+        path: The file.
+        form: csv, jsonl, parquet or xlsx.
+        kind: Whose fields are the columns, where there is no row to tell.
+
+    Raises:
+        MissingExtraError: Parquet needs pyarrow, XLSX openpyxl, which is not installed.
+        StudyError: The file cannot be written.
+    """
+    write_whole(path, row_bytes(rows, form=form, kind=kind), make_folder=True)
+
+
+def row_bytes(rows: Sequence[Row], *, form: str, kind: type[Row]) -> bytes:
+    """Return what `write_rows` writes."""
+    names = [field.name for field in fields(kind)]
+    values = [[_plain(getattr(row, name)) for name in names] for row in rows]
+    if form == "parquet":
+        return _parquet(names, values, kind)
+    if form == "xlsx":
+        return _workbook(names, values)
+    return (
+        json_lines(dict(zip(names, row, strict=True)) for row in values)
+        if form == "jsonl"
+        else (csv_text([names, *values]).encode())
+    )
+
+
+def json_lines(records: Iterable[object]) -> bytes:
+    """Return records as lines of JSON; half a surrogate pair, which UTF-8 has not, as JSON's own escape."""
+    text = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _plain(value: Cell | datetime) -> Cell:
+    return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
+
+
+def _parquet(names: list[str], values: list[list[Cell]], kind: type[Row]) -> bytes:
+    arrow, parquet = pyarrow()
+    stored_as = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    hints = get_type_hints(kind)
+    columns = []
+    for place, name in enumerate(names):
+        of = _type(hints[name])
+        cells = [row[place] for row in values]
+        if of is str:
+            cells = [None if cell is None else _storable(str(cell)) for cell in cells]
+        columns.append(arrow.array(cells, stored_as[of]))
+    sink = io.BytesIO()
+    parquet.write_table(arrow.Table.from_arrays(columns, names=names), sink)
+    return sink.getvalue()
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _type(hint: Any) -> type:  # noqa: ANN401  (a type hint is any object)
+    """Return what a field holds besides None; words of a `Literal` and moments are text."""
+    if get_origin(hint) in {types.UnionType, Literal} or hint is datetime:
+        inner = [part for part in get_args(hint) if part is not types.NoneType]
+        return _type(inner[0]) if get_origin(hint) is types.UnionType else str
+    return hint if isinstance(hint, type) else str
+
+
+_MOST_ROWS, _MOST_CHARACTERS = 1_048_575, 32_767
+"""What a sheet takes below its header, and what one of its cells does."""
+
+
+def _workbook(names: list[str], values: list[list[Cell]]) -> bytes:
+    """Return a workbook of one sheet; a text is a text, whatever it begins with."""
+    try:
+        openpyxl: Any = import_module("openpyxl")
+        cells: Any = import_module("openpyxl.cell")
+    except ImportError:
+        raise MissingExtraError("xlsx", "openpyxl") from None
+    if len(values) > _MOST_ROWS:
+        raise StudyError(f"a sheet has at most {_MOST_ROWS} rows, and these are {len(values)}; write Parquet")
+    for number, row in enumerate(values, start=2):  # before a sheet is begun, which cannot be given up
+        size = max((len(cell) for cell in row if isinstance(cell, str)), default=0)
+        if size > _MOST_CHARACTERS:
+            raise StudyError(
+                f"row {number} has a text of {size} characters, more than a cell takes; write CSV"
+            )
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("rows")
+
+    def cell(value: Cell) -> Any:  # noqa: ANN401 (openpyxl has no types)
+        if not isinstance(value, str):
+            return value
+        found = cells.WriteOnlyCell(sheet, clean(value))
+        found.data_type = "s"  # where openpyxl would see a formula, or an error
+        found.quotePrefix = True  # it stays a text when somebody edits it
+        return found
+
+    sheet.append(names)
+    for row in values:
+        sheet.append([cell(value) for value in row])
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
