@@ -1,1 +1,1 @@
-"""Find out which way of decoding a language model writes better text, and how sure we are."""
+"""Find out which decoding strategy writes better text, and how sure we are."""

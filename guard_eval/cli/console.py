@@ -195,7 +195,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
             for row in rows
         )
         side: Literal["left", "right"] = "right" if numeric else "left"
-        table.add_column(Text(column), justify=side, no_wrap=numeric, overflow="fold")
+        table.add_column(Text(column), justify=side, no_wrap=numeric, overflow="fold", min_width=words[index])
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table, soft_wrap=False)
