@@ -1,8 +1,9 @@
 # make demo   a complete small study, from prompts to a report
 # make test   everything the tests need, and all tests
+# make coverage  all tests, and which lines they run: nearly twice as long
 # make quick  the tests that need no browser, server, Ray, vLLM or long simulation: under a minute
 # make test-postgres  the app's, the judge's and the store's tests on PostgreSQL
-# make check  formatting, lint, types, import rules
+# make check  formatting, lint of Python and JavaScript, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
 # make docs   the documentation's site, build/site/index.html; a warning is an error
@@ -11,25 +12,32 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-.PHONY: demo test quick test-postgres check replicate docs system clean test-vllm
+# A file's tests share what they made; tests/conftest.py puts files of slow tests first, so that no worker ends alone.
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+
+.PHONY: coverage demo test quick test-postgres check replicate docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
 
 test: .venv/test.stamp system check
-	$(BIN)/pytest --numprocesses auto --dist loadfile --cov --cov-report=term
+	$(BIN)/pytest --numprocesses auto $(IN_ORDER)
+
+coverage: .venv/test.stamp system
+	$(BIN)/pytest --numprocesses auto $(IN_ORDER) --cov --cov-report=term
 
 quick: .venv/test.stamp
-	$(BIN)/pytest tests -m "not slow" --numprocesses 2 --dist loadfile --quiet
+	$(BIN)/pytest tests -m "not slow" --numprocesses 2 $(IN_ORDER) --quiet
 
 test-postgres: .venv/test.stamp system
-	$(BIN)/pytest --numprocesses auto --dist loadfile --database postgres tests/annotation_app tests/judge tests/store
+	$(BIN)/pytest --numprocesses auto $(IN_ORDER) --database postgres tests/annotation_app tests/judge tests/store
 
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
 replicate: .venv/test.stamp
 	$(BIN)/pytest tests/paper --claims

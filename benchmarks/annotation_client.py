@@ -121,6 +121,7 @@ class Session:
     Attributes:
         elements: What the browser would show, by place.
         raw: The messages that brought the elements: whatever an element is, its texts stand there.
+        fragments: The fragment that an element belongs to, by place: a press in it runs that fragment alone.
         options: Of the websocket's connection: cookies, TLS.
     """
 
@@ -131,6 +132,7 @@ class Session:
         self._cached: dict[str, bytes] = {}
         self.elements: dict[tuple[int, ...], Element] = {}
         self.raw: dict[tuple[int, ...], bytes] = {}
+        self.fragments: dict[tuple[int, ...], str] = {}
         self.options: dict[str, Any] = {}
 
     async def connect(self) -> None:
@@ -169,6 +171,7 @@ class Session:
         script = message.rerun_script
         script.query_string, script.page_script_hash = self._query, self._script
         script.widget_states.widgets.extend(states)
+        script.fragment_id = self._fragment_of(states)
         script.cached_message_hashes.extend(self._cached)
         script.context_info.timezone, script.context_info.locale = "UTC", "en-US"
         script.context_info.url, script.context_info.color_scheme = f"{self._url}/", "light"
@@ -181,8 +184,17 @@ class Session:
         except (OSError, TimeoutError, WebSocketException) as error:
             raise LostError(str(error)) from error
 
+    def _fragment_of(self, states: Sequence[WidgetState]) -> str:
+        """Return the fragment whose element was pressed; none for a press outside of fragments."""
+        pressed = {state.id.removesuffix("__events").removeprefix(_EVENTS) for state in states}
+        for place, element in self.elements.items():
+            if {element.button.id, element.bidi_component.id} & pressed - {""}:
+                return self.fragments[place]
+        return ""
+
     async def _receive(self, socket: ClientConnection) -> None:
         fresh: set[tuple[int, ...]] = set()
+        running: set[str] = set()
         while True:
             data = await socket.recv()
             assert isinstance(data, bytes)
@@ -192,12 +204,15 @@ class Session:
                 fresh.add(self._put(message, data))
             elif kind == "new_session":
                 fresh.clear()
+                # A run of fragments leaves the rest of the page as it is.
+                running = set(message.metadata.run.fragment_ids)
                 self._script = message.new_session.page_script_hash
                 self._session = message.new_session.initialize.session_id or self._session
             # A run that asked for another one is not the answer.
             elif kind == "script_finished" and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                 for place in self.elements.keys() - fresh:
-                    del self.elements[place], self.raw[place]
+                    if not running or self.fragments[place] in running:
+                        del self.elements[place], self.raw[place], self.fragments[place]
                 return
 
     def _put(self, message: ForwardMsg, data: bytes) -> tuple[int, ...]:
@@ -207,11 +222,16 @@ class Session:
             message = ForwardMsg.FromString(data)
         elif message.metadata.cacheable:
             self._cached[message.hash] = data
-        self.elements.pop(place, None)
-        self.raw.pop(place, None)
+        for known in (self.elements, self.raw, self.fragments):
+            known.pop(place, None)
         if message.delta.HasField("new_element"):
             self.elements[place], self.raw[place] = message.delta.new_element, data
+            self.fragments[place] = message.delta.fragment_id
         return place
+
+
+_EVENTS = "$$STREAMLIT_INTERNAL_KEY_"
+"""How Streamlit begins the name of a component's events."""
 
 
 _ENDED = b"Thank you"
@@ -269,7 +289,7 @@ def answer(page: Session, choices: Mapping[str, str]) -> list[WidgetState]:
         "active": 4.5,
     }
     events = json.dumps([{"event": "submit", "value": submitted}])
-    return [WidgetState(id=f"$$STREAMLIT_INTERNAL_KEY_{panel[0]}__events", json_trigger_value=events)]
+    return [WidgetState(id=f"{_EVENTS}{panel[0]}__events", json_trigger_value=events)]
 
 
 def _panel(page: Session) -> tuple[str, dict[str, Any]] | None:

@@ -44,13 +44,15 @@ NoteKind = Literal[
     "check",
     "comment",
     "problem",
+    "skip",
     "break",
     "finished",
     "exclude",
     "include",
+    "erase",
 ]
-"""What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment` and
-`problem` belong to a pair; `exclude` and `include` are decisions of the study's owner."""
+"""What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment`,
+`problem` and `skip` belong to a pair; `exclude`, `include` and `erase` are decisions of the study's owner."""
 
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 

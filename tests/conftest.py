@@ -57,10 +57,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow, for `make quick`, what needs a browser or PostgreSQL."""
+    """Mark as slow, for `make quick`, what needs a browser or PostgreSQL; put files of slow tests first."""
+    slow = set()
     for item in items:
         if item.get_closest_marker("browser") or item.get_closest_marker("postgres"):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow"):
+            slow.add(item.path)
+    if "PYTEST_XDIST_WORKER" in os.environ:  # which takes a file after the other: a long one must not be last
+        items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

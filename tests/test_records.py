@@ -53,6 +53,19 @@ def test_amateur_and_chat_by_hand():
     assert replace(both, chat=False).continuation_id(PROMPT) != both.continuation_id(PROMPT)
 
 
+def test_runs_and_stop_strings_by_hand():
+    """The first run of a recipe without stop strings has the id that it had before there were such things."""
+    stopped = replace(RECIPE, stop=("\n\n", "é"))
+    parts = '["p1","Once","org/model","abc","guard",1,8,8,"float32",%s]'
+    for run, rare in ((1, '{"stop":["\\n\\n","é"]}'), (2, '{"run":2,"stop":["\\n\\n","é"]}')):
+        assert (
+            stopped.continuation_id(PROMPT, run) == hashlib.sha256((parts % rare).encode()).hexdigest()[:16]
+        )
+    second = (parts % '{"run":2}').encode()
+    assert RECIPE.continuation_id(PROMPT, 2) == hashlib.sha256(second).hexdigest()[:16]
+    assert RECIPE.continuation_id(PROMPT, 1) == RECIPE.continuation_id(PROMPT)
+
+
 def test_the_prompts_text_changes_the_id_and_its_dataset_does_not():
     assert RECIPE.continuation_id(replace(PROMPT, text="Twice")) != RECIPE.continuation_id(PROMPT)
     assert RECIPE.continuation_id(replace(PROMPT, dataset="e")) == RECIPE.continuation_id(PROMPT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import streamlit as st
 
 from annotation_app.pages import (
@@ -36,7 +38,9 @@ def main() -> None:
         screens.unavailable()
         view = "trouble"
     if view != "pair":
-        screens.add_script(view, language=words.language, direction=words.direction)
+        visit: RaterSession | None = st.session_state.get("visit")
+        forget = visit.drafts if visit is not None and view in get_args(endings.Ending) else ""
+        screens.add_script(view, language=words.language, direction=words.direction, forget=forget)
 
 
 def _route(app: AppState) -> str:

@@ -17,6 +17,15 @@ function lead(event) {
   if (!event.repeat && !button.disabled) button.click();
 }
 
+/* At the end nothing is left to be saved: what was chosen in this browser is forgotten; see panel/draft.js. */
+function forget(place) {
+  try {
+    Object.keys(localStorage).filter((key) => key.startsWith(`draft-${place}-`)).forEach((key) => localStorage.removeItem(key));
+  } catch {
+    // A browser may forbid storage; then nothing is in it.
+  }
+}
+
 export default function ({ data }) {
   Object.assign(root, { lang: data.language, dir: data.direction });
   if (!root.dataset.geKeys) {
@@ -25,4 +34,5 @@ export default function ({ data }) {
   }
   if (root.dataset.geView !== undefined && root.dataset.geView !== data.view) requestAnimationFrame(begin);
   root.dataset.geView = data.view;
+  if (data.forget) forget(data.forget);
 }

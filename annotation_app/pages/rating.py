@@ -63,6 +63,7 @@ def _view() -> View | None:
         problems=remarks.problems,
         back=visit.at > 0,
         earlier=visit.earlier,
+        skip=not visit.earlier,
         note=visit.note,
     )
 
@@ -74,6 +75,10 @@ def _handle(sent: Mapping[str, Any]) -> bool:
         return False
     if sent.get("submit") is not None:
         _submit(visit, sent["submit"])
+        return True
+    skipped = messages.read_skip(sent.get("skip"))
+    if skipped is not None:
+        _skip(visit, *skipped)
         return True
     turn = messages.read_turn(sent.get("turn"))
     if turn is not None:
@@ -98,6 +103,20 @@ def _submit(visit: RaterSession, value: object) -> None:
     except session.STUDY_ERRORS as error:
         session.log(error, "saving a verdict")
         visit.problem = words.rating.not_saved
+
+
+def _skip(visit: RaterSession, pair: int, problems: tuple[str, ...], comment: str) -> None:
+    visit.clear_messages()
+    words = session.words().rating
+    try:
+        app = session.open_state()
+        if session.skip(app, visit, pair, problems, comment):
+            visit.note = words.skipped
+        else:
+            visit.problem = words.skipped_many
+    except session.STUDY_ERRORS as error:
+        session.log(error, "skipping a pair")
+        visit.problem = words.not_saved
 
 
 def _turn(visit: RaterSession, pair: int, to: Turn) -> None:

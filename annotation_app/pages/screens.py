@@ -42,13 +42,17 @@ def unavailable() -> None:
         st.button(label(texts.button), key="again", type="primary")
 
 
-def add_script(view: str, *, language: str, direction: str) -> None:
-    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins."""
+def add_script(view: str, *, language: str, direction: str, forget: str = "") -> None:
+    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins.
+
+    `forget` is the key of the rater's drafts in the browser, where none of them is needed any more.
+    """
     # Registered in every run: the registry belongs to the running server, and the same definition changes
     # nothing.
     script = st.components.v2.component("guard_eval_page", js=page_script())
     with st.container(key="page-script"):
-        script(key="page-js", data={"view": view, "language": language, "direction": direction})
+        data = {"view": view, "language": language, "direction": direction, "forget": forget}
+        script(key="page-js", data=data)
 
 
 @cache

@@ -34,6 +34,9 @@ STUDY_VARIABLE = "GUARD_EVAL_STUDY"
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
+SKIP = "skip"
+"""What stands for the press of Save where a pair was skipped: the browser forgets its draft."""
+
 _DAY = 24 * 3600.0
 
 _RECOUNT_SECONDS = 30.0
@@ -138,12 +141,16 @@ class RaterSession:
         """Return whether a pair that was rated before is shown."""
         return self.at < len(self.trail)
 
+    @property
+    def drafts(self) -> str:
+        """Return the key of the rater's drafts in the browser; it does not identify the rater."""
+        return content_id("draft", self.token)
+
     def next_view(self) -> ViewState:
         """Return what the panel shows of this session, with another number at every call."""
         self.turn += 1
         return {
-            # It does not identify the rater.
-            "place": content_id("draft", self.token),
+            "place": self.drafts,
             "turn": self.turn,
             "problem": self.problem,
             "acknowledged": self.acknowledged,
@@ -268,9 +275,9 @@ def fetch(app: AppState, visit: RaterSession) -> None:
         _count(app, visit)
     if visit.pair is None:
         visit.pair = _find_pair(app, visit)
-        # The count is out of date.
-        if not visit.earlier and (visit.pair is None) != (visit.available == 0):
-            _count(app, visit)
+    # The count is out of date.
+    if not visit.earlier and (visit.pair is None) != (visit.available == 0):
+        _count(app, visit)
 
 
 def _is_old(visit: RaterSession) -> bool:
@@ -309,7 +316,7 @@ def save(app: AppState, visit: RaterSession, submission: Submission) -> bool:
     if _is_old(visit) and not may_continue(app, visit):
         return False
     try:
-        _save(app, visit, submission)
+        following = _save(app, visit, submission)
     except StudyError:
         # The store takes nothing of a revoked rater; other reasons are none of the rater's.
         if may_continue(app, visit):
@@ -320,13 +327,15 @@ def save(app: AppState, visit: RaterSession, submission: Submission) -> bool:
         visit.rated += 1
         visit.available = max(0, visit.available - 1)
     visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.pair = None if visit.earlier else following
     visit.acknowledged = (submission.pair, submission.press)
     return True
 
 
-def _save(app: AppState, visit: RaterSession, submission: Submission) -> None:
+def _save(app: AppState, visit: RaterSession, submission: Submission) -> BlindPair | None:
+    """Save a submission; return the next pair where that is one still to be rated."""
     first = submission.pair not in visit.trail
-    app.store.save(
+    saved = app.store.save(
         submission.pair,
         submission.choices,
         rater=visit.rater,
@@ -335,9 +344,21 @@ def _save(app: AppState, visit: RaterSession, submission: Submission) -> None:
         active_seconds=submission.active_seconds if first else None,
         comment=submission.comment,
         problem=None if submission.problems is None else ", ".join(submission.problems),
+        then=app.plan if first or submission.pair == visit.trail[-1] else None,
     )
     for seconds in submission.breaks:
         app.store.note(visit.rater, "break", f"{seconds:.0f} s", presentation=submission.pair)
+    return saved.next
+
+
+def skip(app: AppState, visit: RaterSession, pair: int, problems: tuple[str, ...], comment: str) -> bool:
+    """Leave a pair to another rater and go on; return False where this rater has skipped too many."""
+    if not app.store.skip(pair, problems, rater=visit.rater, comment=comment):
+        return False
+    visit.go_to(len(visit.trail))
+    visit.counted = -math.inf
+    visit.acknowledged = (pair, SKIP)
+    return True
 
 
 def earlier_answers(app: AppState, visit: RaterSession) -> tuple[dict[str, Choice], Remarks]:

@@ -20,7 +20,7 @@ _KEY = "panel"
 _SCRIPTS = ("draft.js", "parts.js", "panel.js")
 
 Handler = Callable[[Mapping[str, Any]], bool]
-"""Acts on what the browser sent (`submit`, `turn`), and returns whether it sent anything."""
+"""Acts on what the browser sent (`submit`, `skip`, `turn`), and returns whether it sent anything."""
 
 
 def load() -> None:
@@ -38,7 +38,13 @@ def show(view: View, handle: Handler) -> None:
     component = st.components.v2.component("guard_eval_pair", js=_file("pair.js"), isolate_styles=False)
     receive = partial(_receive, handle)
     # A list: of a mapping Streamlit asks whether its values are tables, and imports pandas to know.
-    sent = component(key=_KEY, data=[view.data()], on_submit_change=receive, on_turn_change=receive)
+    sent = component(
+        key=_KEY,
+        data=[view.data()],
+        on_submit_change=receive,
+        on_skip_change=receive,
+        on_turn_change=receive,
+    )
     # After a restart of the server the first press reaches a session that has no callbacks yet.
     if not st.session_state.pop("received", False) and handle(sent):
         st.rerun()

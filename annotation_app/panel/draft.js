@@ -42,11 +42,14 @@ class Clock {
   }
 }
 
-/* What was chosen for a pair: kept by the tab, so that a refresh or a crash loses nothing. */
+const KEPT = 30 * 24 * 3600_000; // ms for which a draft is of use
+
+/* What was chosen for a pair: kept by the browser until it is saved, so that a closed tab or a crash loses nothing.
+   The key stands for the rater and the pair; no text of the pair is in it. */
 class Draft {
   constructor(view) {
     this.key = Draft.key(view, view.pair);
-    const before = recall(sessionStorage, this.key) ?? {};
+    const before = recall(localStorage, this.key) ?? {};
     this.choices = { ...view.chosen, ...before.choices };
     this.comment = before.comment ?? view.comment;
     this.problems = before.problems ?? view.problems;
@@ -59,10 +62,16 @@ class Draft {
     return `draft-${view.place}-${pair}`;
   }
 
-  /* Forget a draft that was saved as it stands; one that was changed since is another. */
+  /* Forget a draft that was saved as it stands, or skipped; one that was changed since is another. */
   static forget(view, pair, press) {
     const key = Draft.key(view, pair);
-    if (recall(sessionStorage, key)?.sent === press) remember(sessionStorage, key, null);
+    if (press === "skip" || recall(localStorage, key)?.sent === press) remember(localStorage, key, null);
+  }
+
+  /* Forget what nobody came back for. */
+  static forgetOld() {
+    const old = drafts().filter((key) => Date.now() - (recall(localStorage, key)?.at ?? 0) > KEPT);
+    old.forEach((key) => remember(localStorage, key, null));
   }
 
   unanswered(criteria) {
@@ -77,7 +86,8 @@ class Draft {
   store() {
     this.clock.tick();
     const { choices, comment, problems, breaks, sent, clock } = this;
-    remember(sessionStorage, this.key, { choices, comment, problems, breaks, sent, ...clock.seconds });
+    const at = Date.now();
+    remember(localStorage, this.key, { choices, comment, problems, breaks, sent, at, ...clock.seconds });
   }
 
   message(view) {
@@ -92,6 +102,14 @@ class Draft {
       breaks,
       ...clock.seconds,
     };
+  }
+}
+
+function drafts() {
+  try {
+    return Object.keys(localStorage).filter((key) => key.startsWith("draft-"));
+  } catch {
+    return [];
   }
 }
 

@@ -68,6 +68,7 @@ class View:
         problems: The problems reported before.
         back: Whether there is an earlier pair.
         earlier: Whether this is an earlier pair.
+        skip: Whether the pair may be skipped.
         extras: Whether comments, breaks and the instructions are offered.
         note: What just happened, such as `Saved`.
         problem: Why the last attempt failed, if it did.
@@ -88,6 +89,7 @@ class View:
     problems: tuple[str, ...] = ()
     back: bool = False
     earlier: bool = False
+    skip: bool = False
     extras: bool = True
     note: str = ""
     problem: str = ""
@@ -161,6 +163,17 @@ def read(value: object, criteria: tuple[Criterion, ...]) -> Submission | None:
         active_seconds=active,
         breaks=tuple(duration for duration in durations if duration is not None),
     )
+
+
+def read_skip(value: object) -> tuple[int, tuple[str, ...], str] | None:
+    """Return the pair skipped, what is wrong with it and a comment, or None for what no panel sends."""
+    if not isinstance(value, dict):
+        return None
+    pair, problems, comment = value.get("pair"), value.get("problems"), value.get("comment")
+    reasons = tuple(p for p in PROBLEMS if p in problems) if isinstance(problems, list) else ()
+    if type(pair) is not int or not reasons:
+        return None
+    return pair, reasons, comment.strip()[:LONGEST_COMMENT] if isinstance(comment, str) else ""
 
 
 def read_turn(value: object) -> tuple[int, Turn] | None:

@@ -18,14 +18,16 @@ class Panel {
     this.home = home;
     this.visits = this.tries = 0;
     this.view = this.draft = this.pending = this.listeners = null;
+    this.tabs = null;
     this.at = 0; // the criterion that the keys answer
     this.keys = recall(localStorage, "ge-keys") ?? true;
+    Draft.forgetOld();
   }
 
   /* The server's answer: another pair, or the same one and why. */
   show(view, send) {
     const before = this.view;
-    Object.assign(this, { view, send, busy: false });
+    Object.assign(this, { view, send, busy: false, skipping: false });
     clearTimeout(this.waiting);
     clearTimeout(this.soon);
     this.listen();
@@ -48,6 +50,7 @@ class Panel {
   }
 
   begin() {
+    this.openHere();
     this.draft = new Draft(this.view);
     this.root?.remove();
     this.root = page(this);
@@ -60,14 +63,37 @@ class Panel {
     this.parts.heading.focus({ preventScroll: true });
   }
 
+  /* Cover the other tabs in which this rater has a pair open: the newest one goes on. */
+  openHere() {
+    if (this.tabs?.name === this.view.place) return;
+    this.tabs?.close();
+    this.tabs = new BroadcastChannel(this.view.place);
+    this.tabs.onmessage = () => this.cover();
+    this.tabs.postMessage("open");
+  }
+
+  cover() {
+    if (!this.view) return;
+    this.draft.store();
+    // What is not acknowledged yet stands in the draft, and the other tab sends it.
+    clearTimeout(this.waiting);
+    this.pending = null;
+    this.draft.clock.stop(true);
+    if (this.parts.dialog.open) this.parts.dialog.close();
+    if (!this.parts.elsewhere.open) this.parts.elsewhere.showModal();
+  }
+
   /* Called when Streamlit takes the page away, and for a drawing that the next one overtook. */
   leave(visit) {
     if (visit !== this.visits) return;
     clearTimeout(this.waiting);
     clearTimeout(this.soon);
-    this.draft.store();
+    // What was sent stands in the draft already; stored again after it was forgotten, it would stay for ever.
+    if (!this.draft.sent && !this.skipping) this.draft.store();
     this.listeners.abort();
     this.listeners = this.view = null;
+    this.tabs?.close();
+    this.tabs = null;
     this.root.remove();
   }
 
@@ -156,7 +182,7 @@ class Panel {
 
   press(event) {
     const target = event.composedPath()[0];
-    if (!this.root.isConnected || this.parts.dialog.open || !(target instanceof Element)) return;
+    if (!this.root.isConnected || this.root.querySelector("dialog[open]") || !(target instanceof Element)) return;
     const act = this.act(event, target);
     if (!act) return;
     event.preventDefault();
@@ -228,6 +254,21 @@ class Panel {
     this.post("submit", this.pending, () => {
       this.parts.alert.textContent = words.slow;
       this.deliver();
+    });
+  }
+
+  skip() {
+    if (this.busy) return;
+    const { problems, comment } = this.draft;
+    if (!problems.length) {
+      this.parts.alert.textContent = this.view.words.skip_first;
+      return;
+    }
+    this.skipping = true;
+    this.parts.alert.textContent = "";
+    this.post("skip", { pair: this.view.pair, problems, comment }, () => {
+      this.busy = this.skipping = false;
+      this.parts.alert.textContent = this.view.words.away;
     });
   }
 

@@ -34,14 +34,15 @@ function page(panel) {
   });
   const questions = criteria.map((criterion, index) => question(panel, criterion, index));
   const kind = criteria.length > 3 ? "ge-page ge-many" : "ge-page";
-  return make("main", { class: kind, "data-keys": keys ? "on" : "off" },
+  return make("div", { class: kind, "data-keys": keys ? "on" : "off" },
     head(panel),
     box(words, words.prompt, view.prompt, "ge-prompt", ""),
     make("div", { class: "ge-sides" }, ...sides),
     make("div", { class: "ge-questions", role: "group", "aria-label": words.questions }, ...questions),
     remarks(panel),
     foot(panel),
-    rest(panel));
+    rest(panel),
+    elsewhere(panel));
 }
 
 /* Where the rater is, how much is left, and what just happened. */
@@ -123,9 +124,10 @@ function remarks(panel) {
       panel.changed();
     },
   }), words));
+  const skip = view.skip ? [button("ge-plain", view.words.skip, () => panel.skip())] : [];
   panel.parts.remarks = make("div", { class: "ge-remarks", id: "ge-remarks", hidden: true },
     make("label", { for: "ge-comment" }, view.words.comment), field,
-    make("fieldset", {}, make("legend", {}, view.words.report), ...reports));
+    make("fieldset", {}, make("legend", {}, view.words.report), ...reports), ...skip);
   return panel.parts.remarks;
 }
 
@@ -150,5 +152,16 @@ function rest(panel) {
     make("p", {}, words.break_lead),
     button("ge-save", words.break_end, () => dialog.close(), { autofocus: true }));
   panel.parts.dialog = dialog;
+  return dialog;
+}
+
+/* Another tab has the study open: this one is covered until it is taken up again, as the server has it by then. */
+function elsewhere(panel) {
+  const { words } = panel.view;
+  const dialog = make("dialog", { class: "ge-rest", "aria-labelledby": "ge-elsewhere", onclose: () => location.reload() },
+    make("h2", { id: "ge-elsewhere" }, words.elsewhere_title),
+    make("p", {}, words.elsewhere_lead),
+    button("ge-save", words.elsewhere_end, () => dialog.close(), { autofocus: true }));
+  panel.parts.elsewhere = dialog;
   return dialog;
 }

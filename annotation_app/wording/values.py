@@ -192,6 +192,8 @@ class Rating(_Words):
     position: Text
     saved: Text
     not_saved: Text
+    skipped: Text
+    skipped_many: Text
 
 
 class Panel(_Words):
@@ -219,11 +221,16 @@ class Panel(_Words):
     remarked: Text
     comment: Text
     report: Text
+    skip: Text
+    skip_first: Text
     keys: Text
     pause: Text = Field(alias="break")
     break_title: Text
     break_lead: Text
     break_end: Text
+    elsewhere_title: Text
+    elsewhere_lead: Text
+    elsewhere_end: Text
 
     def choice(self, choice: Choice) -> str:
         """Return what a choice is called."""

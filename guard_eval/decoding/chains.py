@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding import penalties, sampling, truncation
+from guard_eval.decoding.candidates import likeliest
 from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     AdaptiveDecoding,
@@ -105,7 +106,7 @@ def choose(strategy: Stepwise, logits: Tensor, seen: Seen) -> Chosen:
         ids = torch.arange(logits.shape[1], device=logits.device).expand(len(logits), -1)
         tokens = sampling.draw(logits, ids, seen.keys, seen.step)
     else:
-        tokens = logits.argmax(-1)  # documented to return the first of equals
+        tokens = likeliest(logits)
     after = [_next(*one, tokens) for one in zip(steps, parts, found, strict=True)]
     return Chosen(tokens, torch.cat(after, 1))
 

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from guard_eval.decoding.candidates import likeliest
 from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
 from guard_eval.decoding.guard import GuardChooser
 from guard_eval.strategies import Greedy, Guard
@@ -63,13 +64,13 @@ def chooser(
 
 
 class _Greedy:
-    """Takes the likeliest token; of equals, as is documented, the first."""
+    """Takes the likeliest token; of equals the first."""
 
     def __init__(self) -> None:
         self.trace: dict[str, Tensor] = {}
 
     def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
-        return logits.argmax(-1)
+        return likeliest(logits)
 
     def keep(self, rows: Tensor) -> None:
         """Hold nothing of any row."""

@@ -12,6 +12,7 @@ from transformers import GenerationConfig
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import check, decode
+from guard_eval.engines.local.texts import StopStrings
 from guard_eval.errors import StudyError
 from guard_eval.strategies import ContrastiveDecoding, Strategy, draws, parse, signature
 
@@ -58,6 +59,8 @@ def generate(
     strategy: str = "guard",
     seed: int = 0,
     num_return_sequences: int | None = None,
+    stop_strings: str | list[str] | None = None,
+    tokenizer: Any = None,  # noqa: ANN401
     **given: Any,  # noqa: ANN401 (what transformers passes on)
 ) -> Tensor:
     """Return prompts and continuations, `[B, P + n]`, as `model.generate` does.
@@ -71,6 +74,8 @@ def generate(
         seed: Of the strategies that draw; a prompt's draws depend on it and on the prompt's tokens.
         num_return_sequences: How many texts each prompt gets, one below the other. The first of them is the
             one that it gets alone. Only for strategies that draw: others would write the same again.
+        stop_strings: A text ends with the token that completes one of them.
+        tokenizer: The model's, by which they are found.
         given: `max_new_tokens`, `eos_token_id`, `pad_token_id` or a `generation_config` with them. Of the
             model's own configuration these three count as well, and nothing else.
 
@@ -99,6 +104,7 @@ def generate(
         keys=torch.tensor(keys, device=model.device),
         ends=torch.tensor(ends, dtype=torch.long, device=model.device),
         limit=_limit(model, given),
+        stops=(stops := _stops(stop_strings, tokenizer)),
     )
     made = decode(model, batch, chosen)
     for row, step in enumerate(made.failed_at):
@@ -109,9 +115,29 @@ def generate(
             )
     pad = _setting(model, given, "pad_token_id")
     pad = (ends or [0])[0] if pad is None else pad
-    longest = max(map(len, made.tokens))
-    new = [tokens + [pad] * (longest - len(tokens)) for tokens in made.tokens]
+    texts = [
+        tokens[: stops.find(prompt, tokens)] if stops else tokens
+        for prompt, tokens in zip(prompts, made.tokens, strict=True)
+    ]
+    longest = max(map(len, texts))
+    new = [tokens + [pad] * (longest - len(tokens)) for tokens in texts]
     return torch.cat([ids, torch.tensor(new, device=ids.device)], dim=1)
+
+
+def _stops(strings: str | list[str] | None, tokenizer: Any) -> StopStrings | None:  # noqa: ANN401
+    """Return what finds stop strings; None where there are none.
+
+    Raises:
+        StudyError: One is empty, or the tokenizer is missing.
+    """
+    wanted = [strings] if isinstance(strings, str) else list(strings or ())
+    if not wanted:
+        return None
+    if tokenizer is None:
+        raise StudyError(f"stop_strings = {strings!r} are found by the model's tokenizer; pass tokenizer=")
+    if not all(isinstance(one, str) and one for one in wanted):
+        raise StudyError(f"stop_strings = {strings!r} must be texts of a character or more")
+    return StopStrings(tokenizer, wanted)
 
 
 def _runs(wanted: int | None, strategy: Strategy) -> int:

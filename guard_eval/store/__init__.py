@@ -30,6 +30,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.skips import Skip
 from guard_eval.store.store import Store
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
@@ -54,6 +55,7 @@ __all__ = [
     "Saved",
     "Settlement",
     "Showing",
+    "Skip",
     "Store",
     "Style",
     "TidyRow",

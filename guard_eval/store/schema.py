@@ -64,7 +64,7 @@ def unescape(text: str) -> str:
     >>> unescape(escape("a\x00b\x1a0000\ud800")) == "a\x00b\x1a0000\ud800"
     True
     """
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return text if ESCAPE not in text else _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 _BATCH = 500
@@ -283,6 +283,13 @@ presentation = Table(
         server_default=false(),
         doc="the rater is excluded, and the slot free",
     ),
+    Column(
+        "skipped",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        doc="the rater could not judge it and left the slot; a note says why",
+    ),
     Column("role", String(8), nullable=False, server_default="study", doc="study, gold or repeat"),
     Column("run_id", Integer, ForeignKey("run.id"), doc="of a model's: which run has claimed it"),
     UniqueConstraint("pair_id", "pool", "slot", "attempt"),
@@ -343,6 +350,13 @@ Index(
     sqlite_where=_once,
     postgresql_where=_once,
 )
+Index(
+    "ix_presentation_skipped",
+    presentation.c.pool,
+    presentation.c.pair_id,
+    sqlite_where=presentation.c.skipped == true(),
+    postgresql_where=presentation.c.skipped == true(),
+)
 Index("ix_presentation_rater", presentation.c.rater_id, presentation.c.rated_at)
 
 _waiting = and_(HOLDS_SLOT, presentation.c.rated_at.is_(None))
@@ -386,12 +400,18 @@ for _table in (pair, assignment):
     refuse_changes(_table, unless_unrated=True)
 
 _HASH = "study_hash"
+APP_ADDRESS = "app address"
 _CRITERION = "criterion "
 
 
 def study_hash(connection: Connection) -> str | None:
     """Return the settings' hash as the first verdict found it; None before that."""
-    return connection.execute(select(meta.c.value).where(meta.c.key == _HASH)).scalar_one_or_none()
+    return value_of(connection, _HASH)
+
+
+def value_of(connection: Connection, key: str) -> str | None:
+    """Return what is stored under a key; None where nothing is."""
+    return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none()
 
 
 def set_with_first_verdict(connection: Connection, value: str) -> None:

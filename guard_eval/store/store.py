@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -22,7 +23,7 @@ from guard_eval.records import (
     Rater,
     RaterKind,
 )
-from guard_eval.store import notes, pairs, raters, schema, unblind, upgrade, verdicts
+from guard_eval.store import erasure, notes, pairs, raters, schema, skips, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import places, queue, roster
 from guard_eval.store.handout.places import Enrolment
@@ -44,6 +45,7 @@ from guard_eval.store.judging.values import (
 )
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import RaterProgress
+from guard_eval.store.skips import Skip
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import Saved
 
@@ -283,6 +285,24 @@ class Store:
         with self._database.write(lock=raters.pool_of(who)) as connection:
             notes.include(connection, who, reason, by, self._clock())
 
+    def erase(self, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
+        """Take a person's identity and words out of the database for good, and lets it in no more.
+
+        Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free
+        for others. That it was done is noted. The old bytes are overwritten in the database's own files; what
+        copies of it hold is beyond reach.
+
+        Returns:
+            The new name, and the id under which the person came, where there was one.
+
+        Raises:
+            StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
+        """
+        with self._database.write(lock="raters", also=raters.PEOPLE) as connection:
+            found = erasure.erase(connection, name, verdicts=verdicts, by=by, now=self._clock())
+        erasure.scrub(self._database)
+        return found
+
     def rater(self, name: str, kind: RaterKind) -> Rater:
         """Return the rater of that name, added if it is new: for models and simulations.
 
@@ -342,8 +362,12 @@ class Store:
         active_seconds: float | None = None,
         comment: str | None = None,
         problem: str | None = None,
+        then: Plan | None = None,
     ) -> Saved:
         """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
+
+        With `then`, the rater's next pair is handed out by that plan in the same transaction: the disk is
+        waited for once.
 
         What repeats the current choice or the last remark adds nothing; an empty remark takes the last one
         back, None leaves it. A duration that is negative or not finite is stored as unknown.
@@ -354,7 +378,7 @@ class Store:
         """
         verdicts.check_choices(choices)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
-        with self._database.write() as connection:
+        with self._database.write(lock=None if then is None else raters.pool_of(rater)) as connection:
             now = self._clock()
             saved = verdicts.save(
                 connection,
@@ -369,7 +393,30 @@ class Store:
             for kind, text in remarks.items():
                 if text is not None:
                     notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
-            return saved
+            if then is not None:
+                handed = queue.hand_out(connection, rater, then, now=now, limit=1)
+                saved = replace(saved, next=next(iter(handed), None))
+        self._study_hash = None  # stored with the first verdict, which is on disk now
+        return saved
+
+    def skip(self, presentation: int, problems: Sequence[str], *, rater: Rater, comment: str = "") -> bool:
+        """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
+
+        It is no verdict, but noted with its reason. A pair that `occupancy.MOST_SKIPS` raters skipped is
+        given to nobody new. Returns False, and changes nothing, where the rater has skipped too many already.
+
+        Raises:
+            StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
+                problem is given.
+        """
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
+            return skips.skip(
+                connection, presentation, problems, who=rater, comment=comment, now=self._clock()
+            )
+
+    def skips(self) -> list[Skip]:
+        """Return which pairs raters could not judge and why, oldest first."""
+        return self._read(skips.read)
 
     def current(self, presentation: int, *, rater: Rater) -> dict[str, Choice]:
         """Return the choices of the highest revisions by criterion; none if there is no verdict yet.
@@ -426,6 +473,15 @@ class Store:
         """
         with self._database.write() as connection:
             schema.set_criteria(connection, words)
+
+    def set_app_address(self, url: str) -> None:
+        """Store where the app was served last."""
+        with self._database.write() as connection:
+            schema.put(connection, schema.APP_ADDRESS, url)
+
+    def app_address(self) -> str | None:
+        """Return where the app was served last; None before that."""
+        return self._read(schema.value_of, schema.APP_ADDRESS)
 
     def criteria(self) -> dict[str, str]:
         """Return in which words the criteria with verdicts were asked when the first one came, by name."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -24,7 +25,7 @@ _TEXTS = (
     .where(presentation.c.id.in_(bindparam("param_id", expanding=True)))
 )
 
-_CLAIM = select(presentation.c.rater_id, presentation.c.superseded).where(
+_CLAIM = select(presentation.c.rater_id, presentation.c.superseded, presentation.c.rated_at).where(
     presentation.c.id == bindparam("param_id")
 )
 _CLAIM_LOCKED = _CLAIM.with_for_update()
@@ -44,6 +45,7 @@ _FIRST = (
     .where(presentation.c.id == bindparam("param_id"), presentation.c.rated_at.is_(None))
     .values(rated_at=bindparam("param_now"))
 )
+_INSERT = insert(verdict)
 _CRITERIA = (
     select(verdict.c.criterion)
     .join(presentation, presentation.c.id == verdict.c.presentation_id)
@@ -55,8 +57,15 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 """The newest revision and its choice, by presentation and criterion."""
 
 
-def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = False) -> bool:
-    """Return whether a presentation of this rater is superseded; with `lock`, it stays so to the end."""
+class _State(NamedTuple):
+    """Whether a presentation has gone to another rater since, and whether it has a verdict."""
+
+    superseded: bool
+    rated: bool
+
+
+def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = False) -> _State:
+    """Return how a presentation of this rater stands; with `lock`, it stays so to the end."""
     row = None
     if 0 < number <= _LARGEST:
         row = connection.execute(_CLAIM_LOCKED if lock else _CLAIM, {"param_id": number}).one_or_none()
@@ -66,7 +75,7 @@ def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = Fal
         raise StudyError(
             f"presentation {number} was not handed to the rater {rater.name!r}; ask for the next pair"
         )
-    return bool(row.superseded)
+    return _State(superseded=row.superseded, rated=row.rated_at is not None)
 
 
 def trail(connection: Connection, rater: Rater) -> list[int]:
@@ -94,10 +103,12 @@ class Saved:
     Attributes:
         revision: The highest revision now current among the criteria saved: 0 unless a mind was changed.
         surplus: Another rater had taken the slot before this came; it is kept, and not counted by default.
+        next: The rater's next pair, where one was asked for and is left.
     """
 
     revision: int
     surplus: bool
+    next: BlindPair | None = None
 
 
 def check_choices(choices: Mapping[str, Choice]) -> None:
@@ -122,12 +133,13 @@ def save(
     study_hash: str | None,
 ) -> Saved:
     """Append a verdict on each criterion (`Store.save`)."""
-    superseded = claim(connection, number, rater, lock=True)
+    state = claim(connection, number, rater, lock=True)
     if standing(connection, rater).revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
     durations = {"seconds": _duration(seconds), "active_seconds": _duration(active_seconds)}
-    latest, _ = _append(connection, [(number, choices)], now=now, study_hash=study_hash, **durations)
-    return Saved(revision=max(latest[number, name][0] for name in choices), surplus=superseded)
+    latest = _latest(connection, [number]) if state.rated else {}
+    _append(connection, [(number, choices)], latest, now=now, study_hash=study_hash, **durations)
+    return Saved(revision=max(latest[number, name][0] for name in choices), surplus=state.superseded)
 
 
 def save_judgments(
@@ -157,22 +169,22 @@ def save_judgments(
     given = [(each.presentation, each.choices) for each in judgments]
     for _, choices in given:
         check_choices(choices)
-    return len(_append(connection, given, now=now, study_hash=study_hash)[1])
+    latest = _latest(connection, numbers)
+    return len(_append(connection, given, latest, now=now, study_hash=study_hash))
 
 
 def _append(
     connection: Connection,
     given: Sequence[tuple[int, Mapping[str, Choice]]],
+    latest: _Latest,
     *,
     now: datetime,
     study_hash: str | None,
     **durations: float | None,
-) -> tuple[_Latest, set[int]]:
-    """Append what differs from the current choices; return the newest, and which presentations changed."""
+) -> set[int]:
+    """Append what differs from `latest`, and bring that up to date; return which presentations changed."""
     if study_hash is not None:
         schema.set_with_first_verdict(connection, study_hash)
-    numbers = sorted({number for number, _ in given})
-    latest = _latest(connection, numbers)
     rows: list[dict[str, object]] = []
     changed: set[int] = set()
     for number, choices in given:
@@ -184,9 +196,10 @@ def _append(
                 row = {"presentation_id": number, "criterion": criterion, "revision": revision + 1}
                 rows.append({**row, "choice": choice, "at": now, **durations})
     if rows:
-        connection.execute(insert(verdict), rows)
+        connection.execute(_INSERT, rows)
+        numbers = sorted({number for number, _ in given})
         connection.execute(_FIRST, [{"param_id": number, "param_now": now} for number in numbers])
-    return latest, changed
+    return changed
 
 
 def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, Choice]:

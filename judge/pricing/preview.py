@@ -20,6 +20,7 @@ from judge.prompts.examples import described, one_sided
 from judge.prompts.prompt import prompt_of
 from judge.providers.endpoint import key_variable, with_server_url
 from judge.providers.envelopes import visible
+from judge.providers.proxy import proxy_of, through
 from judge.providers.shapes import first_shape, settings_in, texts_of
 from judge.rater import rater_name
 from judge.request import RequestBuilder
@@ -127,11 +128,13 @@ def dry_run(
         StudyError: The judge's address cannot be used.
     """
     located = with_server_url(judge, environ)
+    variable = key_variable(judge, environ)
+    proxy = proxy_of(str(located.base_url), keyed=variable is not None)
     return DryRun(
         name=visible(rater_name(judge)),
         model=visible(judge.model),
-        server=str(located.base_url),
-        variable=key_variable(judge, environ),
+        server=f"{located.base_url}{through(proxy)}",
+        variable=variable,
         style="batch" if judge.style == "batch" else first_shape(judge).dialect,
         prompt_version=prompt_of(judge).version,
         special=visible(described(judge) or "") or None,

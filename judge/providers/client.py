@@ -20,9 +20,10 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.study.judge_settings import ProviderName
 from judge.backend import Response
 from judge.failures import JudgeError
-from judge.providers.endpoint import MAKERS, Provider, is_loopback, origin
+from judge.providers.endpoint import MAKERS, Provider, origin
 from judge.providers.envelopes import excerpt, read_error, read_usage
 from judge.providers.errors import ErrorReader, OnError, is_page, redact
+from judge.providers.proxy import is_direct, proxy_of
 
 try:
     import httpx2
@@ -61,7 +62,10 @@ _KEYS = ("authorization", "x-api-key", "x-goog-api-key")
 _REQUEST_IDS = ("x-request-id", "request-id")
 """Where a response has the server's name for the request."""
 
-_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_NOT_SENT = (
+    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
+    *(httpx2.ProxyError, httpx2.UnsupportedProtocol),
+)
 
 
 class Sdk(Protocol):
@@ -138,22 +142,28 @@ class Client:
 
     def __init__(self, provider: Provider, *, concurrency: int) -> None:
         self.provider = provider
-        self.errors = ErrorReader(provider=provider)
+        keyed = provider.variable is not None
+        self.errors = ErrorReader(provider=provider, proxy=proxy_of(provider.url, keyed=keyed))
         self._place = _place(httpx2.URL(provider.url))
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
-        # a proxy would read the key on its way from this machine to itself
-        direct = provider.url.lower().startswith("http:") and is_loopback(provider.url)
-        self._trust_env = not direct
+        self._trust_env = not is_direct(provider.url, keyed=keyed)
         # one for all pools: to read the certificates takes as long as some dozen requests
         self._tls = httpx2.create_ssl_context(trust_env=self._trust_env)
-        self._sdks = [
-            _SDKS[provider.name](provider, self._http) for _ in range(-(-min(concurrency, _MOST) // _SHARE))
-        ]
+        count = -(-min(concurrency, _MOST) // _SHARE)
+        try:
+            self._sdks = [_SDKS[provider.name](provider, self._http) for _ in range(count)]
+        except (ImportError, ValueError, httpx2.InvalidURL):  # its words may hold a proxy's password
+            raise StudyError(
+                "a proxy that the environment names cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
+                "ALL_PROXY, such as http://proxy.example:3128 (socks5:// needs: pip install 'httpx2[socks]')"
+            ) from None
         self._turns = itertools.cycle(self._sdks)
 
     def _http(self, make: Callable[..., Any], **more: Any) -> Any:  # noqa: ANN401 (an SDK's own class)
         """Return an HTTP client of that class."""
+        if not self._trust_env:  # with a transport of ours no SDK makes one of the environment's proxies
+            more["transport"] = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False)
         return make(
             follow_redirects=False,  # nothing that is sent here is meant for another server
             trust_env=self._trust_env,

@@ -19,12 +19,13 @@ from guard_eval.errors import StudyError
 from judge.failures import ITS_ADDRESS, ErrorKind, JudgeError
 from judge.providers.endpoint import KEYLESS, Provider
 from judge.providers.envelopes import excerpt
+from judge.providers.proxy import through
 from judge.providers.shapes import Parameter
 
 Text = TypeVar("Text", str, bytes)
 
 Fatal = Literal[
-    "no_credit", "no_key", "wrong_key", "forbidden", "moved", "web_page", "no_model", "no_endpoint"
+    "no_credit", "no_key", "wrong_key", "forbidden", "proxy", "moved", "web_page", "no_model", "no_endpoint"
 ]
 """What only the user can fix: the run ends."""
 
@@ -91,6 +92,7 @@ RULES = (
     Rule(statuses={401}, kind="wrong_key"),
     Rule(statuses={400}, words=r"API key not valid|API key expired", kind="wrong_key"),
     Rule(statuses={403}, kind="forbidden"),
+    Rule(statuses={407}, kind="proxy"),
     Rule(statuses=range(300, 400), kind="moved"),
     Rule(statuses={429, 529}, kind="rate_limited"),
     Rule(statuses={409, 425}, kind="server_error"),
@@ -147,6 +149,11 @@ RULES = (
 )
 """The table."""
 
+_PROXY = (
+    "correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY in the environment, or name the host in NO_PROXY if no "
+    "proxy is needed"
+)
+
 _FATAL: dict[Fatal, str] = {
     "no_credit": "the account at {url} has no credit left (HTTP {status}); add credit there and run again: "
     "nothing that was answered is paid twice",
@@ -157,6 +164,7 @@ _FATAL: dict[Fatal, str] = {
     "valid one",
     "forbidden": "{url} does not allow this key to use {model!r} (HTTP 403); set {variable} to one that may, "
     "or name another model",
+    "proxy": "the proxy {proxy} before {url} wants a user and a password (HTTP {status}); " + _PROXY,
     "moved": "{url} sends requests on to another address (HTTP {status}), which is not followed; give the "
     "right one as base_url in study.toml",
     "no_model": "{url} has no model {model!r}, or no chat completions at that address ({detail}); correct "
@@ -233,9 +241,15 @@ def _retry_delay(error: Mapping[str, object]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorReader:
-    """Explains what goes wrong between one judge and its server."""
+    """Explains what goes wrong between one judge and its server.
+
+    Attributes:
+        provider: The server.
+        proxy: What stands before it, without user and password, if anything does.
+    """
 
     provider: Provider
+    proxy: str | None = None
 
     def status(
         self,
@@ -295,7 +309,12 @@ class ErrorReader:
         provider = self.provider
         if kind in ("wrong_key", "forbidden") and provider.variable is None:
             kind = "no_key"
-        values = {"url": provider.url, "model": provider.model, "variable": provider.variable}
+        values = {
+            "url": provider.url,
+            "model": provider.model,
+            "variable": provider.variable,
+            "proxy": self.proxy,
+        }
         raise StudyError(_FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}"))
 
     def lost(self, error: BaseException, *, sent: bool) -> JudgeError:
@@ -325,8 +344,8 @@ class ErrorReader:
         )
         return JudgeError(
             kind="transport",
-            detail=f"no answer from {url}: {words}",
-            remedy=remedy,
+            detail=f"no answer from {url}{through(self.proxy)}: {words}",
+            remedy=remedy if self.proxy is None else f"{remedy}; or {_PROXY}",
             billed="perhaps" if sent else "no",
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from app_browser import (
+    DESKTOP,
     FIRST_WORD,
     HOSTILE,
     LONG,
@@ -233,7 +234,7 @@ def test_time_counts_while_somebody_is_there(served, visit):
     page.clock.fast_forward(500_000)
     page.get_by_role("button", name="Go on").click()
     # The dialog says a moment later that it is closed.
-    page.wait_for_function('() => Object.values(sessionStorage).some(kept => /"breaks":\\[\\d/.test(kept))')
+    page.wait_for_function('() => Object.values(localStorage).some(kept => /"breaks":\\[\\d/.test(kept))')
     # Another window is in front.
     page.evaluate("document.hasFocus = () => false; window.dispatchEvent(new Event('blur'))")
     page.clock.fast_forward(20_000)
@@ -281,8 +282,8 @@ def test_headers_forbid_what_the_page_does_not_need(served, visit):
     assert page.evaluate("window.ran") is None
 
 
-def test_two_tabs_share_one_rating(served, visit):
-    page, other = visit("ida"), visit("ida")
+def test_two_browsers_share_one_rating(served, visit):
+    page, other = visit("ida"), visit("ida", **DESKTOP)
     assert first_is_a(page) == first_is_a(other)
     for tab in (page, other):
         prefer(tab, coherence=FIRST_WORD, fluency="Similar")

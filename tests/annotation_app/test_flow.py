@@ -48,6 +48,7 @@ def test_what_the_browser_gets_names_no_method_and_no_side(study):
             "problems",
             "prompt",
             "reports",
+            "skip",
         ),
         *("total", "turn", "where", "words"),
     ]
@@ -372,3 +373,33 @@ def test_a_session_that_was_lost_takes_the_press_too(study):
     fresh = send(fresh, "submit", value)
     assert view(fresh)["where"] == "Pair 3 of 3"
     assert len(built.stored()) == 4
+
+
+def test_a_pair_that_cannot_be_judged_is_skipped_with_a_reason(study):
+    built = study(4)
+    page = start(built)
+    first = view(page)
+    page = send(page, "skip", {"pair": first["pair"], "problems": [], "comment": "no reason"})
+    assert view(page)["pair"] == first["pair"]
+    page = send(page, "skip", {"pair": first["pair"], "problems": ["offensive", "odd"], "comment": " sad "})
+    shown = view(page)
+    assert (shown["where"], shown["acknowledged"]) == ("Pair 1 of 3", [first["pair"], "skip"])
+    assert shown["note"] == "Skipped: the pair goes to somebody else"
+    assert shown["prompt"] != first["prompt"]
+    assert [(note.kind, note.detail) for note in built.stored("notes")] == [
+        ("skip", "offensive"),
+        ("comment", "sad"),
+    ]
+    page = rate(page, "A", "A")
+    assert built.stored("raters")[0].rated == 1
+    page = turn(page, "back")
+    assert view(page)["skip"] is False
+
+
+def test_who_skips_one_after_the_other_is_asked_to_judge(study):
+    page = start(study(6))
+    for _ in range(3):
+        shown = view(page)
+        page = send(page, "skip", {"pair": shown["pair"], "problems": ["display"]})
+    assert view(page)["pair"] == shown["pair"]
+    assert "You have skipped several pairs" in view(page)["problem"]

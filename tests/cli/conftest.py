@@ -1,15 +1,11 @@
 """Studies for the tests of the command line."""
 
-import os
 import shutil
 import subprocess
-import sys
 from functools import partial
 
 import pytest
-from command_line import Ran, command, environment
-
-from guard_eval.cli import main
+from command_line import Ran, command, environment, run_here
 
 SMALL = """
 name = "small"
@@ -38,22 +34,9 @@ model = "gpt-4o-2024-11-20"
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Return what runs a command in this process, which has loaded the libraries already."""
-
-    def run(*arguments, **more):
-        monkeypatch.chdir(tmp_path)
-        with monkeypatch.context() as patch:
-            for name in [name for name in os.environ if name.startswith("OPENAI_")]:
-                patch.delenv(name)
-            for name, value in {"COLUMNS": "120", **more}.items():
-                patch.setenv(name, value)
-            patch.setattr(sys, "argv", ["guard-eval", *map(str, arguments)])
-            capsys.readouterr()
-            with pytest.raises(SystemExit) as ended:
-                main()
-        return Ran(ended.value.code or 0, *capsys.readouterr())
-
-    return run
+    """Return what runs a command in this process; the test stays in its folder."""
+    monkeypatch.chdir(tmp_path)
+    return partial(run_here, monkeypatch, capsys, tmp_path)
 
 
 @pytest.fixture

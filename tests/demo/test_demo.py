@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import run_here
 
 from guard_eval.demo import PROMPTS
 from guard_eval.texts.prompts import read_prompts
@@ -94,23 +95,17 @@ def test_the_page_needs_no_network(demo):
         assert loading not in page
 
 
-def test_again_changes_nothing(demo):
+def test_again_changes_nothing(demo, monkeypatch, capsys):
     folder, _ = demo
     before = {
         path: path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.suffix not in {".db", ".db-wal", ".db-shm"} and path.is_file()
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "guard_eval", "demo"],
-        cwd=folder.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "0 new ratings" in done.stdout
-    assert "0 new answers" in done.stdout
+    done = run_here(monkeypatch, capsys, folder.parent, "demo")
+    assert done.code == 0, done
+    assert "0 new ratings" in done.out
+    assert "0 new answers" in done.out
     assert {path: path.read_bytes() for path in before} == before
 
 

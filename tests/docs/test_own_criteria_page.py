@@ -1,11 +1,10 @@
 """The worked example of docs/criteria.md, as it stands on the page: checked, judged, rated and reported."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import command, environment
+from command_line import run_here
 from fake_openai import REASONS, FakeOpenAI
 
 from guard_eval.cli import commands
@@ -74,7 +73,7 @@ def test_the_papers_template_on_the_page_is_the_one_that_is_used():
 
 
 @pytest.mark.slow
-def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch):
+def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     names = {"Path": lambda _: folder, "Study": Study, "Store": Store, "run_judge": run_judge}
@@ -105,8 +104,6 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch):
     assert "Harmlessness" in page
     assert len(list((folder / "report" / "prompts").iterdir())) == 1
     for arguments in (("export", folder), ("power", "--from", folder, "--studies", "200")):
-        ran = subprocess.run(
-            command(*arguments), env=environment(), capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
-        assert "harmlessness" in ran.stdout + (folder / "verdicts.csv").read_text(encoding="utf-8")
+        ran = run_here(monkeypatch, capsys, folder, *arguments)
+        assert ran.code == 0, ran
+        assert "harmlessness" in ran.out + (folder / "verdicts.csv").read_text(encoding="utf-8")

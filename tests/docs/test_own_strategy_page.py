@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import command, environment
+from command_line import command, environment, run_here
 
 from guard_eval.decoding.chains import choose
 from guard_eval.strategies import own, parse
@@ -58,6 +58,20 @@ def run(folder, *arguments):
     )
 
 
+@pytest.fixture
+def again(folder, monkeypatch, capsys):
+    """Run a command in this process, as one that knows no strategies of one's own yet."""
+
+    def run(*arguments):
+        with monkeypatch.context() as patch:
+            for name in ("_kinds", "_hashes", "_texts"):
+                patch.setattr(own, name, {})
+            patch.setenv(own.VARIABLE, "")
+            return run_here(patch, capsys, folder.parent, *arguments)
+
+    return run
+
+
 def texts(folder, name):
     lines = (folder / "continuations" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
@@ -69,7 +83,7 @@ def test_a_function_in_ten_lines():
 
 
 @pytest.mark.slow
-def test_a_study_with_them(folder):
+def test_a_study_with_them(folder, again):
     """Made with the option, not without it; made again when the file has changed; measured with it."""
     [generate, measure] = blocks("sh")[0].splitlines()
     assert generate.split()[0] == measure.split()[0] == "guard-eval"
@@ -80,21 +94,19 @@ def test_a_study_with_them(folder):
     assert {row["source"] for row in before + chain} == {before[0]["source"]}
     assert "source" not in texts(folder, "greedy")[0]
 
-    refused = run(folder, "generate", "my-study")
-    assert refused.returncode == 2
-    assert "unknown strategy 'top_a'" in refused.stderr
-    assert "--strategies FILE.py" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    refused = again("generate", "my-study").refused()
+    assert "unknown strategy 'top_a'" in refused
+    assert "--strategies FILE.py" in refused
 
-    done = run(folder, *measure.split()[1:])
-    assert done.returncode == 0, done.stderr
-    assert "top_a(a=0.1)" in done.stdout
+    done = again(*measure.split()[1:])
+    assert done.code == 0, done
+    assert "top_a(a=0.1)" in done.out
 
     file = folder.parent / "my_strategies.py"
     file.write_text(file.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
-    done = run(folder, *generate.split()[1:])
-    assert done.returncode == 0, done.stderr
-    assert "source" in done.stdout
+    done = again(*generate.split()[1:])
+    assert done.code == 0, done
+    assert "source" in done.out
     after = texts(folder, "top_a(a=0.1)")
     assert after[: len(before)] == before  # they stay
     assert len(after) == 2 * len(before)
@@ -103,10 +115,8 @@ def test_a_study_with_them(folder):
     assert len(texts(folder, "greedy")) == 2  # not made again
 
     file.write_text("from dataclasses import dataclass\nraise ValueError('no')\n", encoding="utf-8")
-    broken = run(folder, *generate.split()[1:])
-    assert broken.returncode == 2
-    assert "my_strategies.py, line 2: ValueError: no; correct the file" in broken.stderr
-    assert "Traceback" not in broken.stderr
+    broken = again(*generate.split()[1:]).refused()
+    assert "my_strategies.py, line 2: ValueError: no; correct the file" in broken
 
 
 @pytest.fixture

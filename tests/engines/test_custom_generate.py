@@ -84,7 +84,9 @@ IDLE = {
     "transformers_version": "5",
     "_from_model_config": True,
 }
-OTHERS = sorted(vars(GenerationConfig()).keys() - HONOURED.keys() - IDLE.keys() - {"num_return_sequences"})
+OTHERS = sorted(
+    vars(GenerationConfig()).keys() - HONOURED.keys() - IDLE.keys() - {"num_return_sequences", "stop_strings"}
+)
 """Whatever a later transformers adds to its configuration is one of them."""
 
 

@@ -366,3 +366,34 @@ def test_where_a_model_is_looked_for(study, tmp_path):
     assert opened.locate_model("../models/x") == str(tmp_path.parent / "models/x")
     assert opened.locate_model("org/model") == "org/model"
     assert opened.locate_model("bundled").endswith("guard_eval/demo/model")
+
+
+def test_runs_and_stop_strings_left_at_their_defaults_leave_the_hash(study):
+    first = study(GOOD)
+    plain = "[generation]\n"
+    assert plain in GOOD
+    written = GOOD.replace(plain, plain + "runs = 1\nstop = []\n")
+    assert study(written).hash == first.hash
+    several = study(GOOD.replace(plain, plain + 'runs = 3\nstop = ["é", "\\n", "é"]\n'))
+    assert several.hash != first.hash
+    assert several.settings.generation.stop == ["\n", "é"]
+    assert [several.settings.runs_of(name) for name in ("guard", "top_k", "guard(select=sample)")] == [
+        1,
+        3,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("runs = 0", "generation.runs"),
+        ('stop = [""]', "no stop string"),
+        ('stop = ["\ufffd"]', "no stop string"),
+        (f'stop = ["{"a" * 101}"]', "no stop string"),
+        ("stop = 5", "generation.stop"),
+    ],
+)
+def test_runs_and_stop_strings_that_are_refused(study, written, says):
+    with pytest.raises(StudyError, match=says):
+        study(GOOD.replace("[generation]\n", f"[generation]\n{written}\n"))

@@ -4,6 +4,10 @@ import os
 import sys
 from dataclasses import dataclass
 
+import pytest
+
+from guard_eval.cli import main
+
 
 @dataclass
 class Ran:
@@ -26,3 +30,18 @@ def command(*arguments):
 def environment(**more):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     return {**clean, "COLUMNS": "120", "OMP_NUM_THREADS": "1", **more}
+
+
+def run_here(monkeypatch, capsys, folder, *arguments, **more):
+    """Run a command in this process, which has loaded the libraries already."""
+    with monkeypatch.context() as patch:
+        patch.chdir(folder)
+        for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+            patch.delenv(name)
+        for name, value in {"COLUMNS": "120", **more}.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["guard-eval", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return Ran(ended.value.code or 0, *capsys.readouterr())

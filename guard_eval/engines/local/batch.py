@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from guard_eval.engines.local.texts import StopStrings
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -18,12 +20,14 @@ class Batch:
         keys: `noise.row_key` of each, `[B]`, on the model's device.
         ends: Tokens that end a text, `[E]`, on the same device.
         limit: How many new tokens at most.
+        stops: Finds strings at which a text is done; whoever makes texts of the tokens cuts there.
     """
 
     prompts: Sequence[Sequence[int]]
     keys: Tensor
     ends: Tensor
     limit: int
+    stops: StopStrings | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,7 @@ class Rows:
         self._running = torch.ones(rows, dtype=torch.bool, device=device)
         self._failed_at = torch.full((rows,), batch.limit, device=device)
         self._cpu = device.type == "cpu"
+        self._searched = 0
 
     def check(self, logits: Tensor, step: int) -> None:
         """Stop the rows whose logits `[R, V]` hold a NaN or have no finite greatest."""
@@ -83,6 +88,7 @@ class Rows:
         """
         if not self._cpu and (step + 1) % self.STRIDE:
             return None
+        self._stop(step)
         going = self._running.nonzero()[:, 0]
         if len(going) == len(self._running) or (not self._cpu and 2 * len(going) > len(self._running) > 1):
             return None if len(going) else going
@@ -90,6 +96,21 @@ class Rows:
         self.history, self._running = self.history[going], self._running[going]
         self._index = self._index[going]
         return going
+
+    def _stop(self, step: int) -> None:
+        """Stop the rows whose text has come to a stop string since it was last searched."""
+        stops = self._batch.stops
+        if stops is None:
+            return
+        texts = zip(
+            self._index.tolist(), self.history[:, : step + 1].tolist(), self._running.tolist(), strict=True
+        )
+        done = [
+            runs and stops.find(list(self._batch.prompts[row]), tokens, self._searched) is not None
+            for row, tokens, runs in texts
+        ]
+        self._running = self._running & ~torch.tensor(done, device=self._running.device)
+        self._searched = step + 1
 
     def finished(self) -> tuple[list[list[int]], list[int | None]]:
         """Return each row's tokens up to its end, and where it failed."""

@@ -1,8 +1,8 @@
 """Beam search, by likelihood or by the contrast of an expert and an amateur.
 
-As transformers runs it by default: a hypothesis ends with an end token, or with the limit; its score is its
-sum over its length; a prompt is done when no running hypothesis can, at its present length, beat the worst of
-its ended ones. Of equal scores the earlier beam wins, then the smaller token id.
+As transformers runs it by default: a hypothesis ends with an end token, a stop string, or the limit; its
+score is its sum over its length; a prompt is done when no running hypothesis can, at its present length, beat
+the worst of its ended ones. Of equal scores the earlier beam wins, then the smaller token id.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class _Beams:
         written = self._tokens.gather(1, parents[:, :, None].expand(-1, -1, self._batch.limit)).clone()
         written[:, :, step] = tokens
         ended = torch.isin(tokens, self._batch.ends) | (step + 1 == self._batch.limit)
+        ended |= self._stopped(written, step)
         self._collect(sums, written, ended, step)
         running, place = sums.masked_fill(ended, -torch.inf).sort(dim=-1, descending=True, stable=True)
         place = place[:, : self.beams]
@@ -79,6 +80,18 @@ class _Beams:
         self._tokens = written.gather(1, place[:, :, None].expand(-1, -1, self._batch.limit))
         first = torch.arange(len(place), device=place.device)[:, None] * self.beams
         return (first + parents.gather(1, place)).flatten(), tokens.gather(1, place).flatten()
+
+    def _stopped(self, written: Tensor, step: int) -> Tensor:
+        """Return which hypotheses `[P, n]` come to a stop string at a step."""
+        stops, rows = self._batch.stops, written[:, :, : step + 1]
+        if stops is None:
+            return torch.zeros_like(rows[:, :, 0], dtype=torch.bool)
+        prompts = [list(self._batch.prompts[index]) for index in self._index.tolist()]
+        found = [
+            [stops.find(prompt, tokens, step) is not None for tokens in hypotheses]
+            for prompt, hypotheses in zip(prompts, rows.tolist(), strict=True)
+        ]
+        return torch.tensor(found, device=written.device)
 
     def _collect(self, sums: Tensor, written: Tensor, ended: Tensor, step: int) -> None:
         """Take what has ended among the best B into the ended hypotheses, and close prompts that are done."""

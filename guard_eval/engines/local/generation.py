@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from guard_eval.engines.local.batching import BatchSizes, in_batches
 from guard_eval.engines.local.decode import check, check_vocabulary, decode
 from guard_eval.engines.local.texts import (
     EncodedPrompt,
+    StopStrings,
     check_context,
     encode,
     eos_ids,
@@ -180,6 +181,7 @@ class _Job:
             keys=torch.tensor(keys, device=device),
             ends=torch.tensor(eos_ids(self.loaded), dtype=torch.long, device=device),
             limit=self.made_by.max_new_tokens,
+            stops=StopStrings(self.loaded.tokenizer, self.made_by.stop) if self.made_by.stop else None,
         )
         generated = decode(
             self.loaded.model,
@@ -217,7 +219,9 @@ def _batches(
                 if step is None
             }
             traces = [
-                Trace(id=one.id, prompt_id=one.prompt_id, values=generated.trace[place])
+                Trace(
+                    id=one.id, prompt_id=one.prompt_id, values=_up_to(one.new_tokens, generated.trace[place])
+                )
                 for place, one in made.items()
                 if generated.trace and generated.trace[place]
             ]
@@ -240,3 +244,7 @@ def _batches(
             f"the model {job.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
             f"{name_prompts(failed)}; all other texts are made; try model.dtype = float32, or remove them"
         )
+
+
+def _up_to(tokens: int, values: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    return {name: series[:tokens] for name, series in values.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import TemplateError
 
@@ -154,19 +154,68 @@ def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int])
     return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
 
 
+class StopStrings:
+    """Finds where a text comes to one of some strings, by its characters and not by its tokens."""
+
+    def __init__(self, tokenizer: Any, strings: Sequence[str]) -> None:  # noqa: ANN401
+        self._tokenizer, self._strings = tokenizer, strings
+        self._special = set(tokenizer.all_special_ids)
+        # A token that is not special has at least a byte. Those before are for decoders that look back.
+        self._window = max(len(one.encode()) for one in strings) + _LOOK_BACK
+
+    def find(self, prompt: list[int], new: Sequence[int], start: int = 0) -> int | None:
+        """Return the smallest number of `new` tokens, above `start`, whose text has one, or None."""
+        for count in range(start + 1, len(new) + 1):
+            tail = self._tail(new, count)
+            # A short text is read with its prompt; of a long one the end says whether that is worth while.
+            if len(tail) == self._window and self._place(_decode(self._tokenizer, tail)) is None:
+                continue
+            if self._place(continuation_text(self._tokenizer, prompt, list(new[:count]))) is not None:
+                return count
+        return None
+
+    def before(self, text: str) -> str:
+        """Return what stands before the first of the strings in a text."""
+        return text[: self._place(text)]
+
+    def _tail(self, new: Sequence[int], count: int) -> list[int]:
+        """Return the last tokens of `count` that are not special, as many as a stop string may span."""
+        tail: list[int] = []
+        for token in reversed(new[:count]):
+            if token not in self._special:
+                tail.append(token)
+            if len(tail) == self._window:
+                break
+        return tail[::-1]
+
+    def _place(self, text: str) -> int | None:
+        return min((place for one in self._strings if (place := text.find(one)) >= 0), default=None)
+
+
+_LOOK_BACK = 4
+
+
 def make_continuation(
     loaded: LoadedModel, made_by: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
 ) -> Continuation:
-    """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once."""
+    """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once.
+
+    Of a text with a stop string it is what stands before; engines may go on for a while, and are cut here.
+    """
+    stops = StopStrings(loaded.tokenizer, made_by.stop) if made_by.stop else None
+    count = stops.find(row.ids, new) if stops else None
+    new = new[:count]
+    text = continuation_text(loaded.tokenizer, row.ids, new)
+    ended: Literal["eos", "length"] = "eos" if new[-1] in eos_ids(loaded) else "length"
     return Continuation(
         id=made_by.continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
         dataset=row.prompt.dataset,
         recipe=made_by,
-        text=continuation_text(loaded.tokenizer, row.ids, new),
+        text=text if stops is None or count is None else stops.before(text),
         prompt_tokens=len(row.ids),
         new_tokens=len(new),
-        finish="eos" if new[-1] in eos_ids(loaded) else "length",
+        finish=ended if count is None else "stop",
         seconds=seconds,
         batch=batch,
         device=loaded.device,

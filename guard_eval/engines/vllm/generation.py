@@ -15,7 +15,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from guard_eval.engines.loading import LoadedModel, first_line, model_revision
-from guard_eval.engines.local.texts import EncodedPrompt, eos_ids, make_continuation
+from guard_eval.engines.local.texts import EncodedPrompt, StopStrings, eos_ids, make_continuation
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.errors import StudyError
@@ -176,6 +176,8 @@ def generate(
     """
     waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id, row.run))))
     running: dict[str, EncodedPrompt] = {}
+    stops = StopStrings(served.described.tokenizer, made_by.stop) if made_by.stop else None
+    searched: dict[str, int] = {}
     finished: list[tuple[EncodedPrompt, list[int]]] = []
     since, most = time.perf_counter(), 0
     while waiting or running:
@@ -185,10 +187,16 @@ def generate(
             (prompt,) = served.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
             served.engine.add_request(str(number), prompt, _parameters(served, strategy, made_by, row))
         most = max(most, min(len(running), served.at_once))
-        finished += [
-            (running.pop(output.request_id), list(output.outputs[0].token_ids))
-            for output in served.engine.step()
-        ]
+        for output in served.engine.step():
+            name, new = output.request_id, list(output.outputs[0].token_ids)
+            if name not in running:  # it was stopped, and this is what was under way
+                continue
+            stopped = stops and stops.find(running[name].ids, new, searched.get(name, 0)) is not None
+            searched[name] = len(new)
+            if stopped and not output.finished:
+                served.engine.abort_request([name])
+            if stopped or output.finished:
+                finished.append((running.pop(name), new))
         took = time.perf_counter() - since
         if finished and (took >= _PAUSE or not (waiting or running)):
             yield [
@@ -210,6 +218,7 @@ def _parameters(served: Served, strategy: Strategy, made_by: Recipe, row: Encode
         max_tokens=made_by.max_new_tokens,
         stop_token_ids=eos_ids(served.described),
         detokenize=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
+        # vLLM's own search for stop strings reads other texts than ours, which are cut alike in every engine.
+        output_kind=RequestOutputKind.CUMULATIVE if made_by.stop else RequestOutputKind.FINAL_ONLY,
         extra_args=None if isinstance(strategy, Greedy) else ours,
     )

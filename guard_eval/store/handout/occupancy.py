@@ -2,10 +2,10 @@
 
 In every pool whose raters see a pair once (people, simulations) a pair for people has a row: what hand-out
 needs of it but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While
-those are fewer than the study's plan asks for the pair is `vacant`. The pairs lie on a ring, each where the
-hash of its id puts it. Hand-out starts somewhere on it and takes the next vacant pairs: a range of an index,
-however large the study is and however full. A slot whose lease ran out is still held here; the index of
-leases finds it.
+those are fewer than the study's plan asks for the pair is `vacant`, unless `MOST_SKIPS` raters skipped it.
+The pairs lie on a ring, each where the hash of its id puts it. Hand-out starts somewhere on it and takes the
+next vacant pairs: a range of an index, however large the study is and however full. A slot whose lease ran
+out is still held here; the index of leases finds it.
 
 All of it can be counted again from the presentations and the roster (`recount`). To count at each hand-out
 instead takes 45 ms and more near the end of a large study (benchmarks/store.py count).
@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import (
     Connection,
     Integer,
+    and_,
     bindparam,
     delete,
     exists,
@@ -51,6 +52,9 @@ PEOPLE = "people"
 
 RING = 2**31 - 1
 """How many places the ring has: what a column of integers holds."""
+
+MOST_SKIPS = 3
+"""A pair that so many raters could not judge is given to nobody new."""
 
 _PART = 10_000
 """How many rows are made at once."""
@@ -154,11 +158,25 @@ _KEPT = (
     .correlate(occupancy)
     .scalar_subquery()
 )
+_SKIPPED = (
+    select(presentation.c.pair_id)
+    .join(rater)
+    .where(
+        presentation.c.pool == bindparam("param_pool"),
+        presentation.c.skipped == true(),
+        rater.c.excluded_at.is_(None),
+    )
+    .group_by(presentation.c.pair_id)
+    .having(func.count() >= MOST_SKIPS)
+)
+_MAY_BE_GIVEN = occupancy.c.pair_id.not_in(_SKIPPED)
 _IN_POOL = update(occupancy).where(occupancy.c.pool == bindparam("param_pool"))
-_IS_VACANT = occupancy.c.held < _SLOTS
+_IS_VACANT = and_(occupancy.c.held < _SLOTS, _MAY_BE_GIVEN)
 _MARK = _IN_POOL.where(occupancy.c.vacant != _IS_VACANT).values(vacant=_IS_VACANT)
 # before the first hand-out there is no number of slots, and all pairs are marked then
-_RECOUNT = _IN_POOL.values(held=_HOLDERS + _KEPT, vacant=func.coalesce(_SLOTS, 1) > _HOLDERS + _KEPT)
+_RECOUNT = _IN_POOL.values(
+    held=_HOLDERS + _KEPT, vacant=and_(func.coalesce(_SLOTS, 1) > _HOLDERS + _KEPT, _MAY_BE_GIVEN)
+)
 _RECOUNT_SOME = _RECOUNT.where(occupancy.c.pair_id.in_(bindparam("param_pairs", expanding=True)))
 _OF_RATER = union(
     *(

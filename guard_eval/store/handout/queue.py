@@ -33,6 +33,7 @@ _MINE_OPEN = (
 )
 _GOLD = select(gold.c.pair_id).distinct()
 _MINE_OPEN_LOCKED = _MINE_OPEN.with_for_update()
+_INSERT = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
 
 
 def hand_out(
@@ -93,8 +94,7 @@ def _renew(turn: Turn, limit: int) -> list[int]:
 def _insert(turn: Turn, rows: list[_Row]) -> list[int]:
     if not rows:
         return []
-    statement = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
-    numbers = list(turn.connection.execute(statement, rows).scalars())
+    numbers = list(turn.connection.execute(_INSERT, rows).scalars())
     occupancy.recount(turn.connection, turn.pool, [row["pair_id"] for row in rows if row["role"] == "study"])
     return numbers
 
@@ -226,8 +226,7 @@ class _Offers:
                 self._places.update(part)
                 for pair_id, free in slots.free_slots(self._turn, part).items():
                     self._ranks[pair_id] = len(self._ranks)
-                    # slots come in couples of one side each: a pair is even whenever all its couples are full
-                    self._open[pair_id] = [slot for slot in free if slot.slot // 2 == free[0].slot // 2]
+                    self._open[pair_id] = free
             elif self._open and len(self._groups) > 1:
                 return
             else:

@@ -14,7 +14,7 @@ fast in a study of a million pairs as in one of a hundred.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from sqlalchemy import (
     String,
     and_,
     bindparam,
+    case,
     exists,
     func,
     literal_column,
@@ -105,6 +106,17 @@ class FreeSlot(NamedTuple):
     left_by: int | None
     attempt: int
 
+
+class _Shown(NamedTuple):
+    """What is known of a slot: its side, who left it unrated, how often it was given, whether it is held."""
+
+    first: First | None
+    left_by: int | None
+    attempts: int
+    held: bool
+
+
+_NOT_SHOWN = _Shown(None, None, 0, held=False)
 
 # built once: building a statement takes as long as running it
 KEEPS_SLOT = and_(
@@ -238,8 +250,8 @@ _MINE_FREE = (
     )
     .correlate(assignment),
 )
-# a sum is in no index: these statements go from what is few, a rater's showings or leases, to the pairs
-_HAS_ROOM = occupancy.c.held + 0 < bindparam("param_slots")
+# an expression is in no index: these go from what is few, a rater's showings or leases, to the pairs
+_HAS_ROOM = case((occupancy.c.vacant == true(), 1), else_=0) == 1
 _COUNT_SEEN = (
     select(func.count())
     .select_from(presentation)
@@ -346,38 +358,45 @@ def count_free(turn: Turn, most: int) -> int:
 
 
 def free_slots(turn: Turn, pair_ids: Iterable[str]) -> dict[str, list[FreeSlot]]:
-    """Return the free slots of the pairs, lowest first; pairs without one are left out."""
+    """Return the free slots of each pair's first couple that has one; pairs without one are left out.
+
+    Couples are of one side each: a pair is even whenever all its couples are full.
+    """
     pair_ids = list(pair_ids)
-    sides: dict[tuple[str, int], First] = {}
-    left: dict[tuple[str, int], int] = {}
-    attempts: dict[tuple[str, int], int] = {}
-    held: set[tuple[str, int]] = set()
-    for row in turn.connection.execute(_SHOWN, {**turn.parameters, "param_pairs": pair_ids}):
-        seat = row.pair_id, row.slot
-        sides[seat] = row.first
-        attempts[seat] = max(attempts.get(seat, 0), row.attempt + 1)
-        if row.held:
-            held.add(seat)
-        elif row.holds:
-            left[seat] = row.id
-    kept: dict[tuple[str, int], Row[Any]] = {}
+    shown: dict[str, dict[int, _Shown]] = {pair_id: {} for pair_id in pair_ids}
+    rows = turn.connection.execute(_SHOWN, {**turn.parameters, "param_pairs": pair_ids})
+    # the rows grow with the overlap, and their attributes' names would cost as much as all the rest
+    for number, pair_id, slot, first, attempt, holds, held in rows:
+        before = shown[pair_id].get(slot, _NOT_SHOWN)
+        left_by = number if holds and not held else before.left_by
+        shown[pair_id][slot] = _Shown(first, left_by, max(before.attempts, attempt + 1), before.held or held)
+    kept: dict[str, dict[int, Row[Any]]] = {pair_id: {} for pair_id in pair_ids}
     if turn.has_roster:
-        planned = turn.connection.execute(_ROSTER, {"param_pairs": pair_ids})
-        kept = {(row.pair_id, row.slot): row for row in planned}
-    # a slot has the side that the roster planned even where its rater is out
-    sides.update((seat, row.first) for seat, row in kept.items())
-    mine = {seat for seat, row in kept.items() if row.rater_id == turn.rater.id}
-    barred = held | {seat for seat, row in kept.items() if not row.is_out} - mine
-    found: dict[str, list[FreeSlot]] = {}
-    for pair_id in pair_ids:
-        seats = [(pair_id, slot) for slot in range(turn.plan.slots)]
-        for seat in [seat for seat in seats if seat in mine] or seats:
-            if seat not in barred:
-                slot = seat[1]
-                first = sides.get(seat) or _OTHER.get(sides.get((pair_id, slot ^ 1)))
-                slot_free = FreeSlot(slot, first, left.get(seat), attempts.get(seat, 0))
-                found.setdefault(pair_id, []).append(slot_free)
+        for row in turn.connection.execute(_ROSTER, {"param_pairs": pair_ids}):
+            kept[row.pair_id][row.slot] = row
+    found = {pair_id: _first_couple(turn, shown[pair_id], kept[pair_id]) for pair_id in pair_ids}
+    return {pair_id: free for pair_id, free in found.items() if free}
+
+
+def _first_couple(turn: Turn, shown: Mapping[int, _Shown], kept: Mapping[int, Row[Any]]) -> list[FreeSlot]:
+    """Return the free slots of a pair's first couple that has one, lowest first."""
+    slots = range(turn.plan.slots)
+    mine = [slot for slot in slots if slot in kept and kept[slot].rater_id == turn.rater.id]
+    found: list[FreeSlot] = []
+    for slot in mine or slots:
+        if found and found[0].slot // 2 != slot // 2:
+            break
+        here = shown.get(slot, _NOT_SHOWN)
+        if not here.held and (slot in mine or slot not in kept or kept[slot].is_out):
+            first = _side(slot, shown, kept) or _OTHER.get(_side(slot ^ 1, shown, kept))
+            found.append(FreeSlot(slot, first, here.left_by, here.attempts))
     return found
+
+
+def _side(slot: int, shown: Mapping[int, _Shown], kept: Mapping[int, Row[Any]]) -> First | None:
+    """Return which text a slot shows as A: as the roster planned it even where its rater is out."""
+    planned: First | None = kept[slot].first if slot in kept else None
+    return planned or shown.get(slot, _NOT_SHOWN).first
 
 
 def take(turn: Turn, slot: FreeSlot) -> bool:

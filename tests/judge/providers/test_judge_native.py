@@ -88,14 +88,26 @@ def test_the_request_has_schema_and_system_as_the_interface_has_them(run, pairs,
 
 
 def test_the_key_goes_where_the_interface_wants_it_and_nothing_else_of_the_environment(
-    run, pairs, server, provider, monkeypatch
+    *, run, pairs, server, provider, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-mine: secret")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
     monkeypatch.setenv("GOOGLE_API_KEY", "another")
-    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    for name in (
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GOOGLE_GENAI_USE_ENTERPRISE",
+        "GOOGLE_API_USE_CLIENT_CERTIFICATE",
+    ):
+        monkeypatch.setenv(name, "true")
+    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_QUOTA_PROJECT"):
+        monkeypatch.setenv(name, "another")
+    read = []
+    monkeypatch.setattr("google.auth.default", lambda *_, **__: read.append(1))
+    (tmp_path / "credentials.json").write_text("another's, which nobody reads")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "credentials.json"))
     pairs(1)
     assert run().verdicts == 2
+    assert read == []
     for each in server.seen:
         wanted = {each.headers.get(name) for name in ("x-api-key", "x-goog-api-key", "authorization")}
         assert wanted & {KEYS[provider], f"Bearer {KEYS[provider]}"}
