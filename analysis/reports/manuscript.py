@@ -11,9 +11,13 @@ from matplotlib.axes import Axes
 
 from analysis.reports.context import Context
 from analysis.reports.forest import ForestLine, forest
+from analysis.reports.sections import equivalence
+from analysis.reports.sections.equivalence import points
 from analysis.results.agreement import AgreementRow
+from analysis.results.equivalence import EquivalenceRow
 from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow
+from analysis.stats.intervals import PROMPT_T
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.escaping import NOTHING, escape_latex, one_line
@@ -22,12 +26,14 @@ from guard_eval.reporting.tables import Columns, Table, table_of, to_latex
 from guard_eval.reporting.words import (
     and_list,
     capital,
+    equals,
     judged_by,
     limits,
     number,
-    p_rounded,
+    p_value,
     percent,
     plural,
+    rate,
     title,
 )
 from guard_eval.rubric import COMPOSITE
@@ -57,6 +63,7 @@ def manuscript(
     rankings: Sequence[RankingRow],
     agreement: Sequence[AgreementRow],
     context: Context,
+    near: Sequence[EquivalenceRow] = (),
 ) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes.
 
@@ -68,6 +75,7 @@ def manuscript(
         rankings: `ranking_rows`; none of two methods.
         agreement: `agreement_rows`.
         context: What was declared.
+        near: `equivalence_rows`, where a margin was declared.
     """
     totals = [row for row in rows if row.dataset is None]
     ranked = [row for row in rankings if row.who == totals[0].who] or list(rankings)
@@ -80,13 +88,14 @@ def manuscript(
         )
     else:
         table, figure, text = (
-            _share_table(totals, context),
+            _share_table(totals, context, near),
             _share_figure(totals),
             _share_sentence(totals, context),
         )
+    text = " ".join(filter(None, (text, equivalence.sentence(near))))
     if any(row.simulated for row in totals):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
-    notes = _methods(totals, ranked, agreement, context)
+    notes = _methods(totals, ranked, agreement, context, near)
     cited = list(dict.fromkeys(key for _, keys in notes for key in keys))
     return {
         f"{FOLDER}/table.tex": f"{_PACKAGES}{to_latex(table)}\n",
@@ -136,7 +145,17 @@ def _people(count: int, kind: str) -> str:
     return f"{count}\u00a0{one if count == 1 else many}"
 
 
-def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
+def _share_table(totals: Sequence[ShareRow], context: Context, near: Sequence[EquivalenceRow]) -> Table:
+    known = {(row.who, row.cell): row for row in near}
+    nearness: Columns[ShareRow] = (
+        {
+            f"Within {points(near[0].margin)} of 50\u00a0%": lambda row: _conclusion(
+                known.get((row.who, row.cell))
+            )
+        }
+        if near
+        else {}
+    )
     several, judged = len(_pairs(totals)) > 1, len({row.who for row in totals}) > 1
     first, shown = totals[0], list(totals[:MOST_ROWS])
     left: Columns[ShareRow] = {
@@ -157,14 +176,23 @@ def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
             **{name: _part(name.lower()) for name in names},
             "Share": lambda row: number(row.share.estimate, 1, scale=100),
             _interval(first.level): lambda row: limits(row.share),
-            "p": lambda row: p_rounded(row.deciding),
+            "p": lambda row: p_value(row.deciding),
+            **nearness,
         },
         caption=f"{_mark(first)}Verdicts of {_judges(totals)} on {context.texts}{words}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {and_list(tests)}"
-        f"{_corrected(totals)}. Bold: p at most {context.alpha:g}.{cut}",
+        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}.{cut}",
         text_columns=len(left),
         strong=_differs,
     )
+
+
+def _conclusion(row: EquivalenceRow | None) -> str:
+    """Return what a result says of the margin, with the p-value of equivalence where there is one."""
+    if row is None:
+        return NOTHING
+    p = row.adjusted if row.family else row.p_value
+    return row.conclusion if p is None else f"{row.conclusion} ({p_value(p)})"
 
 
 def _part(name: str) -> Callable[[ShareRow], str]:
@@ -223,7 +251,7 @@ def _result(row: ShareRow, judged: bool) -> str:  # noqa: FBT001 (whether to say
     share = f"win share {percent(row.share.estimate)}"
     if row.share.low is not None:
         share += f", {_interval(row.level)} [{limits(row.share).replace(' to ', ', ')}]"
-    test = p_rounded(p, sentence=True)
+    test = equals(p)
     figures = f"({share}, {test}, n = {plural(row.items, 'pair')}, {plural(row.n, 'rating')})"
     who = f", judged by {judged_by(*row.who)}," if judged else ""
     if not _differs(row):
@@ -340,7 +368,7 @@ def _ranking_sentence(ranked: Sequence[RankingRow], totals: Sequence[ShareRow], 
 def _leader(row: RankingRow) -> str:
     """Say who leads a ranking, and who cannot be told from it."""
     best, n = row.order[0], f"n = {row.ranking.n} {row.unit}"
-    test = f"any difference: {p_rounded(row.adjusted, sentence=True)}"
+    test = f"any difference: {equals(row.adjusted)}"
     if row.adjusted is None or row.adjusted > 1 - row.ranking.level + 1e-12:
         none = f"there was no evidence of any difference among {len(row.order)} methods"
         return f"on {title(row.criterion)} {none} ({test}, {n})"
@@ -363,6 +391,7 @@ def _methods(
     ranked: Sequence[RankingRow],
     agreement: Sequence[AgreementRow],
     context: Context,
+    near: Sequence[EquivalenceRow],
 ) -> list[Noted]:
     """Return the paragraph on methods, each sentence with the works it rests on."""
     first = totals[0]
@@ -378,7 +407,7 @@ def _methods(
         (f"{estimand}, for {whom}", ()),
         (f"Intervals ({100 * first.level:g} %): {intervals}", _works_of_interval(totals)),
         (
-            f"Tests are two-sided at {context.alpha:g}: {tests}; the unit is the {first.unit}",
+            f"Tests are two-sided at {rate(context.alpha)}: {tests}; the unit is the {first.unit}",
             _works_of_test(totals),
         ),
     ]
@@ -392,9 +421,19 @@ def _methods(
         )
         sizes = and_list([str(size) for size in sorted({row.family for row in corrected})])
         key = next((key for known, key in _OF_CORRECTION.items() if name.startswith(known)), None)
+        how = and_list(sorted({row.corrected_by for row in corrected if row.corrected_by}) or [""])
+        drawn = f" ({how})" if how else ""
         notes.append(
-            (f"p-values are corrected by {name} over {sizes} results {declared}", (key,) if key else ())
+            (
+                f"p-values are corrected by {name}{drawn} over {sizes} results {declared}",
+                (key,) if key else (),
+            )
         )
+    if near:
+        over = max(row.family for row in near)
+        corrected_by = f", corrected by {near[0].correction} over {over} results" if over > 1 else ""
+        text = f"That a share lies within {points(near[0].margin)} of 50 % is shown by two one-sided t tests"
+        notes.append((f"{text}{corrected_by}", ("schuirmann1987",)))
     if ranked:
         notes.append(
             (
@@ -408,12 +447,11 @@ def _methods(
                 ("mogstad2024",),
             )
         )
-        notes.append(
-            (
-                f"That no method is better than another is tested by {ranked[0].difference.method}",
-                ("pitman1937",),
-            )
-        )
+        drawn_by = f"Intervals of expected shares: {ranked[0].ranking.method}"
+        notes += [(drawn_by, ())] if ranked[0].ranking.replicates else []
+        test = f"That no method is better than another is tested by the {ranked[0].difference.method}"
+        holm = f", corrected by Holm over {len(ranked)} rankings" if len(ranked) > 1 else ""
+        notes.append((f"{test}{holm}", ("pitman1937", "holm1979") if holm else ("pitman1937",)))
     notes += _agreement(agreement)
     seed = 0 if context.seed is None else context.seed
     notes.append((f"Computed with {_software(context)}, seed {seed}", ()))
@@ -437,7 +475,9 @@ def _agreement(rows: Sequence[AgreementRow]) -> list[Noted]:
 def _works_of_interval(totals: Sequence[ShareRow]) -> tuple[str, ...]:
     if any(row.anytime for row in totals):
         return ("waudbysmith2024",)
-    return ("angelopoulos2023",) if any(row.assisted_by for row in totals) else ()
+    clustered = any(PROMPT_T in row.share.method for row in totals)
+    assisted = any(row.assisted_by for row in totals)
+    return (*(("bell2002",) if clustered else ()), *(("angelopoulos2023",) if assisted else ()))
 
 
 def _works_of_test(totals: Sequence[ShareRow]) -> tuple[str, ...]:

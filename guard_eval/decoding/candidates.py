@@ -5,10 +5,11 @@ Equal logits are no rarity: in bfloat16 nearly every step has some, and `torch.t
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-_CHUNK = 128
 _ID_BITS = 32
 _ID_MASK = (1 << _ID_BITS) - 1
 
@@ -25,16 +26,17 @@ def top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """
     vocabulary = logits.shape[1]
     n = min(n, vocabulary)
-    chunks = -(-vocabulary // _CHUNK)
+    width = _width(vocabulary, n)
+    chunks = -(-vocabulary // width)
     if n >= chunks:
         ids = _first(logits, torch.arange(vocabulary, device=logits.device), n)
         return logits.gather(1, ids), ids
     # Each of the n best tokens lies in one of the n chunks with the best maxima, so two small searches do.
     # Chunks hold neighbouring ids: of chunks with equal maxima, the first one's maximum has the smaller id.
-    best = _first(_maxima(logits), torch.arange(chunks, device=logits.device), n)
-    ids = (best[:, :, None] * _CHUNK + torch.arange(_CHUNK, device=logits.device)).flatten(1)
+    best = _first(_maxima(logits, width), torch.arange(chunks, device=logits.device), n)
+    ids = (best[:, :, None] * width + torch.arange(width, device=logits.device)).flatten(1)
     values = logits.gather(1, ids.clamp(max=vocabulary - 1))
-    if vocabulary % _CHUNK:  # the last chunk's missing tokens: behind all others, of equals too, by their ids
+    if vocabulary % width:  # the last chunk's missing tokens: behind all others, of equals too, by their ids
         values = values.masked_fill(ids >= vocabulary, -torch.inf)
     ids = _first(values, ids, n)
     return logits.gather(1, ids), ids
@@ -54,10 +56,31 @@ def smallest_best(scores: Tensor, ids: Tensor) -> Tensor:
     return torch.where(best, ids, torch.iinfo(ids.dtype).max).argmin(-1)
 
 
-def _maxima(logits: Tensor) -> Tensor:
+def likeliest(logits: Tensor) -> Tensor:
+    """Return the token with the largest of logits `[B, V]`, `[B]`; of equal ones the smallest id.
+
+    `argmax`, documented to return the first of equals, runs through a CPU's rows number by number; the maxima
+    of chunks are found with vectors.
+    """
+    vocabulary = logits.shape[1]
+    if logits.device.type != "cpu":
+        return logits.argmax(-1)
+    width = _width(vocabulary, 1)
+    chunk = _maxima(logits, width).argmax(-1, keepdim=True)
+    # Beyond the end stands the last token again, behind itself.
+    ids = (chunk * width + torch.arange(width)).clamp(max=vocabulary - 1)
+    return ids.gather(1, logits.gather(1, ids).argmax(-1, keepdim=True))[:, 0]
+
+
+def _width(vocabulary: int, n: int) -> int:
+    """Return how many tokens to a chunk make the searches for chunks and in n of them about equally long."""
+    return 1 << max(5, round(math.log2(vocabulary / n) / 2))
+
+
+def _maxima(logits: Tensor, width: int) -> Tensor:
     """Return the largest logit of each chunk, `[B, chunks]`; the last may be shorter."""
-    whole = logits.shape[1] // _CHUNK * _CHUNK
-    maxima = logits[:, :whole].view(len(logits), -1, _CHUNK).amax(-1)
+    whole = logits.shape[1] // width * width
+    maxima = logits[:, :whole].view(len(logits), -1, width).amax(-1)
     if whole == logits.shape[1]:
         return maxima
     return torch.cat([maxima, logits[:, whole:].amax(-1, keepdim=True)], 1)

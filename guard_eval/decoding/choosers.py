@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from guard_eval.decoding.candidates import likeliest
 from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
 from guard_eval.decoding.guard import GuardChooser
 from guard_eval.strategies import Greedy, Guard
@@ -40,6 +41,7 @@ def chooser(
     steps: int,
     *,
     prompts: Tensor | None = None,
+    breakers: Tensor | None = None,
     compiled: bool = False,
 ) -> Chooser:
     """Return what chooses for one batch, with a memory of its own.
@@ -50,6 +52,7 @@ def chooser(
         steps: At most so many steps will be asked for.
         prompts: The prompts' tokens, `[B, P]`, with −1 before those that are shorter; GUARD as released and
             penalties look at them.
+        breakers: The model's tokens that end a sequence, `[n]`, for strategies that ask for them.
         compiled: Run GUARD's step through `torch.compile`.
 
     Raises:
@@ -59,17 +62,17 @@ def chooser(
         return GuardChooser(strategy, keys, steps, prompts=prompts, compiled=compiled)
     if isinstance(strategy, Greedy):
         return _Greedy()
-    return _StepwiseChooser(strategy, keys, steps, prompts=prompts)
+    return _StepwiseChooser(strategy, keys, steps, prompts=prompts, breakers=breakers)
 
 
 class _Greedy:
-    """Takes the likeliest token; of equals, as is documented, the first."""
+    """Takes the likeliest token; of equals the first."""
 
     def __init__(self) -> None:
         self.trace: dict[str, Tensor] = {}
 
     def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
-        return logits.argmax(-1)
+        return likeliest(logits)
 
     def keep(self, rows: Tensor) -> None:
         """Hold nothing of any row."""
@@ -78,8 +81,10 @@ class _Greedy:
 class _StepwiseChooser:
     """Runs `chains.choose` for one batch, with the prompts, the rows' keys and the state of each step."""
 
-    def __init__(self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None) -> None:
-        self._strategy, self._keys = strategy, keys
+    def __init__(
+        self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None, breakers: Tensor | None
+    ) -> None:
+        self._strategy, self._keys, self._breakers = strategy, keys, breakers
         self.trace: dict[str, Tensor] = {}
         first = torch.tensor(initial_state(strategy), dtype=torch.float64, device=keys.device)
         self._remembers = remembers(strategy)
@@ -91,7 +96,8 @@ class _StepwiseChooser:
         line = step if self._states.shape[2] else 0
         written = history[:, : step if self._remembers else 0]
         tokens = torch.cat([self._prompts, written], 1) if self._remembers else written
-        made = choose(self._strategy, logits, Seen(tokens, written, self._keys, step, self._states[line]))
+        seen = Seen(tokens, written, self._keys, step, self._states[line], self._breakers)
+        made = choose(self._strategy, logits, seen)
         if self._states.shape[2]:
             self._states[line + 1] = made.state
         return made.tokens

@@ -3,13 +3,17 @@
 import gzip
 import json
 import zipfile
+from contextlib import suppress
+from copy import deepcopy
 
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from analysis.verdicts.formats.recognition import FORMATS, load_verdicts
-from analysis.verdicts.formats.sides import side_of
-from analysis.verdicts.tidy import read, remarks
+from analysis.verdicts.formats.sides import item_of, side_of
+from analysis.verdicts.tidy import read, remarks, validate
 from guard_eval.errors import StudyError
 
 
@@ -251,7 +255,7 @@ def test_inspect_logs(tmp_path):
         ("p1", "wikitext", "mockllm/model", "coherence", "acs"),
         ("p1", "wikitext", "mockllm/model", "fluency", "acs"),
     ]
-    assert "not read, since no answer is a verdict: match" in notes(table)
+    assert "not read, since no answer is a verdict: 'match'" in notes(table)
     assert set(table["rater_kind"]) == {"model"}
 
 
@@ -377,11 +381,11 @@ def test_argilla(tmp_path):
         ("p0", "wikitext", ANNA, "coherence", "guard"),
         ("p0", "wikitext", BEN, "coherence", "tie"),
     ]
-    assert "not read, since no answer is a verdict: why" in notes(table)
+    assert "not read, since no answer is a verdict: 'why'" in notes(table)
     assert "does not say which responses are drafts" in notes(table)
     flat = read(save(tmp_path, [FLAT]))
     assert column(flat, "rater", "verdict") == [(ANNA, "guard")]
-    assert "1 record left out: the response is draft (record 1)" in notes(flat)
+    assert "1 record left out: the response is 'draft' (record 1)" in notes(flat)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "old"])
@@ -503,8 +507,9 @@ def test_wide_letters_in_lines_of_json(tmp_path):
         ("2", "coherence", "x"),
         ("2", "fluency", "y"),
     ]
-    assert "the headings coherence and fluency are read as criterion, 1 empty cells as no verdicts" in notes(
-        table
+    assert (
+        "the headings 'coherence' and 'fluency' are read as criterion, 1 empty cells as no verdicts"
+        in notes(table)
     )
 
 
@@ -544,6 +549,9 @@ def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
         (b'{"a": "\xff"}\n{"a": 1}\n', "line 1: not UTF-8"),
         (b'[{"a": ' + b"9" * 5000 + b"}]", "not valid JSON"),
         (b"[]", "holds no verdicts"),
+        (b"", "holds no JSON objects"),
+        (b"null", "holds no JSON objects"),
+        ('[{"a": 1}]'.encode("utf-16"), "is JSON in UTF-16; run: iconv -f UTF-16 -t UTF-8"),
         (b'[{"pair_id": {"a": 1}}]', r"record 1: pair_id is .* a cell of a table is a text or a number"),
         (gzip.compress(b'[{"a": 1}]')[:-9], "cut off or damaged|it is damaged"),
         (
@@ -587,3 +595,75 @@ def test_the_words_of_sides():
         0
     ] * 5
     assert [side_of(word) for word in ("1", "2", "", "C", "AB", "guard", "A>B", "<b>&")] == [None] * 8
+
+
+WHOLE = {
+    "alpaca-eval": [alpaca(1, 1.2), alpaca(2, 1.5)],
+    "arena-hard": [arena(1, "A>B", "B>>A")],
+    "fastchat": [mt_bench("model_1", "tie"), mt_bench("model_2", "error", turn=2)],
+    "inspect": inspect_log(scored("A"), scored("B")),
+    "label-studio": [task(1, annotation(10, coherence="A"), annotation({"email": "a@b.c"}, fluency="tie"))],
+    "argilla": [NESTED, {**NESTED, "id": "p1"}],
+    "potato": [
+        {"instance_id": "i1", "user_id": "anna", "labels": {"c": {"selection": "A"}, "d": {"B": "1"}}}
+    ],
+    "table": [{"id": 1, "model_a": "x", "model_b": "y", "rater": "anna", "coherence": "A", "fluency": "tie"}],
+}
+VALUES = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1.5,
+        float("nan"),
+        10**30,
+        "",
+        " ",
+        "A",
+        "tie",
+        "\x1b[2J",
+        "\ud83d",
+        [],
+        {},
+        [[["A"]]],
+    ),
+    *({"value": {}}, [None], [{}], "x" * 500, "\u202e", [1, "B"], {"A": [1]}),
+]
+
+
+def spots(value, path=()):
+    """Yield the paths of everything in a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from spots(one, (*path, key))
+
+
+@pytest.mark.parametrize("form", WHOLE)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
+    """No record, whatever stands in it, ends in anything but verdicts or a StudyError."""
+    records = json.loads(json.dumps(WHOLE[form]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from([path for path in spots(records) if path]))
+        place = records
+        for key in path[:-1]:
+            place = place[key]
+        if data.draw(st.booleans()) or isinstance(place, list):
+            place[path[-1]] = deepcopy(data.draw(st.sampled_from(VALUES)))
+        else:
+            del place[path[-1]]
+    file = tmp_path / "odd.json"
+    file.write_text(json.dumps(records), encoding="utf-8")
+    items = {"i1": item_of(METHODS, "items", pair_id="i1", dataset="all")}
+    for form_given in (form, None):
+        with suppress(StudyError):
+            table = validate(load_verdicts(file, form=form_given, items=items))
+            assert (
+                table["verdict"].isin(["tie"])
+                | (table["verdict"] == table["method_a"])
+                | (table["verdict"] == table["method_b"])
+            ).all()

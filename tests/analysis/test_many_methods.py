@@ -46,7 +46,7 @@ def paragraph(frame):
 def test_the_paragraph_says_who_leads_and_who_comes_last():
     text = paragraph(verdicts((3.0, 0.0, 0.0, 0.0, -3.0)))
     assert "1 person compared 300 pairs of continuations by 5 methods in 10 comparisons." in text
-    assert "On fluency m0 leads, ahead of all others; m4 comes last (any difference: p = 1.0e-4)." in text
+    assert "On fluency m0 leads, ahead of all others; m4 comes last (any difference: p < .001)." in text
     assert "show a difference after Holm's correction: see Comparisons." in text
     assert "m1 against" not in text
 

@@ -72,32 +72,62 @@ def test_logits_are_the_models_own(kind, packed):
 
 
 @every_kind
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("threads", "together"), [(1, 128), (2, 128), (1, 8)])
 @torch.inference_mode()
-def test_a_row_has_the_same_bits_in_any_company(kind, threads):
+def test_a_row_has_the_same_bits_in_any_company(kind, threads, together, monkeypatch):
+    """Alone, among others of other lengths, among equally long ones, and after others have left."""
     torch.set_num_threads(threads)
+    monkeypatch.setattr(rows, "_TOGETHER", together)
     model = tiny(kind)
     pack(model)
-    more = torch.randint(1, 320, (6, len(PROMPTS)), generator=torch.Generator().manual_seed(1))
-    ids = torch.randint(1, 320, (len(PROMPTS), 7), generator=torch.Generator().manual_seed(2))
-    counts = torch.tensor([[7], [1], [4], [5]])
+    texts = [*PROMPTS, [50, 51, 52], [60, 61, 62, 63]]
+    more = torch.randint(1, 320, (6, len(texts)), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(1, 320, (len(texts), 7), generator=torch.Generator().manual_seed(2))
+    counts = torch.tensor([[7], [1], [4], [5], [5], [7]])
     allowed = torch.arange(7) < counts
 
-    def follow(which: list[int]) -> list[torch.Tensor]:
-        prompts = [PROMPTS[row] for row in which]
-        session = RowSession(model, prompts, STEPS)
-        seen = [session.prefill(), *(session.step(tokens[which]) for tokens in more)]
-        session = RowSession(model, prompts, STEPS, candidates=7)
-        session.prefill()
-        for _ in range(3):
-            penalty = session.fork(ids[which], allowed[which]).masked_fill(~allowed[which], 0)
-            seen += [penalty, session.commit((counts[which] - 1)[:, 0])]
-        return seen
+    def follow(which: list[int], leaves: int | None = None) -> dict[int, list[torch.Tensor]]:
+        found: dict[int, list[torch.Tensor]] = {row: [] for row in which}
+        for candidates in (0, 7):
+            here = list(which)
+            session = RowSession(model, [texts[row] for row in here], STEPS, candidates=candidates)
+            seen = session.prefill()
+            for step, tokens in enumerate(more):
+                if step == 3 and leaves in here:
+                    session.keep(torch.tensor([n for n, row in enumerate(here) if row != leaves]))
+                    here.remove(leaves)
+                if candidates:
+                    penalty = session.fork(ids[here], allowed[here]).masked_fill(~allowed[here], 0)
+                    seen = torch.cat([penalty, session.commit((counts[here] - 1)[:, 0])], 1)
+                else:
+                    seen = session.step(tokens[here])
+                for row, values in zip(here, seen, strict=True):
+                    found[row].append(values)
+        return found
 
-    together = follow([0, 1, 2, 3])
-    for which in ([0], [1], [2], [3, 1], [2, 0, 3]):
-        for alone, among in zip(follow(which), together, strict=True):
-            assert torch.equal(alone, among[which])
+    expected = follow(list(range(len(texts))))
+    for which, leaves in (*(([n], None) for n in range(6)), ([3, 1], 3), ([5, 0, 4, 2], 4), ([4, 3], None)):
+        for row, values in follow(which, leaves).items():
+            among = expected[row] if row != leaves else [*expected[row][:3], *expected[row][6:9]]
+            assert all(torch.equal(a, b) for a, b in zip(values, among, strict=True))
+
+
+@torch.inference_mode()
+def test_a_row_that_goes_on_twice_is_two_rows():
+    """As beams do: rows named twice, dropped, and in another order, of texts of other lengths."""
+    model = tiny("llama")
+    pack(model)
+    session = RowSession(model, PROMPTS, STEPS, copies=2)
+    session.prefill()
+    texts = [list(prompt) for prompt in PROMPTS]
+    orders = [[0, 0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 2, 4, 5, 7, 7], [7, 6, 0, 0, 2, 2], [5, 0, 1, 1, 3, 4]]
+    for number, order in enumerate(orders):
+        session.keep(torch.tensor(order))
+        new = [1 + 20 * number + place for place in range(len(order))]
+        texts = [[*texts[row], token] for row, token in zip(order, new, strict=True)]
+        logits = session.step(torch.tensor(new))
+        for text, found in zip(texts, logits, strict=True):
+            assert torch.allclose(found, model(input_ids=torch.tensor([text])).logits[0, -1], atol=1e-3)
 
 
 @every_kind
@@ -126,6 +156,21 @@ def test_beam_search_is_generates(kind, beams, ends):
     assert decode(model, batch(PROMPTS[1:3], ends=ends), BeamSearch(beams=beams)).tokens == expected[1:3]
     rows._supported[plain] = False
     assert decode(plain, batch(ends=ends), BeamSearch(beams=beams)).tokens == expected
+
+
+@every_kind
+@pytest.mark.parametrize("power", [0.0, 0.5, 3.0, -1.0])
+def test_a_length_penalty_is_generates(kind, power):
+    """Of sums of logarithms, which are negative, a power above 0 prefers long texts."""
+    model, ends = tiny(kind), (0, 7, 201, 33, 96, 12, 150, 171, 230, 301, 64, 65, 66, 67, 68)
+    expected = [
+        generated(
+            model, prompt, num_beams=3, eos_token_id=list(ends), length_penalty=power, early_stopping=False
+        )
+        for prompt in PROMPTS
+    ]
+    pack(model)
+    assert decode(model, batch(ends=ends), BeamSearch(beams=3, length_penalty=power)).tokens == expected
 
 
 @every_kind

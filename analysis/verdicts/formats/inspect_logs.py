@@ -7,6 +7,7 @@ methods.
 
 from __future__ import annotations
 
+import shlex
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -82,7 +83,7 @@ def _zstandard(data: bytes, path: Path) -> IO[bytes]:
     except ImportError:
         raise StudyError(
             f"reading {path} needs pyarrow; run: pip install pyarrow, or: inspect log convert --to json "
-            f"--output-dir . {path}"
+            f"--output-dir . {shlex.quote(str(path))}"
         ) from None
     return cast("IO[bytes]", arrow.CompressedInputStream(arrow.BufferReader(data), "zstd"))
 
@@ -90,9 +91,13 @@ def _zstandard(data: bytes, path: Path) -> IO[bytes]:
 def read(source: Source) -> pd.DataFrame:
     """Return a verdict for each sample, scorer and criterion."""
     log = source.first
+    if not claims(log):
+        raise StudyError(
+            f"{source.path} is no Inspect log, which has eval, status and samples; name its format"
+        )
     header = log["eval"]
     rater = text_of(header.get("model"), str(source.path), "eval.model")
-    rows = new_rows(f"the log's model, {rater}, is the rater")
+    rows = new_rows(f"the log's model, {rater!r}, is the rater")
     if log.get("status") != "success":
         rows.notes.append(f"the log's status is {log.get('status')!r}: samples may be missing")
     samples = log["samples"] if isinstance(log["samples"], list) else []

@@ -20,6 +20,7 @@ class Batch:
         keys: `noise.row_key` of each, `[B]`, on the model's device.
         ends: Tokens that end a text, `[E]`, on the same device.
         limit: How many new tokens at most.
+        breakers: Tokens that end a sequence, `[n]`, for strategies that ask for them.
         stops: Finds strings at which a text is done; whoever makes texts of the tokens cuts there.
     """
 
@@ -27,6 +28,7 @@ class Batch:
     keys: Tensor
     ends: Tensor
     limit: int
+    breakers: Tensor | None = None
     stops: StopStrings | None = None
 
 

@@ -101,7 +101,9 @@ def decode_logits(
     """Continue a batch with any of transformers' causal language models."""
     session = open_session(model, batch.prompts, batch.limit)
     prompts = _prompt_tokens(batch)
-    chooses = chooser(strategy, batch.keys, batch.limit, prompts=prompts, compiled=compiled)
+    chooses = chooser(
+        strategy, batch.keys, batch.limit, prompts=prompts, breakers=batch.breakers, compiled=compiled
+    )
     rows, traces = Rows(batch), Traces(batch) if trace else None
     logits = session.prefill()
     for step in range(batch.limit):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from guard_eval.decoding.chains import needs_breakers
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch, Generated
@@ -17,6 +18,7 @@ from guard_eval.engines.local.decode import check, check_vocabulary, decode
 from guard_eval.engines.local.texts import (
     EncodedPrompt,
     StopStrings,
+    breaker_ids,
     check_context,
     encode,
     eos_ids,
@@ -181,6 +183,9 @@ class _Job:
             keys=torch.tensor(keys, device=device),
             ends=torch.tensor(eos_ids(self.loaded), dtype=torch.long, device=device),
             limit=self.made_by.max_new_tokens,
+            breakers=torch.tensor(breaker_ids(self.loaded.tokenizer), device=device)
+            if needs_breakers(self.strategy)
+            else None,
             stops=StopStrings(self.loaded.tokenizer, self.made_by.stop) if self.made_by.stop else None,
         )
         generated = decode(

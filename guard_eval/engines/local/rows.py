@@ -1,7 +1,8 @@
 """Forward passes without padding: the tokens of all rows side by side, each row attending to itself alone.
 
 Linear layers, norms and activations work token by token, so the rows share them at full speed; what would mix
-shapes, attention, is computed for each row over its own length. With packed linear layers (`packed.py`) every
+shapes, attention, is computed for each row over its own length, in one call for rows that are equally long,
+which its kernel takes one by one. With packed linear layers (`packed.py`) every
 number that a row meets is then independent, to the bit, of how many rows there are, how long they are and in
 which order they stand. Rows need no common length, and one that has ended leaves nothing behind.
 """
@@ -12,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -23,56 +25,70 @@ from transformers import AttentionInterface
 from guard_eval.decoding.contrastive import degeneration_penalty, unit
 
 _NAME = "guard_eval_rows"
+_TOGETHER = 128
+"""Tokens of prompts in one pass, unless one prompt is longer. More would gain little, and threads may
+split a longer tensor at places that are no multiple of a vector's width, where other last bits come out."""
 
 
 class _Layer:
-    """A layer's keys and values of all texts, `[2, texts, heads, capacity, D]`, and a view of each text's."""
+    """A layer's keys and values, `[texts, capacity, heads, D]` each."""
 
     def __init__(self, texts: int, capacity: int, like: Tensor) -> None:
-        self.states = like.new_empty(2, texts, like.shape[1], capacity, like.shape[3])
-        self.keys, self.values = (half.unbind(0) for half in self.states[:, :, None])
+        heads, width = like.shape[1], like.shape[3]
+        self.keys, self.values = like.new_empty(2, texts, capacity, heads, width).unbind(0)
+
+
+class _Run(NamedTuple):
+    """Texts in neighbouring slots, equally long, that get equally many tokens."""
+
+    slots: slice
+    length: int
+    tokens: int
 
 
 @dataclass
 class _Pass:
-    """One forward pass: `counts[i]` tokens of the text in slot `slots[i]`, which holds `lengths[i]` already.
+    """One forward pass: the text in slot `slots[i]`, which holds `lengths[i]` tokens, gets `counts[i]` more.
 
-    They follow each other (`siblings` false), or are all candidates for the same place.
+    They follow each other (`siblings` false), or are all candidates for the same place. Slots are neighbours.
     """
 
     layers: dict[int, _Layer]
     texts: int
     capacity: int
-    slots: list[int]
+    slots: range
     lengths: list[int]
     counts: list[int]
     siblings: bool
 
     def __post_init__(self) -> None:
         counts = torch.tensor(self.counts)
-        self._slot = torch.tensor(self.slots).repeat_interleave(counts)
-        start = torch.tensor(self.lengths).repeat_interleave(counts)
-        before = (counts.cumsum(0) - counts).repeat_interleave(counts)
-        self._place = start + torch.arange(len(start)) - before
-        self._masks: dict[tuple[int, int | None], list[Tensor | None]] = {}
+        starts = torch.tensor(self.slots) * self.capacity + torch.tensor(self.lengths)
+        before = counts.cumsum(0) - counts
+        self.total = sum(self.counts)
+        self._places = (starts - before).repeat_interleave(counts) + torch.arange(self.total)
+        self.runs, start = [], self.slots.start
+        for (length, count), texts in groupby(zip(self.lengths, self.counts, strict=True)):
+            stop = start + len(list(texts))
+            self.runs.append(_Run(slice(start, stop), length, count))
+            start = stop
+        self._masks: dict[tuple[int, int, int, int | None], Tensor | None] = {}
 
     def store(self, number: int, key: Tensor, value: Tensor) -> _Layer:
         """Write keys and values `[1, heads, N, D]`, or longer, where they belong, and return their layer."""
         if number not in self.layers:
             self.layers[number] = _Layer(self.texts, self.capacity, key)
         layer = self.layers[number]
-        both = torch.cat([key, value])[:, :, : len(self._slot)]
-        layer.states[:, self._slot, :, self._place] = both.permute(2, 0, 1, 3)
+        for kept, new in ((layer.keys, key), (layer.values, value)):
+            kept.flatten(0, 1).index_copy_(0, self._places, new[0, :, : self.total].transpose(0, 1))
         return layer
 
-    def masks(self, shared: int, window: int | None) -> list[Tensor | None]:
-        """Return for each text what its queries see; every one `shared` times, for as many heads."""
-        if (shared, window) not in self._masks:
-            self._masks[shared, window] = [
-                self._mask(length, count, shared, window)
-                for length, count in zip(self.lengths, self.counts, strict=True)
-            ]
-        return self._masks[shared, window]
+    def mask(self, run: _Run, shared: int, window: int | None) -> Tensor | None:
+        """Return what the queries of each text of a run see; every one `shared` times, for as many heads."""
+        key = (run.length, run.tokens, shared, window)
+        if key not in self._masks:
+            self._masks[key] = self._mask(*key)
+        return self._masks[key]
 
     def _mask(self, length: int, count: int, shared: int, window: int | None) -> Tensor | None:
         if count == 1:
@@ -106,32 +122,35 @@ def _attend(
     sliding_window: int | None = None,
     **_others: object,
 ) -> tuple[Tensor, None]:
-    """Store keys and values, and attend text by text; transformers' attention interface.
+    """Store keys and values, and attend run by run; transformers' attention interface.
 
     Queries are `[1, H, N, D]`, keys and values `[1, G, N, D]`, H a multiple of G; the result `[1, N, H, D]`.
+    The kernel works on each text and head by itself: in a run a text gets the bits that it gets alone.
     """
     now = _current.get()
     layer = now.store(module.layer_idx, key, value)
     _, heads, total, width = query.shape
-    shared = heads // key.shape[1]
-    # The heads that share keys stand as more queries of one head: nothing is copied.
-    grouped = query.view(1, -1, shared, total, width)
-    results = []
-    pieces = grouped[:, :, :, : sum(now.counts)].split_with_sizes(now.counts, dim=3)
-    masks = now.masks(shared, sliding_window)
-    for slot, length, piece, mask in zip(now.slots, now.lengths, pieces, masks, strict=True):
-        count = piece.shape[3]
+    groups = key.shape[1]
+    shared = heads // groups
+    results, done = [], 0
+    for run in now.runs:
+        slots, length, count = run
+        texts = slots.stop - slots.start
         seen = slice(now.first(length, sliding_window), length + count)
+        piece = query[0, :, done : done + texts * count].view(groups, shared, texts, count, width)
         attended = scaled_dot_product_attention(
-            piece.flatten(2, 3),
-            layer.keys[slot][:, :, seen],
-            layer.values[slot][:, :, seen],
-            attn_mask=mask,
+            # The heads that share keys stand as more queries of one head: nothing is copied.
+            piece.permute(2, 0, 1, 3, 4).flatten(2, 3),
+            layer.keys[slots, seen].transpose(1, 2),
+            layer.values[slots, seen].transpose(1, 2),
+            attn_mask=now.mask(run, shared, sliding_window),
             scale=scaling,
         )
-        results.append(attended.view(heads, count, width))
-    results.append(query.new_zeros(heads, total - sum(now.counts), width))  # the filling sees nothing
-    return torch.cat(results, dim=1).transpose(0, 1)[None], None
+        attended = attended.view(texts, heads, count, width).transpose(1, 2)
+        results.append(attended.reshape(texts * count, heads, width))
+        done += texts * count
+    results.append(query.new_zeros(total - done, heads, width))  # the filling sees nothing
+    return torch.cat(results)[None], None
 
 
 AttentionInterface.register(_NAME, _attend)
@@ -152,7 +171,10 @@ def _row_by_row(model: Any, now: _Pass) -> Iterator[None]:  # noqa: ANN401
 
 
 class RowSession:
-    """A `Session` for a float32 model on a CPU; see `supports`."""
+    """A `Session` for a float32 model on a CPU; see `supports`.
+
+    Rows are in the caller's order, slots by length, so that equally long texts are neighbours.
+    """
 
     def __init__(
         self,
@@ -164,89 +186,117 @@ class RowSession:
         copies: int = 1,
     ) -> None:
         self._model = model
-        self._prompts = prompts
+        rows = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+        self._prompts = [prompts[row] for row in rows]
+        self._lengths = [0] * len(prompts)
+        self._place_rows(_inverse(rows))
         self._texts = len(prompts) * copies
         # The candidates of a fork exist for a moment.
         self._capacity = max(map(len, prompts)) + limit + candidates
         self._layers: dict[int, _Layer] = {}
-        self._slots = list(range(len(prompts)))
-        self._lengths = [0] * len(prompts)
         self._contrast = bool(candidates)
         self._contexts: list[Tensor] = []
         self._forked: list[Tensor] = []
 
     def prefill(self) -> Tensor:
-        """See `Session`. Each prompt passes by itself."""
-        last = []
-        for slot, prompt in enumerate(self._prompts):
-            hidden = self._hidden(torch.tensor(prompt), torch.arange(len(prompt)), [slot], [len(prompt)])
-            self._lengths[slot] = len(prompt)
-            last.append(hidden[-1])
-            if self._contrast:
-                context = hidden.new_empty(self._capacity, hidden.shape[1])
-                context[: len(prompt)] = unit(hidden)
-                self._contexts.append(context)
+        """See `Session`. Prompts pass together as far as `_TOGETHER` tokens go."""
+        last, start, sizes = [], 0, [len(prompt) for prompt in self._prompts]
+        while start < len(sizes):
+            stop = start + 1
+            while stop < len(sizes) and sum(sizes[start : stop + 1]) <= _TOGETHER:
+                stop += 1
+            ids = torch.tensor([token for prompt in self._prompts[start:stop] for token in prompt])
+            positions = torch.cat([torch.arange(size) for size in sizes[start:stop]])
+            hidden = self._hidden(ids, positions, sizes[start:stop], slots=range(start, stop))
+            for states in hidden.split_with_sizes(sizes[start:stop]):
+                last.append(states[-1])
+                if self._contrast:
+                    self._contexts.append(states.new_empty(self._capacity, states.shape[1]))
+                    self._contexts[-1][: len(states)] = unit(states)
+            start = stop
+        self._lengths = sizes
         return self._logits(torch.stack(last))
 
     def step(self, tokens: Tensor) -> Tensor:
         """See `Session`."""
-        hidden = self._hidden(tokens, torch.tensor(self._lengths), self._slots, [1] * len(tokens))
+        hidden = self._hidden(tokens[self._row], torch.tensor(self._lengths), [1] * len(tokens))
         self._lengths = [length + 1 for length in self._lengths]
         return self._logits(hidden)
 
     def fork(self, ids: Tensor, allowed: Tensor) -> Tensor:
         """See `Session`. A row passes only the candidates it considers."""
+        ids, allowed = ids[self._row], allowed[self._row]
         counts = allowed.sum(-1)
         positions = torch.tensor(self._lengths).repeat_interleave(counts)
-        hidden = self._hidden(ids[allowed], positions, self._slots, counts.tolist(), siblings=True)
+        hidden = self._hidden(ids[allowed], positions, counts.tolist(), siblings=True)
         self._forked = list(hidden.split_with_sizes(counts.tolist()))
         penalty = torch.zeros(ids.shape)
         present = torch.ones(1, 1, dtype=torch.bool)
-        texts = zip(self._forked, self._slots, self._lengths, strict=True)
-        for row, (states, slot, length) in enumerate(texts):
-            so_far = self._contexts[slot][None, :length]
-            penalty[row, : len(states)] = degeneration_penalty(unit(states)[None], so_far, present)[0]
-        return penalty
+        texts = zip(self._forked, self._contexts, self._lengths, strict=True)
+        for slot, (states, context, length) in enumerate(texts):
+            so_far = context[None, :length]
+            penalty[slot, : len(states)] = degeneration_penalty(unit(states)[None], so_far, present)[0]
+        return penalty[self._slot]
 
     def commit(self, index: Tensor) -> Tensor:
         """See `Session`."""
-        slots, lengths = torch.tensor(self._slots), torch.tensor(self._lengths)
+        index = index[self._row]
+        slots, lengths = torch.arange(len(index)), torch.tensor(self._lengths)
         for layer in self._layers.values():
-            layer.states[:, slots, :, lengths] = layer.states[:, slots, :, lengths + index]
+            for states in (layer.keys, layer.values):
+                states[slots, lengths] = states[slots, lengths + index]
         last = torch.stack(
             [states[chosen] for states, chosen in zip(self._forked, index.tolist(), strict=True)]
         )
-        for slot, length, direction in zip(self._slots, self._lengths, unit(last), strict=True):
-            self._contexts[slot][length] = direction
+        for context, length, direction in zip(self._contexts, self._lengths, unit(last), strict=True):
+            context[length] = direction
         self._lengths = [length + 1 for length in self._lengths]
         return self._logits(last)
 
     def keep(self, rows: Tensor) -> None:
-        """See `Session`. A row that goes on twice is copied into the slot of one that does not."""
-        chosen = rows.tolist()
-        slots = [self._slots[row] for row in chosen]
-        free = sorted(set(range(self._texts)) - set(slots))
-        seen: set[int] = set()
-        for place, slot in enumerate(slots):
-            if slot in seen:
-                slots[place] = free.pop()
-                self._copy(slot, slots[place])
-            seen.add(slot)
-        self._slots, self._lengths = slots, [self._lengths[row] for row in chosen]
+        """See `Session`. As few texts as possible change their slot; where some leave, the rest close up."""
+        sources = self._slot[rows].tolist()
+        if len(sources) == len(self._lengths):
+            free = iter(sorted(set(range(len(sources))) - set(sources)))
+            seen: set[int] = set()
+            slots = []
+            for slot in sources:
+                slots.append(next(free) if slot in seen else slot)
+                seen.add(slot)
+        else:
+            slots = _inverse(sorted(range(len(sources)), key=sources.__getitem__))
+        ordered = [sources[row] for row in _inverse(slots)]
+        moved = [slot for slot, source in enumerate(ordered) if slot != source]
+        if moved:
+            longest = max(self._lengths)
+            for layer in self._layers.values():
+                for states in (layer.keys, layer.values):
+                    states[moved, :longest] = states[[ordered[slot] for slot in moved], :longest]
+        self._lengths = [self._lengths[slot] for slot in ordered]
+        if self._contrast:
+            self._contexts = [self._contexts[slot] for slot in ordered]
+        self._place_rows(slots)
 
-    def _copy(self, slot: int, to: int) -> None:
-        for layer in self._layers.values():
-            layer.states[:, to] = layer.states[:, slot]
+    def _place_rows(self, slots: list[int]) -> None:
+        """Note which slot each row has, and which row is in each slot."""
+        self._slot, self._row = torch.tensor(slots), torch.tensor(_inverse(slots))
 
     def _hidden(
-        self, ids: Tensor, positions: Tensor, slots: list[int], counts: list[int], *, siblings: bool = False
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        counts: list[int],
+        *,
+        slots: range | None = None,
+        siblings: bool = False,
     ) -> Tensor:
-        """Return the last hidden states `[N, D]` of tokens `[N]` at their positions `[N]`.
+        """Return the last hidden states `[N, D]` of tokens `[N]` at their positions `[N]`, in order of slots.
 
         One more token, which nobody reads, stands at the end: vectorised loops finish odd lengths in another
         way, with other last bits, and so what they finish is never a row's.
         """
-        lengths = self._lengths if slots is self._slots else [0]
+        slots = range(len(counts)) if slots is None else slots
+        lengths = self._lengths[slots.start : slots.stop]
         now = _Pass(self._layers, self._texts, self._capacity, slots, lengths, counts, siblings)
         ids, positions = (torch.nn.functional.pad(t, (0, 1))[None] for t in (ids, positions))
         with _row_by_row(self._model, now):
@@ -255,8 +305,17 @@ class RowSession:
         return hidden[0, :-1]
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self._model.get_output_embeddings()(hidden)
+        """Return the logits of the texts' last states `[R, D]`, in order of rows."""
+        logits: Tensor = self._model.get_output_embeddings()(hidden[self._slot])
         return logits
+
+
+def _inverse(order: list[int]) -> list[int]:
+    """Return where each of 0, 1, … stands in an `order` of them."""
+    places = [0] * len(order)
+    for place, number in enumerate(order):
+        places[number] = place
+    return places
 
 
 _supported: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
