@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -171,22 +172,43 @@ def say_next(*commands: str) -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: names are folded where a line is short, numbers stay whole and stand at the right.
+    """Print a table: numbers stay whole and stand at the right, and others are broken between words.
 
-    A star after a number marks it; the others keep its place free.
+    Only where the words of a line are too long together are the longest broken. A star after a number marks
+    it; the others keep its place free.
     """
     rows = [list(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    shown = console()
+    gap, widths = _widths(
+        [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)], shown.width
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
     for index, column in enumerate(columns):
         numeric = all(
             row[index] == "" or row[index].rstrip("* ").lstrip("-−").replace(".", "", 1).isdigit()
             for row in rows
         )
         side: Literal["left", "right"] = "right" if numeric else "left"
-        table.add_column(Text(column), justify=side, no_wrap=numeric, overflow="fold")
+        table.add_column(Text(column), justify=side, overflow="fold", width=widths[index])
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console().print(table, soft_wrap=False)
+    shown.print(table, soft_wrap=False)
+
+
+def _widths(columns: Sequence[Sequence[str]], most: int) -> tuple[int, list[int]]:
+    """Return how far columns stand apart and how wide each is: as its longest word at least, if it fits.
+
+    rich shares the room out by itself, but cuts off what it gave to a column of a least width.
+    """
+    least = [max((cell_len(word) for cell in cells for word in cell.split()), default=1) for cells in columns]
+    wanted = [max(map(cell_len, cells)) for cells in columns]
+    gap = 3 if sum(least) + 3 * (len(columns) - 1) <= most else 2
+    room = most - gap * (len(columns) - 1)
+    while sum(least) > room and max(least) > 1:
+        least[least.index(max(least))] -= 1
+    for place in sorted(range(len(columns)), key=lambda place: wanted[place] - least[place]):
+        least[place] += max(0, min(wanted[place] - least[place], room - sum(least)))
+    return gap, least
 
 
 LOG_SECONDS = 60.0
