@@ -459,7 +459,9 @@ def _methods(
                 ("mogstad2024",),
             )
         )
-        drawn_by = f"Intervals of expected shares: {ranked[0].ranking.method}"
+        drawn_by = (
+            f"Intervals of expected shares: {ranked[0].ranking.method.replace('items', ranked[0].unit)}"
+        )
         notes += [(drawn_by, ())] if ranked[0].ranking.replicates else []
         test = f"That no method is better than another is tested by the {ranked[0].difference.method}"
         holm = f", corrected by Holm over {len(ranked)} rankings" if len(ranked) > 1 else ""

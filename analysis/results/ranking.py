@@ -171,7 +171,6 @@ def _row(
     )
     strata = None if too_many else cell.groupby(item, sort=True)["dataset"].min().astype(str).tolist()
     ranking = bootstrap(counts, methods, strata=strata, replicates=replicates, level=level, seed=seed)
-    ranking = replace(ranking, method=ranking.method.replace("items", unit))
     if too_many:
         why = f"no intervals: {items} {unit} are too many to resample"
         ranking = replace(ranking, n=items, warnings=(*ranking.estimate.warnings, why))
