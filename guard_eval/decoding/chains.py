@@ -75,6 +75,15 @@ def initial_state(strategy: Stepwise) -> list[float]:
     return [number for step in steps_of(strategy) for number in _initial(step)]
 
 
+def state_names(strategy: Stepwise) -> list[str]:
+    """Return a name for each number of the state: mirostat's `mu`, or a strategy's of one's own."""
+    names = []
+    for step in steps_of(strategy):
+        numbers = range(1, len(_initial(step)) + 1)
+        names += [f"{type(step).__name__}.{n}" if isinstance(step, OwnStrategy) else "mu" for n in numbers]
+    return names if len(set(names)) == len(names) else [f"{name} ({n})" for n, name in enumerate(names, 1)]
+
+
 def choose(strategy: Stepwise, logits: Tensor, seen: Seen) -> Chosen:
     """Return the next tokens and state of B texts by logits `[B, V]`."""
     steps = steps_of(strategy)

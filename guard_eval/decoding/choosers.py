@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import likeliest
-from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
+from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers, state_names
 from guard_eval.decoding.guard import GuardChooser
 from guard_eval.strategies import Greedy, Guard
 
@@ -85,12 +85,12 @@ class _StepwiseChooser:
         self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None, breakers: Tensor | None
     ) -> None:
         self._strategy, self._keys, self._breakers = strategy, keys, breakers
-        self.trace: dict[str, Tensor] = {}
         first = torch.tensor(initial_state(strategy), dtype=torch.float64, device=keys.device)
         self._remembers = remembers(strategy)
         self._prompts = keys[:, None][:, :0] if prompts is None else prompts
         # Line t is what step t finds: a step that is done again finds it again.
         self._states = first.expand(steps + 1 if len(first) else 1, len(keys), -1).clone()
+        self._done = 0
 
     def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
         line = step if self._states.shape[2] else 0
@@ -100,8 +100,15 @@ class _StepwiseChooser:
         made = choose(self._strategy, logits, seen)
         if self._states.shape[2]:
             self._states[line + 1] = made.state
+            self._done = line + 1
         return made.tokens
 
     def keep(self, rows: Tensor) -> None:
         self._keys, self._prompts = self._keys[rows], self._prompts[rows]
         self._states = self._states[:, rows]
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        """The state that each step found, `[B, steps]` each: mirostat's μ, or one's own numbers."""
+        found = self._states[: self._done].transpose(0, 1)
+        return {name: found[..., place] for place, name in enumerate(state_names(self._strategy))}

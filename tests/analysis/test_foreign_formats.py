@@ -64,7 +64,7 @@ def test_alpaca_eval(tmp_path):
     assert table["pair_id"].nunique() == table["prompt_id"].nunique() == 6
     # The mean of 0, 1, .5, .9900139974, .4593660117 and .5.
     assert "own win rate of generator_2, their mean, is 57.49%" in notes(table)
-    assert "2 records left out: no preference, the annotator failed (records 6, 7)" in notes(table)
+    assert "2 left out: no preference, the annotator failed (records 6, 7)" in notes(table)
     assert "read as AlpacaEval annotations" in notes(table)
 
 
@@ -102,7 +102,7 @@ def test_arena_hard_in_both_orders(tmp_path):
         ("q3", "1", "baseline", "tie"),
         ("q3", "2", "mine", "baseline"),
     ]
-    assert "1 line left out: no label, the judge failed (line 3)" in notes(table)
+    assert "1 left out: no label, the judge failed (line 3)" in notes(table)
     assert "called 'baseline'" in notes(table)
     assert "A>>B counts as A>B" in notes(table)
 
@@ -151,7 +151,7 @@ def test_fastchats_judgments(tmp_path):
         ("82, turn 1", "82", "gpt-4", "model", "vicuna-13b"),  # graded singly: one verdict, in no order
     ]
     assert list(table["shown_first"].fillna("")) == ["alpaca-13b", "vicuna-13b", "alpaca-13b", ""]
-    assert "1 line left out: no winner, the judge failed (line 2)" in notes(table)
+    assert "1 left out: no winner, the judge failed (line 2)" in notes(table)
 
 
 def vote(winner, judge, a="alpaca-13b", b="gpt-4", **more):
@@ -266,7 +266,7 @@ def test_an_inspect_log_whose_verdicts_are_answers(tmp_path):
     assert list(table["verdict"]) == ["guard", "acs"]
     assert "what a scorer took for the answer is taken" in notes(table)
     assert "status is 'error'" in notes(table)
-    assert "1 sample left out: it ended in an error (sample 3)" in notes(table)
+    assert "1 left out: it ended in an error (sample 3)" in notes(table)
 
 
 def test_an_inspect_log_in_its_own_archive(tmp_path):
@@ -330,8 +330,8 @@ def test_label_studio(tmp_path):
         ("p1", "a@b.c", "fluency", "tie", "acs", 4.25),
         ("p2", "10", "coherence", "guard", "acs", 4.25),
     ]
-    assert "1 record left out: the annotator skipped it (record 2)" in notes(table)
-    assert "1 record left out: not annotated (record 3)" in notes(table)
+    assert "1 left out: the annotator skipped it (record 2)" in notes(table)
+    assert "1 left out: not annotated (record 3)" in notes(table)
 
 
 def test_a_label_studio_export_that_is_refused(tmp_path):
@@ -385,7 +385,7 @@ def test_argilla(tmp_path):
     assert "does not say which responses are drafts" in notes(table)
     flat = read(save(tmp_path, [FLAT]))
     assert column(flat, "rater", "verdict") == [(ANNA, "guard")]
-    assert "1 record left out: the response is 'draft' (record 1)" in notes(flat)
+    assert "1 left out: the response is 'draft' (record 1)" in notes(flat)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "old"])

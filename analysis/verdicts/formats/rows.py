@@ -59,7 +59,7 @@ class VerdictRows:
         for name in self.columns:
             self._check_whole(name, source, word)
         notes = [
-            f"{len(found)} {word}{'s' if len(found) > 1 else ''} left out: {why} ({places(found, word)})"
+            f"{len(found)} left out: {why} ({places(sorted(set(found)), word)})"
             for why, found in self._left_out.items()
         ]
         if not self._places:

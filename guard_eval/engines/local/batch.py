@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,6 +46,20 @@ class Generated:
     tokens: list[list[int]]
     failed_at: list[int | None]
     trace: list[dict[str, list[float]]] = field(default_factory=list)
+
+
+class Step(NamedTuple):
+    """What a loop has just done, for who watches it.
+
+    Attributes:
+        logits: What the model gave, `[R, V]`.
+        tokens: What was chosen, `[R]`.
+        adapted: By what the strategy adapted, `[R]` each, by name; none if it does not adapt.
+    """
+
+    logits: Tensor
+    tokens: Tensor
+    adapted: dict[str, Tensor]
 
 
 class Rows:
