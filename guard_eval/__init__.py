@@ -1,4 +1,4 @@
-"""Find out which way of decoding a language model writes better text, and how sure we are.
+"""Find out which decoding strategy writes better text, and how sure we are.
 
     from guard_eval import Guard, TopP, generate, measure
 

@@ -172,16 +172,20 @@ def say_next(*commands: str) -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: numbers stay whole and stand at the right, and others are broken between words.
+    """Print a table: numbers stand at the right, other cells are broken between words.
 
-    Only where the words of a line are too long together are the longest broken. A star after a number marks
-    it; the others keep its place free.
+    A star after a number marks it; the others keep its place free. Where the words do not fit beside each
+    other, a row becomes lines of heading and cell.
     """
-    rows = [list(row) for row in rows]
-    shown = console()
-    gap, widths = _widths(
-        [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)], shown.width
-    )
+    rows, shown = [list(row) for row in rows], console()
+    places = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
+    least = [max((cell_len(word) for cell in cells for word in cell.split()), default=1) for cells in places]
+    if sum(least) + 2 * (len(columns) - 1) > shown.width:
+        for row in rows:
+            lines = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
+            shown.print("\n".join(textwrap.fill(line, shown.width) for line in lines) + "\n")
+        return
+    gap, widths = _widths([max(map(cell_len, cells)) for cells in places], least, shown.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
     for index, column in enumerate(columns):
         numeric = all(
@@ -195,20 +199,16 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     shown.print(table, soft_wrap=False)
 
 
-def _widths(columns: Sequence[Sequence[str]], most: int) -> tuple[int, list[int]]:
-    """Return how far columns stand apart and how wide each is: as its longest word at least, if it fits.
+def _widths(wanted: Sequence[int], least: Sequence[int], most: int) -> tuple[int, list[int]]:
+    """Return how far columns stand apart, and how wide each is: as its longest word at least.
 
     rich shares the room out by itself, but cuts off what it gave to a column of a least width.
     """
-    least = [max((cell_len(word) for cell in cells for word in cell.split()), default=1) for cells in columns]
-    wanted = [max(map(cell_len, cells)) for cells in columns]
-    gap = 3 if sum(least) + 3 * (len(columns) - 1) <= most else 2
-    room = most - gap * (len(columns) - 1)
-    while sum(least) > room and max(least) > 1:
-        least[least.index(max(least))] -= 1
-    for place in sorted(range(len(columns)), key=lambda place: wanted[place] - least[place]):
-        least[place] += max(0, min(wanted[place] - least[place], room - sum(least)))
-    return gap, least
+    gap = 3 if sum(least) + 3 * (len(least) - 1) <= most else 2
+    widths, room = list(least), most - gap * (len(least) - 1)
+    for place in sorted(range(len(least)), key=lambda place: wanted[place] - least[place]):
+        widths[place] += max(0, min(wanted[place] - widths[place], room - sum(widths)))
+    return gap, widths
 
 
 LOG_SECONDS = 60.0

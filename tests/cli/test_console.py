@@ -20,6 +20,18 @@ def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
     assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_no_word_of_a_table_is_broken_however_narrow(capsys, monkeypatch):
+    heads = ["rater", "kind", "handed out", "state", "came from"]
+    row = ["Bartholomew-the-Third", "person", "12", "failed the check, one side", "prolific 5f3c1a2b9d8e"]
+    for width in (30, 40, 60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        say_table(heads, [row])
+        shown = capsys.readouterr().out
+        assert {word for cell in (*heads, *row) for word in cell.split()} <= set(
+            re.sub(r":(?= )|[─│]", "", shown).split()
+        )
+
+
 def test_a_table_of_80_columns_breaks_no_word_and_loses_no_letter(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     heads = ["rater", "kind", "handed out", "rated", "time", "gold failed", "state", "came from"]
