@@ -1,7 +1,7 @@
 """Do the tests and intervals hold? Simulated studies with known truth, tabulated.
 
     export OPENBLAS_NUM_THREADS=1                                      # a process, a core
-    python benchmarks/calibration.py --output docs/calibration.md      # some minutes on two cores
+    python benchmarks/calibration.py --output docs/calibration_figures.md      # some minutes on two cores
     python benchmarks/calibration.py --prompts                         # pairs that share prompts
     python benchmarks/calibration.py --raters                          # new raters a study; ten minutes
     python benchmarks/calibration.py --corrections                     # Holm beside max-T

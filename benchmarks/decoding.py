@@ -120,7 +120,7 @@ def _processor() -> str:
 
 @dataclass
 class Stopwatch:
-    """Runs and times ways of decoding on one device.
+    """Runs and times decoding strategies on one device.
 
     Attributes:
         device: Whose queue is waited for before the clock is read.

@@ -49,9 +49,10 @@ NoteKind = Literal[
     "finished",
     "exclude",
     "include",
+    "erase",
 ]
 """What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment`,
-`problem` and `skip` belong to a pair; `exclude` and `include` are decisions of the study's owner."""
+`problem` and `skip` belong to a pair; `exclude`, `include` and `erase` are decisions of the study's owner."""
 
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 

@@ -45,7 +45,7 @@ from analysis.results.sensitivity import sensitivity_rows
 from analysis.results.sequential import sequential_rows, with_anytime_tests
 from analysis.results.shares import share_rows
 from analysis.verdicts.composite import incomplete
-from analysis.verdicts.scores import CELL, ScoredVerdicts
+from analysis.verdicts.scores import CELL, ScoredVerdicts, Verdicts
 from analysis.verdicts.tidy import remarks, validate
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
@@ -93,13 +93,13 @@ class ReportPage:
         return any(isinstance(part, Table) and part.sortable for one in self.sections for part in one.parts)
 
 
-def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
+def write_report(verdicts: Verdicts, folder: Path, context: Context) -> Report:
     """Write index.html, report.md, report.tex, report.json, figures/, csv/, prompts/ and paper/.
 
     The same input gives the same bytes.
 
     Args:
-        verdicts: A tidy table of verdicts, of any origin.
+        verdicts: A tidy table of verdicts, of any origin, or one that is `scored`.
         folder: Made where missing; files of an earlier report there are replaced.
         context: What else there is to know of the study.
 
@@ -110,7 +110,7 @@ def write_report(verdicts: pd.DataFrame, folder: Path, context: Context) -> Repo
         return _write(verdicts, folder, context)
 
 
-def figures_of(verdicts: pd.DataFrame, context: Context) -> dict[str, Figure]:
+def figures_of(verdicts: Verdicts, context: Context) -> dict[str, Figure]:
     """Return the figures of the report as matplotlib has them, by the names of their files.
 
     Raises:
@@ -121,11 +121,16 @@ def figures_of(verdicts: pd.DataFrame, context: Context) -> dict[str, Figure]:
     return {drawing.name: drawing.figure for section in page.sections for drawing in section.drawings}
 
 
-def _scored(verdicts: pd.DataFrame, context: Context) -> ScoredVerdicts:
-    return ScoredVerdicts.of(validate(verdicts), context.planned, context.panel, context.composite)
+def scored(table: pd.DataFrame, context: Context) -> ScoredVerdicts:
+    """Return a validated table as `context` declares it."""
+    return ScoredVerdicts.of(table, context.planned, context.panel, context.composite)
 
 
-def _write(verdicts: pd.DataFrame, folder: Path, context: Context) -> Report:
+def _scored(verdicts: Verdicts, context: Context) -> ScoredVerdicts:
+    return verdicts if isinstance(verdicts, ScoredVerdicts) else scored(validate(verdicts), context)
+
+
+def _write(verdicts: Verdicts, folder: Path, context: Context) -> Report:
     scored = _scored(verdicts, context)
     frame, page = scored.frame, _page(scored, context)
     tables: dict[str, Table] = {}
@@ -233,6 +238,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         alpha=alpha,
         assisted_by=context.assisted_by,
         composite=context.composite,
+        sensitivity=bool(in_full),
         texts=context.texts,
         exploratory=bool(context.why_exploratory),
         redundant=redundant,
@@ -247,7 +253,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         sections=tuple(section for section in sections if section is not None),
         examples=tuple(judged_example(pair, frame) for pair in context.examples),
         methods=(*methods(rows, context, scored.panels, left_out), *ranking.method(rankings)),
-        manuscript=manuscript(answering, rankings, agreeing, context),
+        manuscript=manuscript(answering, rankings, agreeing, context, near),
         limits=(
             *limitations(rows, agreeing, places, context),
             *(f"{text}." for text in remarks(frame)),

@@ -87,7 +87,7 @@ def ranking(verdicts: pd.DataFrame, **declared: Unpack[Declared]) -> pd.DataFram
 def figures(verdicts: pd.DataFrame, **declared: Unpack[Declared]) -> dict[str, Figure]:
     """Return the report's figures, as matplotlib has them, by the names of their files; see `shares`."""
     scored, context = _scored(verdicts, declared)
-    return figures_of(scored.frame, context)
+    return figures_of(scored, context)
 
 
 def report(verdicts: pd.DataFrame | Path | str, folder: Path | str, **declared: Unpack[Declared]) -> Report:
@@ -101,7 +101,7 @@ def report(verdicts: pd.DataFrame | Path | str, folder: Path | str, **declared: 
     """
     table = verdicts if isinstance(verdicts, pd.DataFrame) else load(verdicts)
     scored, context = _scored(table, declared)
-    return write_report(scored.frame, Path(folder), context)
+    return write_report(scored, Path(folder), context)
 
 
 def _scored(verdicts: pd.DataFrame, declared: Declared) -> tuple[ScoredVerdicts, Context]:

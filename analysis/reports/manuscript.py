@@ -11,9 +11,14 @@ from matplotlib.axes import Axes
 
 from analysis.reports.context import Context
 from analysis.reports.forest import ForestLine, forest
+from analysis.reports.methods import methods_of
+from analysis.reports.sections import equivalence
+from analysis.reports.sections.equivalence import points
 from analysis.results.agreement import AgreementRow
+from analysis.results.equivalence import EquivalenceRow
 from analysis.results.ranking import RankingRow
 from analysis.results.shares import ShareRow
+from analysis.stats.intervals import PROMPT_T
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.escaping import NOTHING, escape_latex, one_line
@@ -22,12 +27,15 @@ from guard_eval.reporting.tables import Columns, Table, table_of, to_latex
 from guard_eval.reporting.words import (
     and_list,
     capital,
+    equals,
     judged_by,
     limits,
+    names_of,
     number,
-    p_rounded,
+    p_value,
     percent,
     plural,
+    rate,
     title,
 )
 from guard_eval.rubric import COMPOSITE
@@ -57,6 +65,7 @@ def manuscript(
     rankings: Sequence[RankingRow],
     agreement: Sequence[AgreementRow],
     context: Context,
+    near: Sequence[EquivalenceRow] = (),
 ) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes.
 
@@ -68,25 +77,27 @@ def manuscript(
         rankings: `ranking_rows`; none of two methods.
         agreement: `agreement_rows`.
         context: What was declared.
+        near: `equivalence_rows`, where a margin was declared.
     """
     totals = [row for row in rows if row.dataset is None]
     ranked = [row for row in rankings if row.who == totals[0].who] or list(rankings)
     ranked = [row for row in ranked if row.who == ranked[0].who]
     if ranked:
         table, figure, text = (
-            _ranking_table(ranked),
+            _ranking_table(ranked, _overall(totals, context)),
             _ranking_figure(ranked),
             _ranking_sentence(ranked, totals, context),
         )
     else:
         table, figure, text = (
-            _share_table(totals, context),
+            _share_table(totals, context, near),
             _share_figure(totals),
             _share_sentence(totals, context),
         )
+    text = " ".join(filter(None, (text, equivalence.sentence(near))))
     if any(row.simulated for row in totals):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
-    notes = _methods(totals, ranked, agreement, context)
+    notes = _methods(totals, ranked, agreement, context, near)
     cited = list(dict.fromkeys(key for _, keys in notes for key in keys))
     return {
         f"{FOLDER}/table.tex": f"{_PACKAGES}{to_latex(table)}\n",
@@ -136,7 +147,17 @@ def _people(count: int, kind: str) -> str:
     return f"{count}\u00a0{one if count == 1 else many}"
 
 
-def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
+def _share_table(totals: Sequence[ShareRow], context: Context, near: Sequence[EquivalenceRow]) -> Table:
+    known = {(row.who, row.cell): row for row in near}
+    nearness: Columns[ShareRow] = (
+        {
+            f"Within {points(near[0].margin)} of 50\u00a0%": lambda row: _conclusion(
+                known.get((row.who, row.cell))
+            )
+        }
+        if near
+        else {}
+    )
     several, judged = len(_pairs(totals)) > 1, len({row.who for row in totals}) > 1
     first, shown = totals[0], list(totals[:MOST_ROWS])
     left: Columns[ShareRow] = {
@@ -147,7 +168,7 @@ def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
     names = ("Wins", "Ties", "Losses")
     a, b = (short(name) for name in (first.method_a, first.method_b))
     of = "the first-named method" if several else first.method_a
-    tests = sorted({row.test.method for row in totals})
+    tests = names_of(methods_of(totals))
     words = "" if several else f": {a} against {b}"
     cut = f" The first {MOST_ROWS} of {len(totals)} results." if len(totals) > MOST_ROWS else ""
     return table_of(
@@ -157,14 +178,30 @@ def _share_table(totals: Sequence[ShareRow], context: Context) -> Table:
             **{name: _part(name.lower()) for name in names},
             "Share": lambda row: number(row.share.estimate, 1, scale=100),
             _interval(first.level): lambda row: limits(row.share),
-            "p": lambda row: p_rounded(row.deciding),
+            "p": lambda row: p_value(row.deciding),
+            **nearness,
         },
         caption=f"{_mark(first)}Verdicts of {_judges(totals)} on {context.texts}{words}, in percent",
-        note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {and_list(tests)}"
-        f"{_corrected(totals)}. Bold: p at most {context.alpha:g}.{cut}",
+        note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {tests}"
+        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}.{_overall(totals, context)}{cut}",
         text_columns=len(left),
         strong=_differs,
     )
+
+
+def _overall(totals: Sequence[ShareRow], context: Context) -> str:
+    """Say what the composite is, where there is one."""
+    if context.composite is None or all(row.criterion != COMPOSITE for row in totals):
+        return ""
+    return f" The composite: {context.composite}."
+
+
+def _conclusion(row: EquivalenceRow | None) -> str:
+    """Return what a result says of the margin, with the p-value of equivalence where there is one."""
+    if row is None:
+        return NOTHING
+    p = row.adjusted if row.family else row.p_value
+    return row.conclusion if p is None else f"{row.conclusion} ({p_value(p)})"
 
 
 def _part(name: str) -> Callable[[ShareRow], str]:
@@ -211,7 +248,7 @@ def _share_sentence(totals: Sequence[ShareRow], context: Context) -> str:
     pairs = and_list([plural(count, "pair") for count in dict.fromkeys(whole.values())])
     found = "; ".join(_result(row, len(whole) > 1) for row in totals[:SPELT_OUT])
     more = f"; {len(totals) - SPELT_OUT} further results are in the table" if len(totals) > SPELT_OUT else ""
-    tests = and_list(sorted({row.test.method for row in totals}))
+    tests = names_of(methods_of(totals))
     return (
         f"{capital(_judges(totals))} compared {pairs} of {context.texts}: {found}{more} "
         f"({tests}, two-sided{_corrected(totals)}; {_software(context)})."
@@ -223,7 +260,7 @@ def _result(row: ShareRow, judged: bool) -> str:  # noqa: FBT001 (whether to say
     share = f"win share {percent(row.share.estimate)}"
     if row.share.low is not None:
         share += f", {_interval(row.level)} [{limits(row.share).replace(' to ', ', ')}]"
-    test = p_rounded(p, sentence=True)
+    test = equals(p)
     figures = f"({share}, {test}, n = {plural(row.items, 'pair')}, {plural(row.n, 'rating')})"
     who = f", judged by {judged_by(*row.who)}," if judged else ""
     if not _differs(row):
@@ -252,7 +289,7 @@ def _possible(row: RankingRow, place: int) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
+def _ranking_table(ranked: Sequence[RankingRow], overall: str) -> Table:
     """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
     first = ranked[0]
     names = [first.methods[place] for place in first.order]
@@ -270,7 +307,7 @@ def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
         columns,
         caption=f"{mark}Methods ranked by {judged_by(first.rater_kind, first.judge)}",
         note=f"Rank: with the ranks possible, all at once at {100 * first.ranking.level:g}\u00a0%. "
-        f"Share: expected win share against the average other method, in percent.{cut}",
+        f"Share: expected win share against the average other method, in percent.{overall}{cut}",
     )
 
 
@@ -340,20 +377,23 @@ def _ranking_sentence(ranked: Sequence[RankingRow], totals: Sequence[ShareRow], 
 def _leader(row: RankingRow) -> str:
     """Say who leads a ranking, and who cannot be told from it."""
     best, n = row.order[0], f"n = {row.ranking.n} {row.unit}"
-    test = f"any difference: {p_rounded(row.adjusted, sentence=True)}"
+    test = f"any difference: {equals(row.adjusted)}"
     if row.adjusted is None or row.adjusted > 1 - row.ranking.level + 1e-12:
         none = f"there was no evidence of any difference among {len(row.order)} methods"
         return f"on {title(row.criterion)} {none} ({test}, {n})"
     share = row.ranking.shares[best]
-    figures = [f"possible ranks {_possible(row, best)}", f"expected share {percent(share.estimate)}"]
+    figures = [
+        f"possible rank{'s' if ' ' in _possible(row, best) else ''} {_possible(row, best)}",
+        f"expected share {percent(share.estimate)}",
+    ]
     if share.low is not None:
         figures.append(f"{_interval(row.ranking.level)} [{limits(share).replace(' to ', ', ')}]")
     figures += [test, n]
     also = [row.methods[place] for place in row.order[1:] if row.sets and row.sets[place][0] == 1]
-    level = f", not told apart from {and_list(also[:SPELT_OUT])}" if also else ""
-    more = f" and {len(also) - SPELT_OUT} more" if len(also) > SPELT_OUT else ""
+    beyond = [f"{len(also) - SPELT_OUT} more"] if len(also) > SPELT_OUT else []
+    level = f", not told apart from {and_list([*also[:SPELT_OUT], *beyond])}" if also else ""
     return (
-        f"on {title(row.criterion)} {row.methods[best]} ranks first of {len(row.order)}{level}{more} "
+        f"on {title(row.criterion)} {row.methods[best]} ranks first of {len(row.order)}{level} "
         f"({', '.join(figures)})"
     )
 
@@ -363,11 +403,12 @@ def _methods(
     ranked: Sequence[RankingRow],
     agreement: Sequence[AgreementRow],
     context: Context,
+    near: Sequence[EquivalenceRow],
 ) -> list[Noted]:
     """Return the paragraph on methods, each sentence with the works it rests on."""
     first = totals[0]
-    intervals = and_list(sorted({row.share.method for row in totals}))
-    tests = and_list(sorted({row.test.method for row in totals}))
+    intervals = names_of(row.share.method for row in totals)
+    tests = names_of(methods_of(totals))
     whom = (
         "all raters like those who took part"
         if any(row.estimand == "population" for row in totals)
@@ -378,11 +419,11 @@ def _methods(
         (f"{estimand}, for {whom}", ()),
         (f"Intervals ({100 * first.level:g} %): {intervals}", _works_of_interval(totals)),
         (
-            f"Tests are two-sided at {context.alpha:g}: {tests}; the unit is the {first.unit}",
+            f"Tests are two-sided at {rate(context.alpha)}: {tests}; the unit is the {first.unit}",
             _works_of_test(totals),
         ),
     ]
-    if context.composite is not None and any(row.criterion == COMPOSITE for row in totals):
+    if _overall(totals, context):
         overall = f"The overall result is a composite, {context.composite}, computed for each rater and pair"
         notes.append((overall, ()))
     if corrected := [row for row in totals if row.family > 1]:
@@ -392,9 +433,19 @@ def _methods(
         )
         sizes = and_list([str(size) for size in sorted({row.family for row in corrected})])
         key = next((key for known, key in _OF_CORRECTION.items() if name.startswith(known)), None)
+        how = and_list(sorted({row.corrected_by for row in corrected if row.corrected_by}) or [""])
+        drawn = f" ({how})" if how else ""
         notes.append(
-            (f"p-values are corrected by {name} over {sizes} results {declared}", (key,) if key else ())
+            (
+                f"p-values are corrected by {name}{drawn} over {sizes} results {declared}",
+                (key,) if key else (),
+            )
         )
+    if near:
+        over = max(row.family for row in near)
+        corrected_by = f", corrected by {near[0].correction} over {over} results" if over > 1 else ""
+        text = f"That a share lies within {points(near[0].margin)} of 50 % is shown by two one-sided t tests"
+        notes.append((f"{text}{corrected_by}", ("schuirmann1987",)))
     if ranked:
         notes.append(
             (
@@ -408,12 +459,13 @@ def _methods(
                 ("mogstad2024",),
             )
         )
-        notes.append(
-            (
-                f"That no method is better than another is tested by {ranked[0].difference.method}",
-                ("pitman1937",),
-            )
+        drawn_by = (
+            f"Intervals of expected shares: {ranked[0].ranking.method.replace('items', ranked[0].unit)}"
         )
+        notes += [(drawn_by, ())] if ranked[0].ranking.replicates else []
+        test = f"That no method is better than another is tested by the {ranked[0].difference.method}"
+        holm = f", corrected by Holm over {len(ranked)} rankings" if len(ranked) > 1 else ""
+        notes.append((f"{test}{holm}", ("pitman1937", "holm1979") if holm else ("pitman1937",)))
     notes += _agreement(agreement)
     seed = 0 if context.seed is None else context.seed
     notes.append((f"Computed with {_software(context)}, seed {seed}", ()))
@@ -437,7 +489,9 @@ def _agreement(rows: Sequence[AgreementRow]) -> list[Noted]:
 def _works_of_interval(totals: Sequence[ShareRow]) -> tuple[str, ...]:
     if any(row.anytime for row in totals):
         return ("waudbysmith2024",)
-    return ("angelopoulos2023",) if any(row.assisted_by for row in totals) else ()
+    clustered = any(PROMPT_T in row.share.method for row in totals)
+    assisted = any(row.assisted_by for row in totals)
+    return (*(("bell2002",) if clustered else ()), *(("angelopoulos2023",) if assisted else ()))
 
 
 def _works_of_test(totals: Sequence[ShareRow]) -> tuple[str, ...]:

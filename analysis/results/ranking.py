@@ -100,6 +100,8 @@ def ranking_rows(
     """
     scores = ScoredVerdicts.of(verdicts).scores
     rows: list[RankingRow] = []
+    if len(set(scores["method_a"].unique()) | set(scores["method_b"].unique())) < 3:
+        return ()
     for (kind, judge, criterion), cell in scores.groupby(["rater_kind", "judge", "criterion"], sort=True):
         for group, apart in _groups(cell):
             mine = cell[cell["method_a"].isin(group)]

@@ -27,13 +27,15 @@ from analysis.verdicts.scores import (
     ScoredVerdicts,
     Verdicts,
     by_cell,
+    item_numbers,
     item_scores,
+    mean_scores,
     unit_sums,
     units,
     with_units,
 )
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import limits
+from guard_eval.reporting.words import limits, rate
 
 MOST_RATERS = 30
 """Above so many raters none is left out: one of them hardly matters, and each takes an analysis."""
@@ -227,13 +229,18 @@ def _unmodelled(verdicts: int) -> Iterator[Way]:
 
 def _without_one(scores: pd.DataFrame) -> Iterator[Way]:
     """Leave each rater out in turn; give the one without whom p is largest, and how far the share moves."""
-    raters = sorted(scores["rater"].unique())
+    of, raters = pd.factorize(scores["rater"], sort=True)
     if not 2 <= len(raters) <= MOST_RATERS:
         return
-    left = []
-    for rater in raters:
-        items = item_scores(scores[scores["rater"] != rater])
-        left.append((float(items["share"].mean()), share_test(items), str(rater)))
+    place, first = item_numbers(scores)
+    nets, showings = scores["net"].to_numpy(), scores["showings"].to_numpy()
+    unit, left = scores["unit"].to_numpy()[first], []
+    for code, rater in enumerate(raters):
+        kept = of != code
+        tops, bottoms, many = mean_scores(nets[kept], showings[kept], place[kept], len(first))
+        items = pd.DataFrame({"numerator": tops, "denominator": bottoms, "unit": unit})[many > 0]
+        means = 0.5 + items["numerator"] / (2 * items["denominator"])
+        left.append((float(means.mean()), share_test(items), str(rater)))
     shares = [share for share, _, _ in left]
     share, test, rater = max(
         left, key=lambda one: (one[1].p_value is None, one[1].p_value or 0.0, -abs(one[0] - 0.5))
@@ -245,4 +252,4 @@ def _without_one(scores: pd.DataFrame) -> Iterator[Way]:
 def _of(tolerated: float | None, alpha: float) -> str:
     if tolerated is None or tolerated >= 1:
         return ""
-    return f"below {alpha:g} only while ratings of an item correlate by less than {tolerated:.2f}"
+    return f"p below {rate(alpha)} only while ratings of an item correlate by less than {tolerated:.2f}"

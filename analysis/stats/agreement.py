@@ -365,8 +365,8 @@ def cohen(
     # A cell (i, j) pulls chance agreement up by the second's share of i and the first's of j.
     pull = shares.sum(axis=0)[:, None] + shares.sum(axis=1)
     influence = (np.eye(categories) - pull * (1 - kappa)) / (1 - expected)
-    cluster = np.arange(n) if clusters is None else np.asarray(clusters)[both]
-    if len(np.unique(cluster)) == n:
+    cluster = None if clusters is None else np.asarray(clusters)[both]
+    if cluster is None or len(np.unique(cluster)) == n:
         variance = float((shares * influence**2).sum()) - float((shares * influence).sum()) ** 2
         error = None if variance <= 1e-14 else math.sqrt(variance / n)
         reach = float(special.ndtri(0.5 + level / 2))

@@ -245,20 +245,33 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
     The score lies between −1 (every rater for method_b) and 1; share = (1 + score) / 2 is the item's
     tie-split win share. A score whose denominator exceeds 2⁶¹ is off by at most 2⁻³¹; all others are exact.
     """
-    nets, showings = scores["net"].to_numpy(), scores["showings"].to_numpy()
     place, first = item_numbers(scores)
-    raters = np.bincount(place, minlength=len(first)).astype(np.int64)
-    common = math.lcm(*np.unique(showings).tolist())
-    if common * int(raters.max(initial=1)) <= _LARGEST:
-        denominators = raters * common
-        numerators = np.zeros(len(first), dtype=np.int64)
-        np.add.at(numerators, place, nets * (common // showings))
-    else:
-        numerators, denominators = _one_by_one(nets, showings, place, raters)
+    nets, showings = scores["net"].to_numpy(), scores["showings"].to_numpy()
+    numerators, denominators, raters = mean_scores(nets, showings, place, len(first))
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
     items = items.assign(numerator=numerators, raters=raters, denominator=denominators)
     items["share"] = 0.5 + items["numerator"] / (2 * items["denominator"])
     return items
+
+
+def mean_scores(
+    nets: NDArray[np.int64], showings: NDArray[np.int64], place: NDArray[np.int64], items: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return each item's mean score as numerator and denominator, and its raters, [items] each.
+
+    Args:
+        nets: Verdicts for method_a less those for method_b, of each rater and item.
+        showings: How many showings each stands for.
+        place: Each one's item, from 0.
+        items: How many items there are; of one without a rater numerator, denominator and raters are 0.
+    """
+    raters = np.bincount(place, minlength=items).astype(np.int64)
+    common = math.lcm(*np.unique(showings).tolist())
+    if common * int(raters.max(initial=1)) > _LARGEST:
+        return *_one_by_one(nets, showings, place, raters), raters
+    numerators = np.zeros(items, dtype=np.int64)
+    np.add.at(numerators, place, nets * (common // showings))
+    return numerators, raters * common, raters
 
 
 def _one_by_one(
@@ -268,7 +281,7 @@ def _one_by_one(
     sums = [Fraction()] * len(raters)
     for item, net, shown in zip(place.tolist(), nets.tolist(), showings.tolist(), strict=True):
         sums[item] += Fraction(net, shown)
-    means = [total / many for total, many in zip(sums, raters.tolist(), strict=True)]
+    means = [total / max(1, many) for total, many in zip(sums, raters.tolist(), strict=True)]
     means = [mean if mean.denominator <= _LARGEST else mean.limit_denominator(2**31) for mean in means]
     whole = np.array([(mean.numerator, mean.denominator) for mean in means], dtype=np.int64)
     return whole[:, 0], whole[:, 1]

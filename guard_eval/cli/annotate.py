@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import socket
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from sqlalchemy.engine import make_url
@@ -49,6 +52,7 @@ def command(
         token = _token(store, invite) if invite else None
         people = sum(rater.kind == "person" for rater in store.raters())
         notices = _notices(study, store)
+        open_places = store.open_places(study.plan)
         asked = criteria(study.settings.annotation.criteria, study.settings.rubric)
         store.set_criteria({each.name: each.words for each in asked})
     say(
@@ -57,17 +61,53 @@ def command(
     )
     if not people and not study.settings.annotation.recruitment.is_open:
         say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
+    if study.settings.annotation.recruitment.is_open:
+        say(f"{count_of(open_places, 'place')} open for people who come without an invite")
     for notice in notices:
         say(f"Note: {notice}")
 
     def ready(url: str) -> None:
+        url = reached_at(address, url)
+        with Store.open(study.database, study_hash=study.hash) as store:
+            store.set_app_address(url)
         say(f"Serving on {url} (Ctrl-C stops); in another terminal: guard-eval progress {folder} --watch")
         if token:
             say(f"{invite}: {url.rstrip('/')}/?invite={token}")
+        if proxy is None and not is_local(address):
+            say(
+                f"Other machines of the network reach it at {url}. There is NO TLS: whoever listens in reads "
+                "links and answers, and can answer in a rater's place. Where others use the network, put a "
+                "proxy with TLS before it: docs/deployment.md"
+            )
 
     code = serve(folder, port=port, address=address, on_ready=ready, proxy=proxy)
     say(f"\nNext: guard-eval report {folder}")
     raise typer.Exit(code)
+
+
+def is_local(address: str) -> bool:
+    """Return whether only this machine reaches an address on which it listens."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def reached_at(address: str, url: str) -> str:
+    """Return where others reach an app that listens on `address` and was found at `url`."""
+    every = {"0.0.0.0": (socket.AF_INET, "192.0.2.1"), "::": (socket.AF_INET6, "2001:db8::1")}  # noqa: S104
+    if address not in every:
+        return url
+    family, far = every[address]
+    try:
+        # Nothing is sent: the system says from which address it would be (RFC 5737 and 3849 keep these free).
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))
+            own = str(probe.getsockname()[0])
+    except OSError:  # no network
+        own = socket.gethostname()
+    host = f"[{own}]" if ":" in own else own
+    return urlsplit(url)._replace(netloc=f"{host}:{urlsplit(url).port}").geturl()
 
 
 def _token(store: Store, name: str) -> str:

@@ -50,6 +50,7 @@ __all__ = [
 
 COMMANDS = {
     "new": "Make a study: study.toml to edit, and prompts.",
+    "try": "Show one text as it is made, its tokens coloured by how unsure the model is.",
     "generate": "Write continuations with every strategy.",
     "merge": "Check and join the parts of a study's continuations.",
     "measure": "Score continuations, and say how sure the scores are.",
@@ -72,6 +73,7 @@ COMMANDS = {
 
 MODULES = {
     "import": "exchange.importing",
+    "try": "generation.one_text",
     "progress": "overview.progress",
     **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
 }

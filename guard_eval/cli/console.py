@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -171,22 +172,43 @@ def say_next(*commands: str) -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: names are folded where a line is short, numbers stay whole and stand at the right.
+    """Print a table: numbers stand at the right, other cells are broken between words.
 
-    A star after a number marks it; the others keep its place free.
+    A star after a number marks it; the others keep its place free. Where the words do not fit beside each
+    other, a row becomes lines of heading and cell.
     """
-    rows = [list(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    rows, shown = [list(row) for row in rows], console()
+    places = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
+    least = [max((cell_len(word) for cell in cells for word in cell.split()), default=1) for cells in places]
+    if sum(least) + 2 * (len(columns) - 1) > shown.width:
+        for row in rows:
+            lines = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
+            shown.print("\n".join(textwrap.fill(line, shown.width) for line in lines) + "\n")
+        return
+    gap, widths = _widths([max(map(cell_len, cells)) for cells in places], least, shown.width)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
     for index, column in enumerate(columns):
         numeric = all(
             row[index] == "" or row[index].rstrip("* ").lstrip("-−").replace(".", "", 1).isdigit()
             for row in rows
         )
         side: Literal["left", "right"] = "right" if numeric else "left"
-        table.add_column(Text(column), justify=side, no_wrap=numeric, overflow="fold")
+        table.add_column(Text(column), justify=side, overflow="fold", width=widths[index])
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console().print(table, soft_wrap=False)
+    shown.print(table, soft_wrap=False)
+
+
+def _widths(wanted: Sequence[int], least: Sequence[int], most: int) -> tuple[int, list[int]]:
+    """Return how far columns stand apart, and how wide each is: as its longest word at least.
+
+    rich shares the room out by itself, but cuts off what it gave to a column of a least width.
+    """
+    gap = 3 if sum(least) + 3 * (len(least) - 1) <= most else 2
+    widths, room = list(least), most - gap * (len(least) - 1)
+    for place in sorted(range(len(least)), key=lambda place: wanted[place] - least[place]):
+        widths[place] += max(0, min(wanted[place] - widths[place], room - sum(widths)))
+    return gap, widths
 
 
 LOG_SECONDS = 60.0

@@ -39,7 +39,7 @@ def command(
     study = Study.open(folder)
     for title, step in (
         ("1. Continuations", lambda: commands.generate(study)),
-        ("   Why the way of decoding matters", lambda: show_one(study)),
+        ("   Why the decoding strategy matters", lambda: show_one(study)),
         ("2. Metrics", lambda: commands.measure(study)),
         ("3. Blinded pairs", lambda: commands.pair(study)),
         ("4. SIMULATED raters", lambda: simulate(study)),

@@ -45,7 +45,7 @@ def command(
         typer.Option(
             "--trace",
             help="Also write, for each new text, what GUARD adapted at every token (H_t, H_glob,t, k_t, α_t, "
-            "q) to continuations/NAME.trace.jsonl.",
+            "q), or another strategy's state, to continuations/NAME.trace.jsonl.",
         ),
     ] = False,
     engine: Annotated[

@@ -16,36 +16,11 @@ from torch import Tensor
 from guard_eval.decoding import penalties, sampling, truncation
 from guard_eval.decoding.candidates import likeliest
 from guard_eval.errors import StudyError
-from guard_eval.strategies import (
-    AdaptiveDecoding,
-    Chain,
-    Dry,
-    EpsilonSampling,
-    EtaSampling,
-    ExcludeTopChoices,
-    FrequencyPenalty,
-    MinK,
-    MinP,
-    Mirostat,
-    NoRepeatNgram,
-    OwnStrategy,
-    Penalty,
-    PLess,
-    PresencePenalty,
-    RepetitionPenalty,
-    Sampler,
-    Temperature,
-    TopH,
-    TopK,
-    TopNSigma,
-    TopP,
-    Typical,
-    draws,
-)
+from guard_eval.strategies import Chain, OwnStrategy, Penalty, draws, kinds
 from guard_eval.strategies.kinds import Step
 from guard_eval.strategies.own import file_of
 
-Stepwise = Sampler | Penalty | OwnStrategy | Chain
+Stepwise = Step | Chain
 """Strategies that are steps on logits."""
 
 
@@ -58,6 +33,7 @@ class Seen(NamedTuple):
         keys: `noise.row_key` of each, `[B]`.
         step: 0, 1, …: with the key, what is drawn.
         state: The numbers that the step before left behind, `[B, S]`, float64.
+        breakers: The model's tokens that end a sequence, `[n]`, for strategies that ask for them.
     """
 
     tokens: Tensor
@@ -65,6 +41,7 @@ class Seen(NamedTuple):
     keys: Tensor
     step: int | Tensor
     state: Tensor
+    breakers: Tensor | None = None
 
 
 class Chosen(NamedTuple):
@@ -87,9 +64,24 @@ def remembers(strategy: Stepwise) -> bool:
     )
 
 
+def needs_breakers(strategy: object) -> bool:
+    """Return whether a strategy asks which of the model's tokens end a sequence."""
+    steps = strategy.steps if isinstance(strategy, Chain) else (strategy,)
+    return any(isinstance(step, kinds.Dry) and step.breakers != "none" for step in steps)
+
+
 def initial_state(strategy: Stepwise) -> list[float]:
     """Return the S numbers that a text begins with, those of all steps side by side."""
     return [number for step in steps_of(strategy) for number in _initial(step)]
+
+
+def state_names(strategy: Stepwise) -> list[str]:
+    """Return a name for each number of the state: mirostat's `mu`, or a strategy's of one's own."""
+    names = []
+    for step in steps_of(strategy):
+        numbers = range(1, len(_initial(step)) + 1)
+        names += [f"{type(step).__name__}.{n}" if isinstance(step, OwnStrategy) else "mu" for n in numbers]
+    return names if len(set(names)) == len(names) else [f"{name} ({n})" for n, name in enumerate(names, 1)]
 
 
 def choose(strategy: Stepwise, logits: Tensor, seen: Seen) -> Chosen:
@@ -111,23 +103,23 @@ def choose(strategy: Stepwise, logits: Tensor, seen: Seen) -> Chosen:
     return Chosen(tokens, torch.cat(after, 1))
 
 
-_Cut = Temperature | TopK | TopP | Typical | MinP | AdaptiveDecoding
+_Cut = kinds.Temperature | kinds.TopK | kinds.TopP | kinds.Typical | kinds.MinP | kinds.AdaptiveDecoding
 
 
 def _cut(step: _Cut, logits: Tensor) -> tuple[Tensor, Tensor]:
     """Return the log-weights and ids that a step leaves in, `[B, n]` each."""
     match step:
-        case Temperature(tau=tau):
+        case kinds.Temperature(tau=tau):
             return sampling.temperature(logits, tau)
-        case TopK(k=k, temperature=t):
+        case kinds.TopK(k=k, temperature=t):
             return sampling.top_k(sampling.tempered(logits, t), k)
-        case TopP(p=p, temperature=t):
+        case kinds.TopP(p=p, temperature=t):
             return sampling.top_p(sampling.tempered(logits, t), p)
-        case Typical(tau=tau, temperature=t):
+        case kinds.Typical(tau=tau, temperature=t):
             return sampling.typical(sampling.tempered(logits, t), tau)
-        case MinP(p=p, temperature=t):
+        case kinds.MinP(p=p, temperature=t):
             return sampling.min_p(sampling.tempered(logits, t), p)
-        case AdaptiveDecoding(epsilon=epsilon):
+        case kinds.AdaptiveDecoding(epsilon=epsilon):
             return sampling.adaptive(logits, epsilon)
 
 
@@ -140,51 +132,66 @@ def _warped(step: Step, logits: Tensor, seen: Seen) -> Tensor:
         return _own(step, logits, seen)
     if isinstance(step, Penalty):
         return _penalised(step, logits, seen)
-    if isinstance(step, MinK):  # its fallback is of logits as they are
+    if isinstance(step, kinds.MinK):  # its fallback is of logits as they are
         return sampling.tempered(truncation.min_k(logits, step.tau), step.temperature)
+    assert isinstance(step, _Truncation)
     return _truncated(step, sampling.tempered(logits, step.temperature), seen)
 
 
-def _truncated(
-    step: EpsilonSampling | EtaSampling | TopNSigma | TopH | PLess | ExcludeTopChoices | Mirostat,
-    logits: Tensor,
-    seen: Seen,
-) -> Tensor:
+_Truncation = (
+    kinds.EpsilonSampling
+    | kinds.EtaSampling
+    | kinds.TopNSigma
+    | kinds.TopH
+    | kinds.PLess
+    | kinds.ExcludeTopChoices
+    | kinds.Mirostat
+)
+
+
+def _truncated(step: _Truncation, logits: Tensor, seen: Seen) -> Tensor:
     left = logits
     match step:
-        case EpsilonSampling(epsilon=epsilon):
+        case kinds.EpsilonSampling(epsilon=epsilon):
             left = truncation.epsilon_sampling(logits, epsilon)
-        case EtaSampling(epsilon=epsilon):
+        case kinds.EtaSampling(epsilon=epsilon):
             left = truncation.eta_sampling(logits, epsilon)
-        case TopNSigma(n=n):
+        case kinds.TopNSigma(n=n):
             left = truncation.top_n_sigma(logits, n)
-        case TopH(alpha=alpha):
+        case kinds.TopH(alpha=alpha):
             left = truncation.top_h(logits, alpha)
-        case PLess():
+        case kinds.PLess():
             left = truncation.p_less(logits)
-        case ExcludeTopChoices(threshold=least, probability=share):
+        case kinds.ExcludeTopChoices(threshold=least, probability=share):
             left = truncation.exclude_top_choices(logits, least, share, seen.keys, seen.step)
-        case Mirostat():
+        case kinds.Mirostat():
             left = truncation.mirostat(logits, seen.state[:, 0])
     return left
 
 
 def _penalised(step: Penalty, logits: Tensor, seen: Seen) -> Tensor:
     match step:
-        case RepetitionPenalty(penalty=penalty):
+        case kinds.RepetitionPenalty(penalty=penalty):
             return penalties.repetition_penalty(logits, seen.tokens, penalty)
-        case FrequencyPenalty(penalty=penalty):
+        case kinds.FrequencyPenalty(penalty=penalty):
             return penalties.frequency_penalty(logits, seen.written, penalty)
-        case PresencePenalty(penalty=penalty):
+        case kinds.PresencePenalty(penalty=penalty):
             return penalties.presence_penalty(logits, seen.written, penalty)
-        case NoRepeatNgram(n=n):
+        case kinds.NoRepeatNgram(n=n):
             return penalties.no_repeat_ngram(logits, seen.tokens, n)
-        case Dry(multiplier=multiplier, base=base, allowed_length=length):
-            return penalties.dry(logits, seen.tokens, multiplier=multiplier, base=base, allowed_length=length)
+    assert isinstance(step, kinds.Dry)
+    return penalties.dry(
+        logits,
+        seen.tokens,
+        multiplier=step.multiplier,
+        base=step.base,
+        allowed_length=step.allowed_length,
+        breakers=None if step.breakers == "none" else seen.breakers,
+    )
 
 
 def _initial(step: Step) -> list[float]:
-    if isinstance(step, Mirostat):
+    if isinstance(step, kinds.Mirostat):
         return [2 * step.tau]
     return (
         [float(number) for number in _called(step, "initial_state")] if isinstance(step, OwnStrategy) else []
@@ -193,7 +200,7 @@ def _initial(step: Step) -> list[float]:
 
 def _next(step: Step, state: Tensor, logits: Tensor, tokens: Tensor) -> Tensor:
     """Return the state `[B, S]` that a step leaves behind, of the one it found and its logits."""
-    if isinstance(step, Mirostat):
+    if isinstance(step, kinds.Mirostat):
         tempered = sampling.tempered(logits, step.temperature)
         return truncation.next_mu(state[:, 0], tempered, tokens, tau=step.tau, eta=step.eta)[:, None]
     if not isinstance(step, OwnStrategy) or not state.shape[1]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import likeliest
-from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
+from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers, state_names
 from guard_eval.decoding.guard import GuardChooser
 from guard_eval.strategies import Greedy, Guard
 
@@ -44,6 +44,7 @@ def chooser(
     steps: int,
     *,
     prompts: Tensor | None = None,
+    breakers: Tensor | None = None,
     compiled: bool = False,
 ) -> Chooser:
     """Return what chooses for one batch, with a memory of its own.
@@ -54,6 +55,7 @@ def chooser(
         steps: At most so many steps will be asked for.
         prompts: The prompts' tokens, `[B, P]`, with −1 before those that are shorter; GUARD as released and
             penalties look at them.
+        breakers: The model's tokens that end a sequence, `[n]`, for strategies that ask for them.
         compiled: Run GUARD's step through `torch.compile`.
 
     Raises:
@@ -63,7 +65,7 @@ def chooser(
         return GuardChooser(strategy, keys, steps, prompts=prompts, compiled=compiled)
     if isinstance(strategy, Greedy):
         return _Greedy()
-    return _StepwiseChooser(strategy, keys, steps, prompts=prompts)
+    return _StepwiseChooser(strategy, keys, steps, prompts=prompts, breakers=breakers)
 
 
 class _Greedy:
@@ -86,14 +88,16 @@ class _StepwiseChooser:
 
     fixed_from = 0
 
-    def __init__(self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None) -> None:
-        self._strategy, self._keys = strategy, keys
-        self.trace: dict[str, Tensor] = {}
+    def __init__(
+        self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None, breakers: Tensor | None
+    ) -> None:
+        self._strategy, self._keys, self._breakers = strategy, keys, breakers
         first = torch.tensor(initial_state(strategy), dtype=torch.float64, device=keys.device)
         self._remembers = remembers(strategy)
         self._prompts = keys[:, None][:, :0] if prompts is None else prompts
         # Line t is what step t finds: a step that is done again finds it again.
         self._states = first.expand(steps + 1 if len(first) else 1, len(keys), -1).clone()
+        self._done = 0
 
     def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:
         stateful = bool(self._states.shape[2])
@@ -108,16 +112,25 @@ class _StepwiseChooser:
             if self._remembers
             else written
         )
-        made = choose(self._strategy, logits, Seen(tokens, written, self._keys, step, state))
+        seen = Seen(tokens, written, self._keys, step, state, self._breakers)
+        made = choose(self._strategy, logits, seen)
         if stateful and isinstance(step, Tensor):
             self._states.index_copy_(0, step[None] + 1, made.state[None])
+            self._done = len(self._states) - 1  # only the device knows how many
         elif stateful:
             self._states[step + 1] = made.state
+            self._done = int(step) + 1
         return made.tokens
 
     def keep(self, rows: Tensor) -> None:
         self._keys, self._prompts = self._keys[rows], self._prompts[rows]
         self._states = self._states[:, rows]
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        """The state that each step found, `[B, steps]` each: mirostat's μ, or one's own numbers."""
+        found = self._states[: self._done].transpose(0, 1)
+        return {name: found[..., place] for place, name in enumerate(state_names(self._strategy))}
 
 
 def _written(tokens: Tensor, count: int | Tensor) -> Tensor:

@@ -15,8 +15,8 @@ LONGEST_MATCH = 50
 def repetition_penalty(logits: Tensor, tokens: Tensor, penalty: float) -> Tensor:
     """Divide the logits of `tokens` by θ, or multiply them by it where they are negative.
 
-    Source: Keskar et al. 2019 (arXiv 1909.05858), penalized sampling, which divides all; the other half is
-    transformers', so that θ > 1 never makes a token likelier.
+    Source: Keskar et al. 2019 (arXiv 1909.05858), penalized sampling in section 4.1, which divides all; the
+    other half is transformers', so that θ > 1 never makes a token likelier.
     """
     punished = torch.where(logits < 0, logits * penalty, logits / penalty)
     return torch.where(_counts(logits, tokens) > 0, punished, logits)
@@ -45,17 +45,30 @@ def no_repeat_ngram(logits: Tensor, tokens: Tensor, n: int) -> Tensor:
     return logits.masked_fill(banned, -torch.inf)
 
 
-def dry(logits: Tensor, tokens: Tensor, *, multiplier: float, base: float, allowed_length: int) -> Tensor:
+def dry(
+    logits: Tensor,
+    tokens: Tensor,
+    *,
+    multiplier: float,
+    base: float,
+    allowed_length: int,
+    breakers: Tensor | None = None,
+) -> Tensor:
     """Take multiplier · base^(n − allowed_length) from the logits of tokens that would go on repeating.
 
     n is how many of the last `tokens`, at most 50, stand in the same order before an earlier place of that
-    token; below the allowed length nothing is taken. There are no sequence breakers.
+    token; below the allowed length nothing is taken. No sequence reaches across `breakers` `[n]`, and none of
+    these is made less likely.
 
     Source: p-e-w 2024 (text-generation-webui, pull request 5677).
     """
     if tokens.shape[-1] < 2:
         return logits
-    lengths = _marked(logits, tokens[:, 1:], _match_lengths(tokens, LONGEST_MATCH))
+    following = tokens[:, 1:]
+    if breakers is not None:  # −1, as where there is no token, begins no sequence and continues none
+        tokens = tokens.masked_fill(torch.isin(tokens, breakers), -1)
+        following = tokens[:, 1:]
+    lengths = _marked(logits, following, _match_lengths(tokens, LONGEST_MATCH))
     penalty = multiplier * torch.pow(base, (lengths - allowed_length).double())
     penalty = penalty.clamp(max=torch.finfo(torch.float32).max / 2).float()
     return torch.where(lengths >= allowed_length, logits - penalty, logits)

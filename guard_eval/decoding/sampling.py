@@ -38,6 +38,8 @@ def top_p(logits: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Return the smallest set of most likely tokens of `logits` `[B, V]` whose probability reaches `p`.
 
     The token that reaches `p` stays in. Of equally likely ones the smaller id stays in.
+
+    Source: Holtzman et al. 2020 (arXiv 1904.09751), section 3.1.
     """
     ordered, ids = _sorted(logits)
     return _reaching(ordered, ordered.softmax(-1), p), ids

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
+from guard_eval.decoding.chains import needs_breakers
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import check, decode
-from guard_eval.engines.local.texts import StopStrings
+from guard_eval.engines.local.texts import StopStrings, breaker_ids
 from guard_eval.errors import StudyError
 from guard_eval.strategies import ContrastiveDecoding, Strategy, draws, parse, signature
 
@@ -75,7 +76,7 @@ def generate(
         num_return_sequences: How many texts each prompt gets, one below the other. The first of them is the
             one that it gets alone. Only for strategies that draw: others would write the same again.
         stop_strings: A text ends with the token that completes one of them.
-        tokenizer: The model's, by which they are found.
+        tokenizer: The model's, by which they are found, and DRY's breakers.
         given: `max_new_tokens`, `eos_token_id`, `pad_token_id` or a `generation_config` with them. Of the
             model's own configuration these three count as well, and nothing else.
 
@@ -104,6 +105,7 @@ def generate(
         keys=torch.tensor(keys, device=model.device),
         ends=torch.tensor(ends, dtype=torch.long, device=model.device),
         limit=_limit(model, given),
+        breakers=_breakers(chosen, tokenizer, model),
         stops=(stops := _stops(stop_strings, tokenizer)),
     )
     made = decode(model, batch, chosen)
@@ -138,6 +140,19 @@ def _stops(strings: str | list[str] | None, tokenizer: Any) -> StopStrings | Non
     if not all(isinstance(one, str) and one for one in wanted):
         raise StudyError(f"stop_strings = {strings!r} must be texts of a character or more")
     return StopStrings(tokenizer, wanted)
+
+
+def _breakers(strategy: Strategy, tokenizer: Any, model: Any) -> Tensor | None:  # noqa: ANN401
+    """Return the tokens that end a sequence, for a strategy that asks for them.
+
+    Raises:
+        StudyError: The tokenizer is missing.
+    """
+    if not needs_breakers(strategy):
+        return None
+    if tokenizer is None:
+        raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; pass tokenizer=")
+    return torch.tensor(breaker_ids(tokenizer), device=model.device)
 
 
 def _runs(wanted: int | None, strategy: Strategy) -> int:

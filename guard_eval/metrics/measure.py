@@ -86,6 +86,8 @@ def measure(
     for one in (*runs, *people):
         found[one.key] = _text_outcomes(one, settings)
         progress("texts", 1, len(runs) + len(people))
+    for one in groups if "speed" in settings.compute else ():  # runs are made in the same batches
+        found[by_run(one)[0].key] += speed_outcomes(one)
     failures = []
     for module, names in _BY_MODELS.items():
         wanted = [name for name in settings.compute if name in names]
@@ -130,7 +132,6 @@ def _text_outcomes(group: Group, settings: MetricSettings) -> list[Outcome]:
         "distinct": lambda: distinct_outcomes(group, settings.level),
         "self_bleu": lambda: self_bleu_outcomes(group),
         "length": lambda: length_outcomes(group),
-        "speed": lambda: speed_outcomes(group),
     }
     return [outcome for name in settings.compute if name in metrics for outcome in metrics[name]()]
 

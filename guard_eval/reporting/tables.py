@@ -22,6 +22,8 @@ Columns = Mapping[str, Callable[[Row], Cell]]
 
 NARROW = 7
 """Columns up to which two tables may stand beside each other in a wide window."""
+FEW = 5
+"""Columns that fit a phone; a row of more stands as a block of cells there, each under its heading."""
 LONG_CELL = 26
 """Characters above which a cell of words may break into lines."""
 
@@ -67,6 +69,11 @@ class Table:
     def is_wide(self) -> bool:
         """Return whether a page gives it its whole width, and nothing beside it."""
         return len(self.columns) > NARROW or self.folded
+
+    @property
+    def stacks(self) -> bool:
+        """Return whether its rows stand as blocks on a phone, where the last columns would not show."""
+        return len(self.columns) > FEW and not self.shades
 
     def holds_words(self, place: int) -> bool:
         """Return whether a column holds words, not figures."""
@@ -120,7 +127,9 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
     note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
     label = escape_html(table.caption)
     caption = f'<h2 dir="auto">{label}</h2>' if heading else f'<p class="caption" dir="auto">{label}</p>'
-    kind = ' class="sortable"' if table.sortable else ' class="matrix"' if table.shades else ""
+    kinds = {"sortable": table.sortable, "matrix": bool(table.shades), "stacks": table.stacks}
+    names = " ".join(name for name, holds in kinds.items() if holds)
+    kind = f' class="{names}"' if names else ""
     shown = (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
         f'<table{kind} aria-label="{label}">'
@@ -140,6 +149,8 @@ def _html_cells(row: tuple[Cell, ...], table: Table, number: int) -> str:
         kind = f' dir="auto"{_long(cell)}' if table.holds_words(place) else _figure(place, table)
         if (shade := table.shades.get((number, place))) is not None:
             kind = f' class="figure {shade}"'
+        if table.stacks:
+            kind += f' data-head="{escape_html(table.columns[place])}"'
         cells.append(f"<td{kind}>{escape_html(cell)}</td>")
     return "".join(cells)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -119,46 +118,32 @@ def number_limits(interval: HasLimits, decimals: int = 2, *, scale: float = 1) -
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value with two significant digits, and never as 0; `no test` where there is none.
+    """Return a p-value as papers print it: two or three digits, no exponent, never 0 or 1.
 
-    >>> p_value(0.0181888), p_value(2.874966592398616e-06), p_value(0.96), p_value(1.0), p_value(None)
-    ('.018', '2.9e-6', '.96', '1', 'no test')
-    >>> p_value(0.0)
-    '<2.3e-308'
+    Where three digits cannot tell it from .05 it has a fourth. CSV and JSON have it unrounded.
+
+    >>> p_value(0.0181888), p_value(0.96), p_value(0.04996), p_value(None)
+    ('.018', '.96', '.0500', 'no test')
+    >>> p_value(2.874966592398616e-06) == "<\u00a0.001", p_value(1.0) == ">\u00a0.99"
+    (True, True)
     """
     if value is None:
         return "no test"
-    if value <= sys.float_info.min:
-        return "<2.3e-308"
     if value < 0.001:
-        mantissa, _, exponent = f"{value:.1e}".partition("e")
-        return f"{mantissa}e{int(exponent)}"
+        return "<\u00a0.001"
     if value > 0.99:
-        return "1" if value > 1 - 1e-9 else ">.99"
-    digits = 2 if value >= 0.0995 else 3 if value >= 0.00995 else 4
+        return ">\u00a0.99"
+    digits = 2 if value >= 0.0995 else 4 if f"{value:.3f}" == "0.050" else 3
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-def p_rounded(value: float | None, *, sentence: bool = False) -> str:
-    """Return a p-value as papers print it, two or three digits and no exponent.
+def rate(value: float) -> str:
+    """Return an error rate in the style of p-values.
 
-    Where three digits cannot tell it from .05 it has a fourth.
-
-    >>> p_rounded(0.0181888), p_rounded(2.9e-06), p_rounded(0.964), p_rounded(1.0), p_rounded(0.04996)
-    ('.018', '< .001', '.96', '> .99', '.0500')
-    >>> p_rounded(2.9e-06, sentence=True), p_rounded(0.25, sentence=True), p_rounded(None)
-    ('p < .001', 'p = .25', 'no test')
+    >>> rate(0.05)
+    '.05'
     """
-    if value is None:
-        return "no test"
-    if value < 0.001:
-        text = "< .001"
-    elif value > 0.99:
-        text = "> .99"
-    else:
-        digits = 2 if value >= 0.0995 else 4 if f"{value:.3f}" == "0.050" else 3
-        text = f"{value:.{digits}f}".removeprefix("0")
-    return text if not sentence else f"p {text}" if text[0] in "<>" else f"p = {text}"
+    return f"{value:g}".removeprefix("0")
 
 
 def p_of(test: HasPValue) -> str:
@@ -179,9 +164,7 @@ def equals(value: float | None) -> str:
     (True, True)
     """
     text = p_value(value)
-    if value is None:
-        return text
-    return f"p\u00a0{text[0]}\u00a0{text[1:]}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
+    return text if value is None else f"p\u00a0{text}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
 
 
 def plural(count: int, word: str) -> str:
@@ -200,6 +183,15 @@ def and_list(parts: Sequence[str]) -> str:
     ('a, b and c', 'a')
     """
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def names_of(methods: Iterable[str]) -> str:
+    """Return the different names of tests or intervals as a list; one may have a comma in it.
+
+    >>> names_of(["b, c", "a", "a"])
+    'a; b, c'
+    """
+    return "; ".join(sorted(set(methods)))
 
 
 def sentence(text: str) -> str:

@@ -8,13 +8,14 @@ from pathlib import Path
 from guard_eval.errors import StudyError
 
 
-def write_whole(path: Path, data: bytes, *, make_folder: bool = False) -> None:
+def write_whole(path: Path, data: bytes, *, make_folder: bool = False, private: bool = False) -> None:
     """Write a file by way of another one beside it, so that nobody ever reads half of it.
 
     Args:
         path: The file.
         data: All of it.
         make_folder: Make its folder if there is none.
+        private: Let only its owner read it: it names raters.
 
     Raises:
         StudyError: The file cannot be written; what stood there before still does.
@@ -23,6 +24,9 @@ def write_whole(path: Path, data: bytes, *, make_folder: bool = False) -> None:
     try:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
+        if private:
+            partial.unlink(missing_ok=True)
+            partial.touch(0o600)
         partial.write_bytes(data)
         partial.replace(path)
     except OSError as error:

@@ -19,8 +19,8 @@ from guard_eval.store.schema import check_name, note, presentation, rater
 LONGEST = 20_000
 """In characters. A comment is not a place to store a book, and whatever sends one is not a rater."""
 
-Decision = Literal["exclude", "include"]
-"""Kinds that only `exclude` and `include` write, because they record what these did."""
+Decision = Literal["exclude", "include", "erase"]
+"""Kinds that only the methods of these names write, because they record what these did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -400,12 +400,18 @@ for _table in (pair, assignment):
     refuse_changes(_table, unless_unrated=True)
 
 _HASH = "study_hash"
+APP_ADDRESS = "app address"
 _CRITERION = "criterion "
 
 
 def study_hash(connection: Connection) -> str | None:
     """Return the settings' hash as the first verdict found it; None before that."""
-    return connection.execute(select(meta.c.value).where(meta.c.key == _HASH)).scalar_one_or_none()
+    return value_of(connection, _HASH)
+
+
+def value_of(connection: Connection, key: str) -> str | None:
+    """Return what is stored under a key; None where nothing is."""
+    return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none()
 
 
 def set_with_first_verdict(connection: Connection, value: str) -> None:

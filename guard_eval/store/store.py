@@ -23,7 +23,7 @@ from guard_eval.records import (
     Rater,
     RaterKind,
 )
-from guard_eval.store import notes, pairs, raters, schema, skips, unblind, upgrade, verdicts
+from guard_eval.store import erasure, notes, pairs, raters, schema, skips, unblind, upgrade, verdicts
 from guard_eval.store.connection import Database
 from guard_eval.store.handout import places, queue, roster
 from guard_eval.store.handout.places import Enrolment
@@ -285,6 +285,24 @@ class Store:
         with self._database.write(lock=raters.pool_of(who)) as connection:
             notes.include(connection, who, reason, by, self._clock())
 
+    def erase(self, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
+        """Take a person's identity and words out of the database for good, and lets it in no more.
+
+        Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free
+        for others. That it was done is noted. The old bytes are overwritten in the database's own files; what
+        copies of it hold is beyond reach.
+
+        Returns:
+            The new name, and the id under which the person came, where there was one.
+
+        Raises:
+            StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
+        """
+        with self._database.write(lock="raters", also=raters.PEOPLE) as connection:
+            found = erasure.erase(connection, name, verdicts=verdicts, by=by, now=self._clock())
+        erasure.scrub(self._database)
+        return found
+
     def rater(self, name: str, kind: RaterKind) -> Rater:
         """Return the rater of that name, added if it is new: for models and simulations.
 
@@ -455,6 +473,15 @@ class Store:
         """
         with self._database.write() as connection:
             schema.set_criteria(connection, words)
+
+    def set_app_address(self, url: str) -> None:
+        """Store where the app was served last."""
+        with self._database.write() as connection:
+            schema.put(connection, schema.APP_ADDRESS, url)
+
+    def app_address(self) -> str | None:
+        """Return where the app was served last; None before that."""
+        return self._read(schema.value_of, schema.APP_ADDRESS)
 
     def criteria(self) -> dict[str, str]:
         """Return in which words the criteria with verdicts were asked when the first one came, by name."""

@@ -3,7 +3,7 @@
 | name | class | parameters and defaults | source |
 |---|---|---|---|
 | `greedy` | `Greedy` | | argmax |
-| `beam` | `BeamSearch` | `beams=5` | Freitag and Al-Onaizan 2017 |
+| `beam` | `BeamSearch` | `beams=5, length_penalty=1` | Freitag and Al-Onaizan 2017 |
 | `temperature` | `Temperature` | `tau=0.9` | Ackley et al. 1985 |
 | `top_k` | `TopK` | `k=50, temperature=1` | Fan et al. 2018 |
 | `top_p` | `TopP` | `p=0.95, temperature=1` | Holtzman et al. 2020 |
@@ -21,7 +21,7 @@
 | `frequency_penalty` | `FrequencyPenalty` | `penalty=0.5` | OpenAI's API |
 | `presence_penalty` | `PresencePenalty` | `penalty=0.5` | OpenAI's API |
 | `no_repeat_ngram` | `NoRepeatNgram` | `n=3` | Paulus et al. 2018 |
-| `dry` | `Dry` | `multiplier=0.8, base=1.75, allowed_length=2` | p-e-w 2024 |
+| `dry` | `Dry` | `multiplier=0.8, base=1.75, allowed_length=2, breakers=none` | p-e-w 2024 |
 | `contrastive_decoding` | `ContrastiveDecoding` | `alpha=0.1, amateur_tau=0.5, beams=5, …` | Li et al. 2023 |
 | `adaptive` | `AdaptiveDecoding` | `epsilon=0.001` | Zhu et al. 2024 |
 | `contrastive` | `ContrastiveSearch` | `k=10, alpha=0.6` | Su et al. 2022 |

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from guard_eval.errors import StudyError, nearest
 
@@ -14,6 +26,7 @@ Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
 Selection = Literal["argmax", "sample"]
 AmateurPrompt = Literal["last", "whole"]
+Breakers = Literal["none", "standard"]
 
 
 @dataclass(frozen=True)
@@ -64,113 +77,149 @@ class _Signed:
                 raise StudyError(f"{owner}: {name} = {value!r} is unknown: {choice}")
 
 
-class _Step(_Signed):
+class Step(_Signed):
     """A strategy that changes or cuts the logits of a step, so that another can come after it."""
 
     def __add__(self, other: Step | Chain) -> Chain:
-        return Chain(steps=(cast("Step", self), *(other.steps if isinstance(other, Chain) else (other,))))
+        return Chain(steps=(self, *(other.steps if isinstance(other, Chain) else (other,))))
 
 
-@dataclass(frozen=True, kw_only=True)
+class Sampler(Step):
+    """A strategy that cuts a step's distribution and draws from what is left."""
+
+
+class Penalty(Step):
+    """A strategy that changes logits by the tokens so far."""
+
+
+STRATEGIES: dict[str, type[Any]] = {}
+"""The strategies by their names in signatures."""
+SOURCES: dict[str, str] = {}
+"""Who described each."""
+_NAMES: dict[type, str] = {}
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _strategy(name: str, source: str) -> Callable[[_Kind], _Kind]:
+    """Make a class a frozen dataclass, and enter it under its name in signatures."""
+
+    def entered(kind: _Kind) -> _Kind:
+        dataclass(frozen=True, kw_only=True)(kind)  # it is changed in place
+        STRATEGIES[name], SOURCES[name], _NAMES[kind] = kind, source, name
+        return kind
+
+    return entered
+
+
+@_strategy("greedy", "the likeliest token")
 class Greedy(_Signed):
     """The most likely token at every step; ties go to the smallest token id."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@_strategy("beam", "Freitag and Al-Onaizan 2017, arXiv 1702.01806")
 class BeamSearch(_Signed):
-    """The continuation of the highest probability that a search with so many `beams` finds."""
+    """The continuation of the highest score that a search with so many `beams` finds.
+
+    Attributes:
+        beams: How many.
+        length_penalty: A score is the sum of log-probabilities over the length to this power: 0 leaves the
+            sum, and prefers short texts; more than 1 prefers long ones.
+    """
 
     beams: _AtLeastOne = 5
+    length_penalty: _Finite = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Temperature(_Step):
+@_strategy("temperature", "Ackley, Hinton and Sejnowski 1985")
+class Temperature(Sampler):
     """Sampling from the distribution sharpened by `tau`: softmax(logits / τ)."""
 
     tau: _Positive = 0.9
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopK(_Step):
+@_strategy("top_k", "Fan, Lewis and Dauphin 2018, arXiv 1805.04833")
+class TopK(Sampler):
     """Sampling from the `k` most likely tokens."""
 
     k: _AtLeastOne = 50
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopP(_Step):
+@_strategy("top_p", "Holtzman et al. 2020, arXiv 1904.09751")
+class TopP(Sampler):
     """Sampling from the smallest set of most likely tokens whose probability reaches `p`."""
 
     p: _PositiveShare = 0.95
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Typical(_Step):
+@_strategy("typical", "Meister et al. 2023, arXiv 2202.00666")
+class Typical(Sampler):
     """Sampling from the smallest set of probability `tau` whose ln p lies nearest to its expectation, −H."""
 
     tau: _PositiveShare = 0.2
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinP(_Step):
+@_strategy("min_p", "Nguyen et al. 2025, arXiv 2407.01082")
+class MinP(Sampler):
     """Sampling from the tokens at least `p` times as likely as the most likely one."""
 
     p: _Share = 0.1
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class EpsilonSampling(_Step):
+@_strategy("epsilon", "Hewitt, Manning and Liang 2022, arXiv 2210.15191")
+class EpsilonSampling(Sampler):
     """Sampling from the tokens with a probability of at least `epsilon`."""
 
     epsilon: _OpenShare = 0.0009
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class EtaSampling(_Step):
+@_strategy("eta", "Hewitt, Manning and Liang 2022, arXiv 2210.15191")
+class EtaSampling(Sampler):
     """Sampling from the tokens with p ≥ min(ε, √ε exp(−H)): the flatter the distribution, the lower."""
 
     epsilon: _OpenShare = 0.0009
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopNSigma(_Step):
+@_strategy("top_n_sigma", "Tang et al. 2024, arXiv 2411.07641")
+class TopNSigma(Sampler):
     """Sampling from the tokens whose logit is within `n` standard deviations of the largest."""
 
     n: _Positive = 1.0
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopH(_Step):
+@_strategy("top_h", "Baghaei Potraghloo et al. 2025, arXiv 2509.02510")
+class TopH(Sampler):
     """Sampling from the likeliest tokens, as long as their share of the entropy is at most `alpha`."""
 
     alpha: _PositiveShare = 0.4
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class PLess(_Step):
+@_strategy("p_less", "Tan, Wu and Howard 2025, arXiv 2509.23234")
+class PLess(Sampler):
     """Sampling from the tokens with p ≥ Σ p², the chance that two draws agree."""
 
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinK(_Step):
+@_strategy("min_k", "Ding et al. 2026, arXiv 2604.11012")
+class MinK(Sampler):
     """Sampling from the tokens before the steepest drop of the sorted logits, or τ / range of them."""
 
     tau: _NotNegative = 3.0
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExcludeTopChoices(_Step):
+@_strategy("xtc", "p-e-w 2024, text-generation-webui, pull request 6335")
+class ExcludeTopChoices(Sampler):
     """Sampling without the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
 
     Attributes:
@@ -184,8 +233,8 @@ class ExcludeTopChoices(_Step):
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mirostat(_Step):
+@_strategy("mirostat", "Basu et al. 2021, arXiv 2007.14966")
+class Mirostat(Sampler):
     """Sampling from so many of the likeliest tokens that the surprise stays near a target.
 
     Attributes:
@@ -199,50 +248,56 @@ class Mirostat(_Step):
     temperature: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepetitionPenalty(_Step):
+@_strategy("repetition_penalty", "Keskar et al. 2019, arXiv 1909.05858")
+class RepetitionPenalty(Penalty):
     """Divide the logits of tokens that occur in prompt or text by `penalty`; multiply where negative."""
 
     penalty: _Positive = 1.2
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrequencyPenalty(_Step):
+@_strategy("frequency_penalty", "OpenAI's API")
+class FrequencyPenalty(Penalty):
     """Take `penalty` from a token's logit for each time that it was written."""
 
     penalty: _Finite = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class PresencePenalty(_Step):
+@_strategy("presence_penalty", "OpenAI's API")
+class PresencePenalty(Penalty):
     """Take `penalty` from the logits of the tokens that were written."""
 
     penalty: _Finite = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoRepeatNgram(_Step):
+@_strategy("no_repeat_ngram", "Paulus, Xiong and Socher 2018, arXiv 1705.04304")
+class NoRepeatNgram(Penalty):
     """Leave out tokens that would end a sequence of `n` that prompt or text hold already."""
 
     n: _AtLeastOne = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dry(_Step):
+@_strategy("dry", "p-e-w 2024, text-generation-webui, pull request 5677")
+class Dry(Penalty):
     """Take multiplier · base^(n − allowed_length) from the logit of a token that would repeat a sequence.
 
     Attributes:
         multiplier: The penalty where the sequence before the token is as long as is allowed.
         base: By how much it grows with each token of the sequence.
         allowed_length: Of so many tokens before it, n, the repeated sequence must be at least.
+        breakers: Which tokens no sequence reaches across: `none`, or the author's (`DRY_BREAKERS`).
     """
 
     multiplier: _NotNegative = 0.8
     base: _FromOne = 1.75
     allowed_length: _AtLeastOne = 2
+    breakers: Breakers = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+DRY_BREAKERS = ("\n", ":", '"', "*")
+"""What stands in a text for a sequence's end, in DRY's public definition."""
+
+
+@_strategy("contrastive_decoding", "Li et al. 2023, arXiv 2210.15097; needs model.amateur")
 class ContrastiveDecoding(_Signed):
     """Beam search for what the model finds likelier than a smaller one, the amateur, does.
 
@@ -261,14 +316,14 @@ class ContrastiveDecoding(_Signed):
     amateur_prompt: AmateurPrompt = "last"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdaptiveDecoding(_Step):
+@_strategy("adaptive", "Zhu et al. 2024, arXiv 2402.18223")
+class AdaptiveDecoding(Sampler):
     """Sampling from the likeliest tokens, as long as each adds more than `epsilon` to the confidence."""
 
     epsilon: _Share = 0.001
 
 
-@dataclass(frozen=True, kw_only=True)
+@_strategy("contrastive", "Su et al. 2022, arXiv 2202.06417")
 class ContrastiveSearch(_Signed):
     """Of the `k` most likely tokens v the one with the highest (1 − α) p(v) − α max_j cos(h_v, h_j)."""
 
@@ -276,14 +331,14 @@ class ContrastiveSearch(_Signed):
     alpha: _Share = 0.6
 
 
-@dataclass(frozen=True, kw_only=True)
+@_strategy("acs", "Garces Arias et al. 2024, arXiv 2407.18698")
 class AdaptiveContrastiveSearch(_Signed):
     """Contrastive search whose k and α follow the step's entropy; `q` scales how strongly."""
 
     q: _Positive = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@_strategy("guard", "the paper")
 class Guard(_Signed):
     """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
 
@@ -314,7 +369,7 @@ class Guard(_Signed):
             )
 
 
-class OwnStrategy(_Step):
+class OwnStrategy(Step):
     """A strategy of one's own: a frozen dataclass with a method `candidates` (docs/own_strategy.md).
 
     Its name in signatures is the class's in lower case with underscores: `TopA` is `top_a`.
@@ -356,30 +411,6 @@ class OwnStrategy(_Step):
 
 _WORD = re.compile(r"\w{1,40}", re.ASCII)
 
-Sampler = (
-    Temperature
-    | TopK
-    | TopP
-    | Typical
-    | MinP
-    | AdaptiveDecoding
-    | EpsilonSampling
-    | EtaSampling
-    | TopNSigma
-    | TopH
-    | PLess
-    | MinK
-    | ExcludeTopChoices
-    | Mirostat
-)
-"""Strategies that cut a step's distribution and draw from what is left."""
-
-Penalty = RepetitionPenalty | FrequencyPenalty | PresencePenalty | NoRepeatNgram | Dry
-"""Strategies that change logits by the tokens so far."""
-
-Step = Sampler | Penalty | OwnStrategy
-"""What can stand in a chain."""
-
 
 def draws(strategy: Strategy) -> bool:
     """Return whether tokens are drawn, so that another run can write another text."""
@@ -408,7 +439,7 @@ class Chain(_Signed):
             if not isinstance(step, Step):
                 raise StudyError(
                     f"{step} does not go with + : it chooses the token itself; of the others these do: "
-                    + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, _Step))
+                    + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, Step))
                 )
         if len(self.steps) < 2:
             raise StudyError("a chain has two steps or more; write a single one by itself")
@@ -425,81 +456,20 @@ class Chain(_Signed):
 Strategy = (
     Greedy
     | BeamSearch
-    | Sampler
-    | Penalty
+    | Step
     | ContrastiveDecoding
     | ContrastiveSearch
     | AdaptiveContrastiveSearch
     | Guard
     | Chain
-    | OwnStrategy
 )
-
-STRATEGIES: dict[str, type[Any]] = {
-    "greedy": Greedy,
-    "beam": BeamSearch,
-    "temperature": Temperature,
-    "top_k": TopK,
-    "top_p": TopP,
-    "typical": Typical,
-    "min_p": MinP,
-    "epsilon": EpsilonSampling,
-    "eta": EtaSampling,
-    "top_n_sigma": TopNSigma,
-    "top_h": TopH,
-    "p_less": PLess,
-    "min_k": MinK,
-    "xtc": ExcludeTopChoices,
-    "mirostat": Mirostat,
-    "repetition_penalty": RepetitionPenalty,
-    "frequency_penalty": FrequencyPenalty,
-    "presence_penalty": PresencePenalty,
-    "no_repeat_ngram": NoRepeatNgram,
-    "dry": Dry,
-    "contrastive_decoding": ContrastiveDecoding,
-    "adaptive": AdaptiveDecoding,
-    "contrastive": ContrastiveSearch,
-    "acs": AdaptiveContrastiveSearch,
-    "guard": Guard,
-}
-
-SOURCES: dict[str, str] = {
-    "greedy": "the likeliest token",
-    "beam": "Freitag and Al-Onaizan 2017, arXiv 1702.01806",
-    "temperature": "Ackley, Hinton and Sejnowski 1985",
-    "top_k": "Fan, Lewis and Dauphin 2018, arXiv 1805.04833",
-    "top_p": "Holtzman et al. 2020, arXiv 1904.09751",
-    "typical": "Meister et al. 2023, arXiv 2202.00666",
-    "min_p": "Nguyen et al. 2025, arXiv 2407.01082",
-    "epsilon": "Hewitt, Manning and Liang 2022, arXiv 2210.15191",
-    "eta": "Hewitt, Manning and Liang 2022, arXiv 2210.15191",
-    "top_n_sigma": "Tang et al. 2024, arXiv 2411.07641",
-    "top_h": "Baghaei Potraghloo et al. 2025, arXiv 2509.02510",
-    "p_less": "Tan, Wu and Howard 2025, arXiv 2509.23234",
-    "min_k": "Ding et al. 2026, arXiv 2604.11012",
-    "xtc": "p-e-w 2024, text-generation-webui, pull request 6335",
-    "mirostat": "Basu et al. 2021, arXiv 2007.14966",
-    "repetition_penalty": "Keskar et al. 2019, arXiv 1909.05858",
-    "frequency_penalty": "OpenAI's API",
-    "presence_penalty": "OpenAI's API",
-    "no_repeat_ngram": "Paulus, Xiong and Socher 2018, arXiv 1705.04304",
-    "dry": "p-e-w 2024, text-generation-webui, pull request 5677",
-    "contrastive_decoding": "Li et al. 2023, arXiv 2210.15097; needs model.amateur",
-    "adaptive": "Zhu et al. 2024, arXiv 2402.18223",
-    "contrastive": "Su et al. 2022, arXiv 2202.06417",
-    "acs": "Garces Arias et al. 2024, arXiv 2407.18698",
-    "guard": "the paper",
-}
-"""Who described each."""
-
-_NAMES: dict[type, str] = {kind: name for name, kind in STRATEGIES.items()}
 
 
 def signature(strategy: Strategy) -> str:
     """Return the string that names the strategy in files, tables and legends; `parse` reads it back.
 
     As in the paper's tables a strategy that has to be tuned always shows its parameters. Settings with a
-    neutral default, GUARD's and the truncations' temperature, are shown where they differ from it.
+    neutral default (GUARD's, a temperature, a length penalty, breakers) are shown where they differ from it.
 
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
     ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')
@@ -509,7 +479,7 @@ def signature(strategy: Strategy) -> str:
     shown = []
     for field in fields(cast("Any", strategy)):
         value = getattr(strategy, field.name)
-        neutral = isinstance(strategy, Guard) or field.name == "temperature"
+        neutral = isinstance(strategy, Guard) or field.name in {"temperature", "length_penalty", "breakers"}
         if not (neutral and value == field.default):
             shown.append(f"{field.name}={_shown(value)}")
     name = name_of(type(strategy))

@@ -96,7 +96,12 @@ def _definition(text: str) -> str:
 
 
 class CriterionText(SettingsTable):
-    """A criterion's words in one of the app's languages."""
+    """A criterion's words in one of the app's languages.
+
+    Attributes:
+        title: What it is called there.
+        definition: What it means, as plain text in one paragraph.
+    """
 
     title: Annotated[str, AfterValidator(_title)]
     definition: Annotated[str, AfterValidator(_definition)]

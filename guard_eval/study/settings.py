@@ -87,17 +87,28 @@ DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placeme
 
 
 class Prompts(SettingsTable):
-    """What is to be continued."""
+    """What is to be continued.
+
+    Attributes:
+        file: A file in the study's folder: JSON lines, `.csv` or `.txt`.
+        limit: Only its first so many prompts.
+    """
 
     file: str = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
 class Model(SettingsTable):
-    """Which language model continues it; `name` is a Hugging Face id, a folder, or `bundled`.
+    """Which language model continues it.
 
-    `amateur` is the smaller model of contrastive decoding. `device_map` spreads a model over several devices,
-    as transformers understands it.
+    Attributes:
+        name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
+        revision: A branch, tag or commit of the Hub; a folder has none.
+        dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
+        device: Where it lies: `auto`, `cpu`, `cuda` or `cuda:1`.
+        device_map: In place of `device`: how it is spread over several, as transformers understands it.
+        amateur: The smaller model of contrastive decoding.
+        amateur_revision: Its branch, tag or commit.
     """
 
     name: str = Field(min_length=1)
@@ -305,7 +316,12 @@ class Panel(SettingsTable):
 class Settings(SettingsTable):
     """All of study.toml.
 
-    `composite` has the weights of criteria whose weighted mean is an overall result.
+    Attributes:
+        name: The study's name, for pages and reports.
+        question: What it asks; the report's first line.
+        seed: Of every random choice: the same seed gives the same texts, pairs and sides.
+        database: A server's URL, without password; default: the file study.db in the study's folder.
+        composite: The weights of criteria whose weighted mean is an overall result.
     """
 
     name: str = Field(min_length=1)

@@ -12,11 +12,12 @@ from analysis.reports.build import write_report
 from analysis.reports.context import Context
 from analysis.reports.manuscript import _references, manuscript
 from analysis.results.agreement import agreement_rows
+from analysis.results.equivalence import equivalence_rows
 from analysis.results.ranking import ranking_rows
 from analysis.results.shares import share_rows
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
-from guard_eval.reporting.words import p_rounded
+from guard_eval.reporting.words import p_value
 
 NAMES = [
     "paper/table.tex",
@@ -52,10 +53,12 @@ CLEAR = {"adequacy": "A" * 14 + "B", "fluency": "AAAABBBBTTTT"}
 
 
 def files(table, **changes):
+    """Return the files of paper/ for a table, with a margin where one is given."""
     context = Context(name="x", texts="translations", versions={"guard-eval": "9.8"}, **changes)
     scored = ScoredVerdicts.of(validate(table), context.planned)
     rows = share_rows(scored, planned=context.planned, alpha=context.alpha, correction=context.correction)
-    return manuscript(rows, ranking_rows(scored, replicates=50), agreement_rows(scored), context)
+    near = equivalence_rows(rows, margin=context.margin) if context.margin is not None else ()
+    return manuscript(rows, ranking_rows(scored, replicates=50), agreement_rows(scored), context, near)
 
 
 def cells(tex):
@@ -105,9 +108,25 @@ def test_the_table_by_hand():
     assert plain[:5] == ["adequacy", "93.3", "0.0", "6.7", "93.3"]
     assert plain[6] == ".002"
     assert [cell.strip() for cell in fluency][:5] == ["fluency", "33.3", "33.3", "33.3", "50.0"]
-    assert r"\textgreater{} .99" in fluency[6]
+    assert r"\textgreater{}~.99" in fluency[6]
     assert r"\textbf" in adequacy[0]
     assert r"\textbf" not in fluency[0]
+
+
+def test_a_margin_is_in_the_table_the_sentence_and_the_methods():
+    """400 pairs, half for each: a share of .5 with error .5/√399, 4 errors from ±.1: p = 3.8e-5 alone."""
+    made = files(frame({"adequacy": "AB" * 200, "fluency": "AAAB" * 100}), margin=0.1)
+    adequacy, fluency = cells(made["paper/table.tex"])
+    assert adequacy[7].strip() == r"equivalent (\textless{}~.001)"
+    assert fluency[7].split("(")[0].strip() == r"\textbf{different"
+    assert (
+        "With a margin of 10 points around 50 %: adequacy is equivalent (p < .001 for equivalence)"
+        in (made["paper/sentence.txt"])
+    )
+    methods = made["paper/methods.tex"]
+    assert r"two one-{}sided t tests, corrected by Holm over 2 results~\citep{schuirmann1987}" in methods
+    assert "Schuirmann" in made["paper/references.bib"]
+    check_latex(made["paper/table.tex"])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +146,7 @@ def test_the_table_by_hand():
     ],
 )
 def test_one_style_of_p(p, text):
-    assert p_rounded(p) == text
+    assert p_value(p).replace("\u00a0", " ") == text
 
 
 def test_only_what_is_cited_is_referenced_and_all_of_it():
@@ -174,7 +193,7 @@ def test_more_methods_are_a_ranking():
     assert "on fluency a ranks first of 3" in made["paper/sentence.txt"]
     assert "not told apart" not in made["paper/sentence.txt"].split(";")[0]
     assert "on style there was no evidence of any difference among 3 methods" in made["paper/sentence.txt"]
-    assert "possible ranks 1, expected share" in made["paper/sentence.txt"]
+    assert "possible rank 1, expected share" in made["paper/sentence.txt"]
     assert "U+" not in made["paper/methods.tex"]
     for key in ("davidson1970", "mogstad2024", "pitman1937"):
         assert key in made["paper/references.bib"]

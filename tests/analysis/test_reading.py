@@ -157,7 +157,7 @@ def test_a_wide_table_is_read_or_comes_with_the_lines_that_make_it_long(tmp_path
     else:
         direct = read(path)
         assert sorted(direct[names].itertuples(index=False, name=None)) == sorted(expected)
-        assert "it is wide: the headings" in remarks(direct)[0]
+        assert "it is wide: the heading" in remarks(direct)[0]
     with pytest.raises(StudyError, match="it is wide") as caught:
         validate(load(path))
     run_remedy(caught.value, tmp_path)

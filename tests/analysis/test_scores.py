@@ -58,6 +58,7 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
     expected = frame.assign(net=sign).groupby([*ITEM, "rater"], sort=True)["net"]
     expected = expected.agg(net="sum", showings="count").reset_index()
     scores = rater_scores(frame)
+    expected["verdicts"] = expected["showings"]
     pd.testing.assert_frame_equal(scores.drop(columns=["unit", "item"]), expected, check_dtype=False)
 
     means = expected.assign(share=(1 + expected["net"] / expected["showings"]) / 2)

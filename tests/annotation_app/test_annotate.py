@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from guard_eval.cli import annotate
+from guard_eval.cli.administration import raters
 from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
@@ -68,6 +69,7 @@ def test_what_the_owner_should_know_first(study, run, monkeypatch):
     assert "study.toml is not what it was when the first verdict came" in out
     assert f"guard-eval gold {built.folder} FILE" in out
     assert "annotation.pairs_per_rater sets a limit" in out
+    assert "2 places open for people who come without an invite" in out
     assert ("the disk has 50 MiB left" in out) is before.database.startswith("sqlite")
 
 
@@ -93,3 +95,51 @@ def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run)
     out = reword("How funny", "How silly")
     assert "'wit' was asked as 'Wit: How funny.', and is now 'Wit: How silly.'" in " ".join(out.split())
     assert "worded differently" not in reword("How silly", "How funny")
+
+
+def test_links_lead_to_where_the_app_was_served_last(study, run, monkeypatch, capsys):
+    built = study(raters=())
+    monkeypatch.setattr(
+        annotate, "serve", lambda _folder, *, on_ready, **_rest: on_ready("http://127.0.0.1:9123") or 0
+    )
+    raters.command(built.folder, raters.Action.add, ["ann"])
+    assert "ann: http://localhost:8501/?invite=" in capsys.readouterr().out
+    with pytest.raises(typer.Exit):
+        annotate.command(built.folder, port=9123)
+    assert "TLS" not in capsys.readouterr().out
+    raters.command(built.folder, raters.Action.add, ["ben"])
+    assert "ben: http://127.0.0.1:9123/?invite=" in capsys.readouterr().out
+    raters.command(built.folder, raters.Action.add, ["cas"], url="https://rate.example.org/")
+    assert "cas: https://rate.example.org/?invite=" in capsys.readouterr().out
+
+
+def test_who_serves_a_network_reads_how_raters_reach_it_and_that_tls_is_missing(study, monkeypatch, capsys):
+    built = study()
+    monkeypatch.setattr(
+        annotate, "serve", lambda _folder, *, on_ready, **_rest: on_ready("http://127.0.0.1:9123") or 0
+    )
+    with pytest.raises(typer.Exit):
+        annotate.command(built.folder, address="0.0.0.0", port=9123)
+    out = " ".join(capsys.readouterr().out.split())
+    (found,) = re.findall(r"Other machines of the network reach it at (\S+)\. There is NO TLS", out)
+    assert found.endswith(":9123")
+    assert "127.0.0.1" not in found
+    assert "0.0.0.0" not in found
+    with pytest.raises(typer.Exit):
+        annotate.command(built.folder, address="0.0.0.0", port=9123, proxy="127.0.0.1")
+    assert "NO TLS" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.5", False),
+    ],
+)
+def test_which_addresses_only_this_machine_reaches(address, local):
+    assert annotate.is_local(address) is local

@@ -11,7 +11,7 @@ from guard_eval.cli.console import _shown
 from guard_eval.cli.demo import simulate
 from guard_eval.study.folder import Study
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 
 
 @pytest.mark.parametrize("name", commands.COMMANDS)
@@ -33,13 +33,13 @@ def test_another_name_is_none():
 
 
 @pytest.mark.slow
-def test_the_readmes_example_runs_and_prints_what_it_prints(paired, tmp_path, monkeypatch, capsys):
+def test_the_pages_example_runs_and_prints_what_it_prints(paired, tmp_path, monkeypatch, capsys):
     shutil.move(paired, tmp_path / "my-study")
     simulate(Study.open(tmp_path / "my-study"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(_shown, "lines", False)
     capsys.readouterr()
-    (example,) = re.findall(r"## From Python.*?```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names = {}
     exec(example, names)
     assert len(names["pairs"]) == 3

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from rich.console import Console
 
 from guard_eval.cli import console
@@ -17,6 +18,38 @@ def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
     assert all(shown.count(number) == 2 for number in numbers)
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= 60
+
+
+def test_no_word_of_a_table_is_broken_however_narrow(capsys, monkeypatch):
+    heads = ["rater", "kind", "handed out", "state", "came from"]
+    row = ["Bartholomew-the-Third", "person", "12", "failed the check, one side", "prolific 5f3c1a2b9d8e"]
+    for width in (30, 40, 60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        say_table(heads, [row])
+        shown = capsys.readouterr().out
+        assert {word for cell in (*heads, *row) for word in cell.split()} <= set(
+            re.sub(r":(?= )|[─│]", "", shown).split()
+        )
+
+
+def test_a_table_of_80_columns_breaks_no_word_and_loses_no_letter(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    heads = ["rater", "kind", "handed out", "rated", "time", "gold failed", "state", "came from"]
+    row = ["P-1", "person", "12", "11", "12 min", "1/2", "excluded, fast, failed the check"]
+    say_table(heads, [[*row, "prolific 5f0c0ffee1234567890abc02"]] * 2)
+    shown = capsys.readouterr().out
+    for word in " ".join([*heads, *row, "prolific 5f0c0ffee1234567890abc02"]).split():
+        assert word in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_a_table_of_any_width_has_every_letter(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    say_table(["one", "two", "three"], [["a" * 30, "b" * 7 + " " + "b" * 9, "3"], ["a", "", "12"]])
+    shown = capsys.readouterr().out
+    assert [shown.count(letter) for letter in "ab"] == [31, 16]
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys, monkeypatch):

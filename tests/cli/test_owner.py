@@ -4,6 +4,7 @@ import csv
 import json
 import sqlite3
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -298,3 +299,40 @@ def test_a_gold_file_that_is_wrong(folder, tmp_path, line, says):
     (tmp_path / "gold.jsonl").write_text(line)
     with pytest.raises(StudyError, match=says):
         gold.command(folder, tmp_path / "gold.jsonl")
+
+
+def test_a_person_is_erased_and_files_that_still_name_them_are_listed(folder, capsys):
+    export.command(folder, notes=True)
+    export.command(folder)
+    progress.command(folder, output=folder / "progress.html")
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("*.*") if path.name != "study.toml"} == {
+        0o600
+    }
+    capsys.readouterr()
+    raters.command(folder, Action.erase, ["Ann"])
+    out = capsys.readouterr().out
+    assert "whose verdicts stay" in out
+    assert str(folder / "verdicts.csv") in out
+    assert str(folder / "study.db") not in out
+    with opened(folder) as store:
+        assert [row.rated for row in store.raters()] == [4, 4]
+        assert "Ann" not in repr(store.raters())
+    raters.command(folder, Action.erase, [NOT_A_FORMULA], verdicts=True)
+    with opened(folder) as store:
+        assert len(store.tidy()) == 4
+
+
+def test_a_skipped_pair_is_a_remark_and_no_verdict(folder, capsys):
+    with opened(folder) as store:
+        plan = replace(Study.open(folder).plan, slots=4)
+        for name in ("R1", "R2", "R3"):
+            rater, _ = store.invite(name)
+            (given,) = store.hand_out(rater, replace(plan, seed=1))
+            store.skip(given.presentation, ["unreadable"], rater=rater, comment="boxes")
+    progress.command(folder)
+    out = capsys.readouterr().out
+    assert out.count("unreadable") == 3
+    assert "skipped by 3 raters or more" in " ".join(out.split()) or out.count("boxes") == 3
+    found = progress.progress(Study.open(folder))
+    assert sum(line.skipped for line in found.pairs) == sum(line.skipped for line in found.raters) == 3
+    assert found.counted == 8

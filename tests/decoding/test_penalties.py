@@ -62,11 +62,33 @@ def test_dry_by_hand():
     }
 
 
-def slow_dry(text: list[int], *, multiplier: float, base: float, allowed_length: int) -> dict[int, float]:
+def test_dry_across_a_breaker_by_hand():
+    """The published steps: 7 ends a sequence, is not lowered itself, and after it nothing repeats yet.
+
+    "1 7 2 3 4 1 7 2 3": of "7 2 3" only "2 3" counts, so 4 loses multiplier · base⁰.
+    """
+    breakers = torch.tensor([7, 8])
+    text = torch.tensor([[1, 7, 2, 3, 4, 1, 7, 2, 3]])
+
+    def taken(tokens, **more):
+        made = penalties.dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
+        return {n: made[0, n].item() for n in range(V) if made[0, n]}
+
+    assert taken(text, allowed_length=2) == {4: pytest.approx(-0.8)}
+    assert taken(text, allowed_length=3) == {}
+    assert taken(torch.tensor([[2, 3, 7, 5, 2, 3]]), allowed_length=2) == {}
+    assert taken(torch.tensor([[3, 7, 5, 3, 7]]), allowed_length=1) == {}
+
+
+def slow_dry(
+    text: list[int], *, multiplier: float, base: float, allowed_length: int, breakers: tuple[int, ...] = ()
+) -> dict[int, float]:
     """Return what DRY takes from each token, by comparing lists."""
     longest: dict[int, int] = {}
     for place in range(1, len(text)):
         for n in range(1, min(place, penalties.LONGEST_MATCH) + 1):
+            if {text[place], *text[place - n : place]}.intersection(breakers):
+                break
             if text[place - n : place] == text[len(text) - n :]:
                 longest[text[place]] = max(n, longest.get(text[place], 0))
     return {
@@ -79,13 +101,17 @@ def slow_dry(text: list[int], *, multiplier: float, base: float, allowed_length:
 @given(
     rows=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=25), min_size=1, max_size=4),
     allowed=st.integers(1, 4),
+    breakers=st.sampled_from([(), (0,), (1, 3)]),
 )
-def test_dry_against_lists(rows, allowed):
+def test_dry_against_lists(rows, allowed, breakers):
     width = max(map(len, rows))
     tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
-    made = penalties.dry(torch.zeros(len(rows), V), tokens, multiplier=0.8, base=1.5, allowed_length=allowed)
+    settings = {"multiplier": 0.8, "base": 1.5, "allowed_length": allowed}
+    made = penalties.dry(
+        torch.zeros(len(rows), V), tokens, **settings, breakers=torch.tensor(breakers, dtype=torch.long)
+    )
     for row, text in enumerate(rows):
-        expected = slow_dry(text, multiplier=0.8, base=1.5, allowed_length=allowed)
+        expected = slow_dry(text, **settings, breakers=breakers)
         assert {n: -made[row, n].item() for n in range(V) if made[row, n]} == pytest.approx(expected)
 
 

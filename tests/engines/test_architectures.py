@@ -159,6 +159,21 @@ def test_beam_search_is_generates(kind, beams, ends):
 
 
 @every_kind
+@pytest.mark.parametrize("power", [0.0, 0.5, 3.0, -1.0])
+def test_a_length_penalty_is_generates(kind, power):
+    """Of sums of logarithms, which are negative, a power above 0 prefers long texts."""
+    model, ends = tiny(kind), (0, 7, 201, 33, 96, 12, 150, 171, 230, 301, 64, 65, 66, 67, 68)
+    expected = [
+        generated(
+            model, prompt, num_beams=3, eos_token_id=list(ends), length_penalty=power, early_stopping=False
+        )
+        for prompt in PROMPTS
+    ]
+    pack(model)
+    assert decode(model, batch(ends=ends), BeamSearch(beams=3, length_penalty=power)).tokens == expected
+
+
+@every_kind
 def test_contrastive_search_is_the_same_by_rows_by_tree_and_by_repetition(kind):
     strategy = ContrastiveSearch(k=6, alpha=0.6)
     model, plain = tiny(kind), tiny(kind)

@@ -63,7 +63,7 @@ def test_what_was_learnt_is_remembered_for_texts_as_long():
     longer = Memory(1280)
     run([128] * 20, longer, sizes)
     assert longer.tried == [8, 12, 8, 4]  # 10 fit
-    # And another way of decoding knows nothing of it.
+    # And another decoding strategy knows nothing of it.
     assert sizes.rows("beam(beams=5)", 64) == batching.FIRST
 
 

@@ -45,8 +45,11 @@ def batch(prompts=PROMPTS, ends: tuple[int, ...] = (), limit: int = LIMIT, devic
     )
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("llama", name) for name in NAMES]
+    + [(kind, name) for kind in CONFIGS for name in ("greedy", "guard", "acs") if kind != "llama"],
+)
 def test_texts_are_those_of_rows(kind, name):
     """In float64, where the two ways of adding up are never so far apart that a choice changes."""
     model, strategy, traced = tiny(kind).double(), parse(name), name.startswith("guard")
@@ -64,7 +67,7 @@ def test_texts_are_those_of_rows(kind, name):
                 assert values == pytest.approx(other[key], rel=1e-3, abs=1e-4)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     prompts=st.lists(st.lists(st.integers(1, 319), min_size=1, max_size=17), min_size=1, max_size=6),
     limit=st.integers(1, 36),
@@ -78,7 +81,7 @@ def test_any_batch(llama, prompts, limit, ends, name):
     assert found.tokens == expected.tokens
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral", "gpt2", "opt"])
+@pytest.mark.parametrize("kind", ["llama", "opt"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_host_reads_nothing_in_a_step(kind, name, monkeypatch):
     """Run on tensors without values, as if on a GPU: to read one, or to mix in one of the CPU, raises."""

@@ -4,13 +4,23 @@ import math
 
 import pytest
 import torch
+from tiny_models import tiny
+from transformers.generation.logits_process import (
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
-from guard_eval.decoding.noise import row_key
+from guard_eval.decoding.noise import gumbel, row_key
 from guard_eval.engines.custom import HUB_FOLDER
+from guard_eval.engines.custom import generate as custom
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import check_vocabulary, decode
 from guard_eval.engines.local.generation import generate
+from guard_eval.engines.local.texts import breaker_ids
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import parse, signature
@@ -23,6 +33,10 @@ TEXTS = [
     "a red",
     "the mat",
 ]
+COMBINED = (
+    "repetition_penalty(penalty=1.3) + no_repeat_ngram(n=3) + temperature(tau=0.7) "
+    "+ top_k(k=20) + top_p(p=0.9)"
+)
 NAMES = [
     "epsilon(epsilon=0.02)",
     "eta(epsilon=0.05)",
@@ -37,6 +51,7 @@ NAMES = [
     "presence_penalty",
     "no_repeat_ngram(n=2)",
     "dry(allowed_length=1)",
+    COMBINED,
     "dry + min_p(p=0.05) + temperature(tau=0.8)",
     "repetition_penalty + top_k(k=20) + top_p(p=0.9)",
     "no_repeat_ngram + mirostat(tau=2) + mirostat(tau=1, eta=0.5)",
@@ -196,3 +211,52 @@ def test_a_study_of_chains_has_ids_of_its_own(loaded):
 def test_a_chain_needs_a_vocabulary_for_each_step(loaded):
     with pytest.raises(StudyError, match="chooses among 900 tokens"):
         check_vocabulary(loaded, parse("dry + top_k(k=900)"))
+
+
+@every_model
+def test_what_people_combine_is_what_transformers_combines(loaded):
+    """Its processors in its order, and a draw from what they leave by our numbers."""
+    processors = [
+        RepetitionPenaltyLogitsProcessor(1.3),
+        NoRepeatNGramLogitsProcessor(3),
+        TemperatureLogitsWarper(0.7),
+        TopKLogitsWarper(20),
+        TopPLogitsWarper(0.9),
+    ]
+    for prompt in encoded(loaded):
+        key = torch.tensor([row_key(3, " ".join(map(str, prompt)), signature(parse(COMBINED)))])
+        text = list(prompt)
+        for step in range(STEPS):
+            ids = torch.tensor([text])
+            with torch.no_grad():
+                scores = loaded.model(input_ids=ids).logits[:, -1].float()
+            for processor in processors:
+                scores = processor(ids, scores)
+            every = torch.arange(scores.shape[1])[None]
+            text.append(int((scores.double() + gumbel(key, step, every)).argmax()))
+        assert made(loaded, [prompt], COMBINED) == [text[len(prompt) :]]
+
+
+@pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
+def test_breakers_are_the_tokens_of_line_ends_colons_quotes_and_stars(loaded):
+    """Each is the last token of its string after a letter; texts by them are not those without."""
+    decoded = {loaded.tokenizer.decode([token]) for token in breaker_ids(loaded.tokenizer)}
+    assert decoded == {"\n", ":", '"', "*"}
+    prompts = [Prompt(id="p", dataset="d", text='"the cat"\n*the dog*\n"the cat"\n')]
+    texts = {}
+    for name in (
+        "dry(multiplier=5, allowed_length=1)",
+        "dry(multiplier=5, allowed_length=1, breakers=standard)",
+    ):
+        [[one]] = generate(
+            loaded, prompts, parse(name), seed=1, max_new_tokens=60, max_prompt_tokens=64, batch_size=1
+        )
+        assert one.recipe.strategy == signature(parse(name))
+        texts[name] = one.text
+    if loaded.name == "stories260k":  # random models write no line ends
+        assert len(set(texts.values())) == 2
+
+
+def test_breakers_in_generate_need_the_tokenizer():
+    with pytest.raises(StudyError, match="pass tokenizer="):
+        custom(tiny("llama"), torch.tensor([[5]]), strategy="dry(breakers=standard)")

@@ -8,6 +8,9 @@ import pytest
 from scipy import stats
 from texts_measured import generation, measured
 
+from guard_eval.metrics.groups import group
+from guard_eval.metrics.outcomes import PointEstimate, Replicates
+from guard_eval.metrics.runs import by_run, joined
 from guard_eval.metrics.scores import METRICS
 
 PROMPTS = [f"p{n}" for n in range(8)]
@@ -109,3 +112,38 @@ def test_a_strategy_that_draws_nothing_is_compared_with_runs():
     [one] = [each for each in results.differences if each.metric == "words"]
     assert (one.value, one.n) == (3.0, 8)
     assert not any("texts;" in each for each in results.warnings)
+
+
+def test_speed_is_that_of_all_texts():
+    """Runs share their batches: 7 tokens in 0.5 s and 7 in 3 s are 4 tokens a second."""
+    texts = [generation(words(5), seconds=0.5), generation(words(5), run=2, seconds=3.0)]
+    found = by_metric(measured(texts, compute=["speed"]))
+    assert found["tokens_per_second"].value == 4.0
+    assert found["tokens_per_second"].run_sd is None
+    assert found["seconds_per_text"].value == 1.75
+
+
+def test_replicates_of_runs_are_their_mean_and_noise_is_not_divided():
+    """As MAUVE's: the runs have the same references, so that their noise is not independent."""
+
+    def outcome(value, noise):
+        return Replicates(
+            metric="mauve",
+            value=value,
+            n=10,
+            signature=f"mauve|buckets:{value:g}|c:5",
+            resample=lambda weights: value + weights.sum(axis=1),
+            noise=noise,
+        )
+
+    texts = [generation("a b", prompt, run=run) for prompt in ("p1", "p2") for run in (1, 2, 3)]
+    [whole] = group(texts)
+    undefined = PointEstimate(metric="mauve", value=None, n=0, note="too few texts")
+    found = joined(by_run(whole), [outcome(10.0, 4.0), undefined, outcome(20.0, 8.0)], level=0.95)
+    assert isinstance(found, Replicates)
+    assert (found.value, found.n, found.noise) == (15.0, 20, 6.0)
+    assert found.run_values == (10.0, None, 20.0)
+    assert found.resample(np.array([[1.0, 2.0]])).tolist() == [18.0]
+    assert found.signature == "mauve|buckets:10, buckets:20|c:5"
+    assert found.note == "mean of 2 runs; standard deviation over seeds of a run's k-means 2.45"
+    assert joined(by_run(whole), [undefined] * 3, level=0.95) == undefined

@@ -62,7 +62,7 @@ def section(rows: Sequence[EquivalenceRow], *, name_methods: bool) -> Section | 
         return None
     first = rows[0]
     note = NOTE.format(
-        margin=_points(first.margin),
+        margin=points(first.margin),
         alpha=first.alpha,
         level=percent(first.share.level, 0),
         low=f"{100 * (0.5 - first.margin):g}",
@@ -87,7 +87,7 @@ def section(rows: Sequence[EquivalenceRow], *, name_methods: bool) -> Section | 
             first.correction: lambda row: p_value(row.adjusted) if row.family else NOTHING,
         },
         name_methods=name_methods,
-        caption=f"Is the share within {_points(first.margin)} of 50 %?",
+        caption=f"Is the share within {points(first.margin)} of 50 %?",
         note=" ".join((note, *(f"No test where {reason}." for reason in reasons))),
         words=1,
     )
@@ -107,7 +107,7 @@ def sentence(rows: Sequence[EquivalenceRow]) -> str:
     groups: dict[tuple[str, str], list[EquivalenceRow]] = {}
     for row in declared:
         groups.setdefault(row.who, []).append(row)
-    opening = f"With a margin of {_points(declared[0].margin)} around 50\u00a0%"
+    opening = f"With a margin of {points(declared[0].margin)} around 50\u00a0%"
     if len(groups) == 1:
         return f"{opening}: {_found(declared)}."
     if len(groups) > GROUPS:
@@ -135,5 +135,6 @@ def _counted(rows: Sequence[EquivalenceRow]) -> str:
     return and_list([start, *(f"{count} {conclusion}" for conclusion, count in rest)])
 
 
-def _points(margin: float) -> str:
+def points(margin: float) -> str:
+    """Return a margin as percentage points."""
     return f"{100 * margin:g}\u00a0points"

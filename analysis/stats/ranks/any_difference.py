@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from analysis.stats.significance import TestResult
 
 REPLICATES = 9_999
-METHOD = "sign flips of units over all comparisons together, statistic Σ net² / Σ of squares per method"
+METHOD = "sign-flip test of all comparisons together"
 _BLOCK = 1_000
 
 
@@ -48,7 +48,7 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
         p_value=(1 + above) / (1 + REPLICATES),
         statistic=observed,
         n=len(nets),
-        method=f"{REPLICATES:,} random {METHOD}",
+        method=f"{METHOD}, {REPLICATES:,} random patterns",
     )
 
 

@@ -65,7 +65,7 @@ def verdict_table(
     """
     rows, asked = rows_notes, questions_of_verdicts(answers)
     if other := sorted({answer.criterion for answer in answers} - asked):
-        rows.notes.append(f"not read, since no answer is a verdict: {and_list(other)}")
+        rows.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
     for answer in answers:
         if answer.criterion not in asked:
             continue

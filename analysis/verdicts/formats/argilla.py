@@ -44,7 +44,7 @@ def read(source: Source) -> pd.DataFrame:
         item = item_of(data, where, pair_id=record.get("id"), dataset="all")
         for question, value, user, status in found:
             if status not in {None, "submitted"}:
-                rows.leave_out(place, f"the response is {status}")
+                rows.leave_out(place, f"the response is {status!r}")
                 continue
             answers.append(
                 Answer(
@@ -65,7 +65,7 @@ def _responses(record: Record, where: str) -> Iterator[tuple[str, Any, Any, Any]
     """Yield question, value, user and status."""
     if isinstance(record.get("responses"), dict):
         for question, responses in record["responses"].items():
-            for one in responses or ():
+            for one in responses if isinstance(responses, list) else [responses]:
                 if not isinstance(one, dict) or "user_id" not in one:
                     raise StudyError(
                         f"{where}: a response to {question} has no user_id; export it with records"
@@ -76,7 +76,10 @@ def _responses(record: Record, where: str) -> Iterator[tuple[str, Any, Any, Any]
         if not name.endswith(_FLAT) or record[name] is None:
             continue
         values, users = record[name], record.get(f"{name}.users")
-        statuses = record.get(f"{name}.status") or [None] * len(values)
-        if not isinstance(values, list) or not isinstance(users, list) or len(users) != len(values):
-            raise StudyError(f"{where}: {name} and {name}.users differ in length; export the records again")
-        yield from zip([name.removesuffix(_FLAT)] * len(values), values, users, statuses, strict=True)
+        statuses = record.get(f"{name}.status") or [None] * len(values if isinstance(values, list) else ())
+        parts: tuple[Any, ...] = (values, users, statuses)
+        if not all(isinstance(part, list) and len(part) == len(statuses) for part in parts):
+            raise StudyError(
+                f"{where}: {name}, .users and .status differ in length; export the records again"
+            )
+        yield from zip([name.removesuffix(_FLAT)] * len(values), *parts, strict=True)

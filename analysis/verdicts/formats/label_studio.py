@@ -76,7 +76,7 @@ def _answers(result: list[Any], where: str) -> Iterator[tuple[str, str | None, b
     for region in result:
         kind = region.get("type") if isinstance(region, dict) else None
         value = region.get("value") if isinstance(region, dict) else None
-        if not isinstance(value, Mapping) or kind not in {"choices", "pairwise", "textarea"}:
+        if not isinstance(value, Mapping) or kind not in ("choices", "pairwise", "textarea"):
             continue
         name = text_of(region.get("from_name"), where, "from_name")
         if kind == "textarea" and name not in RATER:

@@ -7,6 +7,7 @@ no methods: these come from the project's data file, which is read beside them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,9 @@ def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
     """Return a verdict for each scheme of each annotated instance."""
     if not items:
         raise StudyError(
-            f"{source.path} holds {WHAT}, which do not name the methods; give the project's data "
-            f"file, too, with method_a and method_b for each id: guard-eval import {source.path} ITEMS "
-            "--output verdicts.csv"
+            f"{source.path} holds {WHAT}, which do not name the methods; give the project's data file, too, "
+            f"with method_a and method_b for each id: guard-eval import {shlex.quote(str(source.path))} "
+            "ITEMS --output verdicts.csv"
         )
     rows, answers = new_rows(), []
     folder = Path(source.path).resolve().parent.name
@@ -112,5 +113,5 @@ def _answers(record: Record, item: Item) -> Iterator[tuple[str, Any]]:
                 yield scheme, value
             elif isinstance(value, str) and item.verdict(value) is not None and item.verdict(label) is None:
                 yield f"{scheme}.{label}", value
-            elif item.verdict(label) is not None and value not in {False, None, "", "false", "0"}:
+            elif item.verdict(label) is not None and str(value) not in {"False", "None", "", "false", "0"}:
                 yield scheme, label  # a button's label, and whatever marks it as pressed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -85,12 +86,12 @@ def format_of(source: Source) -> str:
     if keys >= _SAMPLES:
         raise StudyError(
             f"{source.path} holds texts of lm-evaluation-harness and no verdicts; make them a file for "
-            f"guard-eval measure: guard-eval import {source.path} --output texts.jsonl"
+            f"guard-eval measure: guard-eval import {shlex.quote(str(source.path))} --output texts.jsonl"
         )
     found = [name for name, (_, claims) in _CLAIMS.items() if claims(source.first)]
     if len(found) > 1:
         raise StudyError(
             f"{source.path} could be {and_list([_CLAIMS[name][0] for name in found])}; say which: "
-            f"guard-eval import {source.path} --format {' or --format '.join(found)}"
+            f"guard-eval import {shlex.quote(str(source.path))} --format {' or --format '.join(found)}"
         )
     return found[0] if found else tables.NAME

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ NUMBERED = frozenset({LINE, SHEET_ROW, "record", "sample", "row"})
 """Names of an index that points at a file's lines, rows or records."""
 
 _GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_JSON = {".json", ".jsonl", ".ndjson"}
 _SAVE = "save it as JSON in UTF-8"
 
 Record = Mapping[str, Any]
@@ -75,7 +78,14 @@ def open_source(path: Path) -> Source:
         raise StudyError(f"cannot read {path}: {error.strerror or error}; name a file of verdicts") from None
     except EOFError as error:
         raise StudyError(f"cannot read {path}: {error}; it is cut off or damaged, copy it anew") from None
-    if path.suffix.lower() in {".parquet", ".pq"} or start[:1] not in {b"[", b"{"}:
+    if start.startswith(_UTF16) and start.replace(b"\0", b"")[2:].lstrip()[:1] in {b"[", b"{"}:
+        raise StudyError(
+            f"{path} is JSON in UTF-16; run: iconv -f UTF-16 -t UTF-8 {shlex.quote(str(path))} > utf8.json"
+        )
+    ending = path.suffix.lower()
+    if ending in _JSON and start[:1] not in {b"[", b"{"}:
+        raise StudyError(f"{path} holds no JSON objects; write a list of them, or one a line")
+    if ending in {".parquet", ".pq"} or start[:1] not in {b"[", b"{"}:
         table = load(path)
         word = str(table.index.name or "row")
         first = next(_rows(table.head(1)), (0, {}))[1]
@@ -191,6 +201,6 @@ def _cell(cell: object) -> object:
         return [_cell(one) for one in cell]
     if isinstance(cell, np.generic):
         cell = cell.item()
-    if cell == "" or cell is None or cell is pd.NaT or cell is pd.NA:
+    if cell is None or cell is pd.NaT or cell is pd.NA or (isinstance(cell, str) and not cell):
         return None
     return cell

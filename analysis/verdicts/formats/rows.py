@@ -33,6 +33,12 @@ class VerdictRows:
         self._texts = {name: TextPlaces() for name in self.columns}
         self._codes = {name: array("i") for name in self.columns}
 
+    def add_column(self, name: str) -> None:
+        """Add a column, empty in the rows so far."""
+        self.columns = (*self.columns, name)
+        self._texts[name] = TextPlaces()
+        self._codes[name] = array("i", [-1]) * len(self._places)
+
     def add(self, place: int, **values: str | None) -> None:
         """Add a verdict that stands in record `place`; a column that is not given is empty."""
         self._places.append(place)
@@ -48,10 +54,12 @@ class VerdictRows:
         """Return the rows, columns without a value left out.
 
         Raises:
-            StudyError: There are none.
+            StudyError: There are none, or a text has half a character, which no file can hold.
         """
+        for name in self.columns:
+            self._check_whole(name, source, word)
         notes = [
-            f"{len(found)} {word}{'s' if len(found) > 1 else ''} left out: {why} ({places(found, word)})"
+            f"{len(found)} left out: {why} ({places(sorted(set(found)), word)})"
             for why, found in self._left_out.items()
         ]
         if not self._places:
@@ -71,3 +79,21 @@ class VerdictRows:
         frame.attrs[SOURCE] = str(source)
         frame.attrs[REMARKS] = [*self.notes, *notes]
         return frame
+
+    def _check_whole(self, name: str, source: object, word: str) -> None:
+        try:
+            "".join((name, *self._texts[name])).encode()
+        except UnicodeEncodeError:
+            code, text = next(
+                ((code, text) for text, code in self._texts[name].items() if _is_half(text)),
+                (-1, name),
+            )
+            place = self._places[self._codes[name].index(code)] if code >= 0 else self._places[0]
+            raise StudyError(
+                f"{source}, {word} {place}: {name!a} has {text!a}, with half a character (a lone "
+                "surrogate); fix it"
+            ) from None
+
+
+def _is_half(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -61,12 +61,6 @@ def text_of(value: object, where: str, key: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and value.strip():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise StudyError(
-                f"{where}: {key} is {value!a}, with half a character (a lone surrogate); fix it"
-            ) from None
         return value
     if is_missing(value) or value == "":
         raise StudyError(f"{where}: {key} is missing; fill it in, or remove the record")
@@ -153,8 +147,4 @@ def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: st
 
 def words_in(value: object) -> Iterator[str]:
     """Yield the words of an answer that is a text, or a list of texts."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from words_in(one)
+    yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))

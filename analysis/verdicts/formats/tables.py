@@ -39,11 +39,10 @@ def frame_of(source: Source) -> pd.DataFrame:
     """Return a file's cells as a table; a JSON value that is a list or an object is refused."""
     if source.table is not None:
         return source.table
-    names: dict[str, None] = {}
-    for _, record in source.records():
-        names.update(dict.fromkeys(record))
-    rows = VerdictRows(columns=tuple(names))
+    rows = VerdictRows(columns=())
     for place, record in source.records():
+        for name in [name for name in record if name not in rows.columns]:
+            rows.add_column(name)
         rows.add(place, **{name: _text(value, name, source.at(place)) for name, value in record.items()})
     return rows.table(source.path, source.word)
 
@@ -87,7 +86,8 @@ def _without_apostrophes(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             changed[name] = column.cat.rename_categories(plain)
     if not changed:
         return frame
-    notes.append(f"an apostrophe before =, +, - or @ is none of the text, in {and_list(sorted(changed))}")
+    names = and_list([repr(name) for name in sorted(changed)])
+    notes.append(f"an apostrophe before =, +, - or @ is none of the text, in {names}")
     return frame.assign(**changed)
 
 
@@ -148,7 +148,7 @@ def _melted(frame: pd.DataFrame, columns: list[str], heads: str, notes: list[str
         long.index = long.index + 1
         long.index.name = "row"
     notes.append(
-        f"it is wide: the heading{'s' if columns[1:] else ''} {and_list(columns)} "
+        f"it is wide: the heading{'s' if columns[1:] else ''} {and_list([repr(name) for name in columns])} "
         f"{'are' if columns[1:] else 'is'} read as {heads}"
         + (f", {empty} empty cells as no verdicts" if empty else "")
     )

@@ -94,7 +94,7 @@ def _export_folder(study: Study, tool: str, folder: Path) -> None:
     if not rows:
         raise StudyError(f"{study.folder} has no verdicts yet, and {tool} gets nothing without; collect some")
     for name, data in TOOLS[tool](rows, pairs).items():
-        write_whole(folder / name, data, make_folder=True)
+        write_whole(folder / name, data, make_folder=True, private=True)
     say(f"{folder}: {len(rows)} verdicts")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from getpass import getuser
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,11 +31,16 @@ class Action(StrEnum):
     exclude = "exclude"
     include = "include"
     assign = "assign"
+    erase = "erase"
 
+
+UNSERVED = "http://localhost:8501"
+"""Where the app will be reached if it is served without --port."""
 
 HELP = (
     "add invites; link gives a new link in place of the old; revoke lets in no more; exclude leaves the "
-    "verdicts out, include takes them in again; assign plans beforehand who rates which pairs."
+    "verdicts out, include takes them in again; assign plans beforehand who rates which pairs; erase takes a "
+    "person's identity and comments out for good."
 )
 
 
@@ -40,14 +48,17 @@ def command(
     folder: StudyFolder,
     action: Annotated[Action, typer.Argument(help=HELP)] = Action.list,
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="For all but list.")] = None,
-    url: Annotated[str, typer.Option(help="Where raters reach the app.")] = "http://localhost:8501",
+    url: Annotated[
+        str | None, typer.Option(help="Where raters reach the app; default: where it was served last.")
+    ] = None,
     reason: Annotated[str | None, typer.Option(help="Why, for exclude and include; it is recorded.")] = None,
+    verdicts: Annotated[bool, typer.Option("--verdicts", help="With erase: the verdicts too.")] = False,
     by: Annotated[str | None, typer.Option(help="Who decides; default: the user of this machine.")] = None,
 ) -> None:
     """Invite raters, list them, or take them out.
 
     An invitation is a link, shown once and stored only as a hash. Whoever is revoked or excluded keeps what
-    was rated: nothing is ever deleted.
+    was rated; only erase deletes.
     """
     study = Study.open(folder)
     if action is not Action.list and not names:
@@ -62,7 +73,9 @@ def command(
         )
     with Store.open(study.database, study_hash=study.hash) as store:
         if action in {Action.add, Action.link}:
-            _invite(store, names or [], url=url, again=action is Action.link)
+            _invite(
+                store, names or [], url=url or store.app_address() or UNSERVED, again=action is Action.link
+            )
             say_next(f"guard-eval annotate {folder}")
         elif action is Action.assign:
             kept = store.assign(names or [], study.plan)
@@ -70,7 +83,10 @@ def command(
             say_next(f"guard-eval annotate {folder}")
         else:
             for name in names or []:
-                _change(store, action, name, reason=reason or "", by=by or _user())
+                if action is Action.erase:
+                    _erase(store, study, name, verdicts=verdicts, by=by or _user())
+                else:
+                    _change(store, action, name, reason=reason or "", by=by or _user())
             _list(store, study)
 
 
@@ -96,6 +112,29 @@ def _change(store: Store, action: Action, name: str, *, reason: str, by: str) ->
     elif action is Action.include:
         store.include(name, reason, by)
         say(f"{name}'s verdicts count again, where nobody else has rated the pair meanwhile")
+
+
+def _erase(store: Store, study: Study, name: str, *, verdicts: bool, by: str) -> None:
+    new, external = store.erase(name, by, verdicts=verdicts)
+    what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
+    say(f"The identity and the comments are removed for good. The rater is now {new}, {what}.")
+    found = sorted({path for part in (name, external) if part for path in _files_with(study.folder, part)})
+    if found:
+        say("These files still hold the name or the id: write them again, or remove them.")
+        for path in found:
+            say(f"  {path}")
+    say("Not in reach: backups and copies elsewhere, compressed files such as Parquet, a server's own log.")
+
+
+def _files_with(folder: Path, part: str) -> Iterator[Path]:
+    """Yield the files of a study in which a text stands."""
+    wanted = part.encode("utf-8", "surrogatepass")
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # removed this moment, or not to be read
+            if path.is_file() and path.stat().st_size:
+                with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                    if data.find(wanted) >= 0:
+                        yield path
 
 
 def _user() -> str:

@@ -38,7 +38,7 @@ def write_rows(rows: Sequence[Row], path: Path, *, form: str, kind: type[Row]) -
         MissingExtraError: Parquet needs pyarrow, XLSX openpyxl, which is not installed.
         StudyError: The file cannot be written.
     """
-    write_whole(path, row_bytes(rows, form=form, kind=kind), make_folder=True)
+    write_whole(path, row_bytes(rows, form=form, kind=kind), make_folder=True, private=True)
 
 
 def row_bytes(rows: Sequence[Row], *, form: str, kind: type[Row]) -> bytes:

@@ -81,4 +81,7 @@ def _say_traces(study: Study, missing: Missing, shard: Shard) -> None:
     for strategy, path in found.items():
         say(f"trace of {strategy}: {path}")
     if not found:
-        say("--trace: only guard adapts to what can be traced, and it made nothing in this run")
+        say(
+            "--trace: no text was made in this run by a strategy that can be traced (guard, mirostat, or "
+            "one of your own with a state)"
+        )

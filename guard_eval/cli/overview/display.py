@@ -13,6 +13,7 @@ from guard_eval.cli.overview.rater_lines import RaterLine
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
+from guard_eval.store.handout.occupancy import MOST_SKIPS
 
 MEANINGS = {
     "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",
@@ -64,6 +65,12 @@ def warnings(view: Overview) -> tuple[str, ...]:
     if view.surplus:
         found.append(
             f"{view.surplus} rating(s) came after another rater had taken their place: kept, not counted."
+        )
+    left_out = sum(line.skipped >= MOST_SKIPS for line in view.pairs)
+    if left_out:
+        found.append(
+            f"{count_of(left_out, 'pair')} skipped by {MOST_SKIPS} raters or more: given to nobody new. "
+            "Excluding raters who skip without a reason gives them out again."
         )
     return tuple(found)
 
@@ -117,14 +124,14 @@ def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
 def raters_table(view: Overview, *, narrow: bool = False) -> Table:
     """Return the raters; `narrow` fits a terminal, where `looks` says the rest."""
     heads = ("rater", "rated", "time", "a pair", "ties %", "same %", "A %")
-    checks = ("gold failed", "changed", "remarks")
+    checks = ("gold failed", "changed", "remarks", "skipped")
     return Table(
         caption="Raters",
         columns=(*heads, *checks, "state")
         if narrow
         else (*heads, "95 %", *checks, "state", "last", "look at"),
         rows=tuple(_rater(line, narrow=narrow) for line in view.raters),
-        words=frozenset() if narrow else frozenset((11, 12, 13)),
+        words=frozenset() if narrow else frozenset((12, 13, 14)),
         strong=frozenset(place for place, line in enumerate(view.raters) if line.flags),
         note="same: other raters' answers to the same pairs that are the same; A: pairs on which the answers "
         "lean to the text shown as A, of those with a leaning; changed: answers to pairs shown again that "
@@ -147,6 +154,7 @@ def _rater(line: RaterLine, *, narrow: bool) -> tuple[str, ...]:
         f"{line.gold_failed}{of}{line.gold}" if line.gold else NOTHING,
         f"{line.repeats_changed}{of}{line.repeats}" if line.repeats else NOTHING,
         str(line.comments + line.problems) if line.comments + line.problems else "",
+        str(line.skipped or ""),
         line.state,
     )
     if narrow:
@@ -193,7 +201,7 @@ def pairs_table(view: Overview) -> Table:
         caption="Pairs",
         columns=(
             *("pair", "dataset", "prompt", "comparison"),
-            *("rated", "first method as A", "comments", "problems"),
+            *("rated", "first method as A", "comments", "problems", "skipped"),
         ),
         rows=tuple(
             (
@@ -205,6 +213,7 @@ def pairs_table(view: Overview) -> Table:
                 f"{line.a_first} of {line.rated}",
                 str(line.comments or ""),
                 str(line.problems or ""),
+                str(line.skipped or ""),
             )
             for line in view.pairs
         ),
@@ -216,7 +225,7 @@ def remarks_table(view: Overview, *, most: int | None = None) -> Table:
     """Return what raters wrote, newest first, at most so many."""
     left = 0 if most is None else max(0, len(view.remarks) - most)
     return Table(
-        caption="Comments and problems",
+        caption="Comments, problems and skipped pairs",
         columns=("when", "rater", "prompt", "kind", "text"),
         rows=tuple(
             (minute(one.at), one_line(one.rater), one_line(one.prompt_id), one.kind, one_line(one.text))

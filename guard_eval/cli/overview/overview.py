@@ -49,6 +49,7 @@ class PairLine:
         a_first: In how many of them the first method was shown as A.
         comments: How many raters commented on it.
         problems: How many reported a problem.
+        skipped: How many could not judge it.
     """
 
     pair_id: str
@@ -60,11 +61,12 @@ class PairLine:
     a_first: int
     comments: int
     problems: int
+    skipped: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remark:
-    """What a rater wrote about a pair; `kind` is comment or problem."""
+    """What a rater wrote about a pair; `kind` is comment, problem or skip."""
 
     rater: str
     kind: str
@@ -103,7 +105,7 @@ class Overview:
         criteria: By comparison and criterion.
         raters: In the order they were added.
         pairs: In position order.
-        remarks: Comments and problems, newest first.
+        remarks: Comments, problems and what was skipped, newest first.
         decisions: Exclusions and their withdrawals, oldest first.
     """
 
@@ -189,6 +191,7 @@ def _pair_lines(
             a_first=a_first[pair.id],
             comments=written[pair.id, "comment"],
             problems=written[pair.id, "problem"],
+            skipped=written[pair.id, "skip"],
         )
         for pair in snapshot.pairs
     )
@@ -196,13 +199,14 @@ def _pair_lines(
 
 def _remarks(snapshot: StudySnapshot, done: Sequence[PairRating]) -> tuple[Remark, ...]:
     """Return the remarks that stand: of those on one showing the last, unless it was taken back."""
-    shown = {rating.presentation: rating for rating in done}
+    shown = {rating.presentation: rating.pair_id for rating in done}
+    shown |= {skip.presentation: skip.pair_id for skip in snapshot.skips}
     prompts = {pair.id: pair.prompt_id for pair in snapshot.pairs}
     standing: dict[tuple[int, str], Remark] = {}
     for note in snapshot.notes:
-        if note.kind not in {"comment", "problem"} or note.presentation not in shown:
+        if note.kind not in {"comment", "problem", "skip"} or note.presentation not in shown:
             continue
-        pair_id = shown[note.presentation].pair_id
+        pair_id = shown[note.presentation]
         # Put in again, so that the order is that of the last word.
         standing.pop((note.presentation, note.kind), None)
         standing[note.presentation, note.kind] = Remark(

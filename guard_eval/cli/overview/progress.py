@@ -117,4 +117,4 @@ def _write(study: Study, overview: Overview, output: Path, *, at: str, refresh: 
     else:
         text = as_html(overview, title=title, at=at, refresh=refresh)
     # a note may hold half a surrogate pair, which no file does
-    write_whole(output, text.encode("utf-8", "backslashreplace"), make_folder=True)
+    write_whole(output, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)

@@ -79,6 +79,7 @@ class RaterLine:
         run: The least likely run of the same answer; None without verdicts.
         comments: Pairs with a comment.
         problems: Pairs with a reported problem.
+        skipped: Pairs that were left to others.
         flags: Why to look at this rater.
     """
 
@@ -102,6 +103,7 @@ class RaterLine:
     run: Run | None
     comments: int
     problems: int
+    skipped: int
     flags: tuple[Flag, ...]
 
 
@@ -174,6 +176,7 @@ def rater_lines(
                 run=run,
                 comments=remarks.get((who.name, "comment"), 0),
                 problems=remarks.get((who.name, "problem"), 0),
+                skipped=remarks.get((who.name, "skip"), 0),
                 flags=tuple(flag for flag, holds in flags.items() if holds),
             )
         )

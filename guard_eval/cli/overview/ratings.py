@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from guard_eval.records import Choice, Pair, RaterKind, Role
-from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Store
+from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Skip, Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,12 +19,14 @@ class StudySnapshot:
     raters: Sequence[RaterProgress]
     pairs: Sequence[Pair]
     study_hash: str | None
+    skips: Sequence[Skip] = ()
 
 
 def read(store: Store) -> StudySnapshot:
     """Read a study's state: while raters rate, each part is as new as the moment it was read."""
     # Raters and pairs are read last, so that whatever the other rows refer to is among them.
     history, checks, notes, study_hash = store.history(), store.checks(), store.notes(), store.study_hash()
+    skips = store.skips()
     return StudySnapshot(
         history=history,
         checks=checks,
@@ -32,6 +34,7 @@ def read(store: Store) -> StudySnapshot:
         raters=store.raters(),
         pairs=[pair for pair in store.pairs() if pair.for_people],
         study_hash=study_hash,
+        skips=skips,
     )
 
 

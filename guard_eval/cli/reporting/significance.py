@@ -9,7 +9,7 @@ from typing import Unpack
 
 import pandas as pd
 
-from analysis.reports.build import Report, write_report
+from analysis.reports.build import Report, scored, write_report
 from analysis.reports.context import Context, versions
 from analysis.reports.paper_tables import paper_tables as tables_of
 from analysis.results.shares import share_rows
@@ -58,7 +58,7 @@ def report(
         context = replace(context, random_part=True, command=f"{context.command} --random-part")
     if output is None:
         output = source.report if isinstance(source, Study) else _own_folder(source)
-    return write_report(table, output, context)
+    return write_report(scored(table, context), output, context)
 
 
 def paper_tables(
@@ -70,7 +70,7 @@ def paper_tables(
         StudyError: There are no verdicts.
     """
     table, context = _with_context(source, given, settings)
-    frame = orient(validate(table), context.planned)
+    frame = orient(table, context.planned)
     rows = share_rows(frame, planned=context.planned, alpha=context.alpha)
     with titled(context.titles):
         return [to_markdown(found) for found in tables_of(rows)]
@@ -95,7 +95,7 @@ def _with_context(
     with Store.open(source.database, study_hash=source.hash) as store:
         rows = rows_of(source, store)
         context = study_context(source, store, {row.rater_kind for row in rows})
-    return table_of(rows), context
+    return validate(table_of(rows)), context
 
 
 def _own_folder(table: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ class Batch:
         keys: `noise.row_key` of each, `[B]`, on the model's device.
         ends: Tokens that end a text, `[E]`, on the same device.
         limit: How many new tokens at most.
+        breakers: Tokens that end a sequence, `[n]`, for strategies that ask for them.
         stops: Finds strings at which a text is done; whoever makes texts of the tokens cuts there.
     """
 
@@ -27,6 +29,7 @@ class Batch:
     keys: Tensor
     ends: Tensor
     limit: int
+    breakers: Tensor | None = None
     stops: StopStrings | None = None
 
 
@@ -43,6 +46,20 @@ class Generated:
     tokens: list[list[int]]
     failed_at: list[int | None]
     trace: list[dict[str, list[float]]] = field(default_factory=list)
+
+
+class Step(NamedTuple):
+    """What a loop has just done, for who watches it.
+
+    Attributes:
+        logits: What the model gave, `[R, V]`.
+        tokens: What was chosen, `[R]`.
+        adapted: By what the strategy adapted, `[R]` each, by name; none if it does not adapt.
+    """
+
+    logits: Tensor
+    tokens: Tensor
+    adapted: dict[str, Tensor]
 
 
 class Rows:

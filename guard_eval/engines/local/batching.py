@@ -2,7 +2,7 @@
 
 Nobody can say beforehand what fits on a GPU, so batches start modest, double while it goes well, and halve
 when memory runs out; the rows that did not fit are tried again, so none is lost. What has worked is
-remembered for texts that long and for each way of decoding, since a beam of five needs five times the cache.
+remembered for texts that long and for each strategy, since a beam of five needs five times the cache.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def in_batches(
         rows: In descending order of `length`.
         decode: What may run out of memory; it is then called again with fewer of the same rows.
         sizes: What fits into memory; it learns.
-        kind: The way of decoding, as far as memory is concerned.
+        kind: The decoding strategy, as far as memory is concerned.
         length: Tokens of a row, those to come included.
 
     Raises:

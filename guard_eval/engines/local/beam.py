@@ -1,8 +1,9 @@
 """Beam search, by likelihood or by the contrast of an expert and an amateur.
 
 As transformers runs it by default: a hypothesis ends with an end token, a stop string, or the limit; its
-score is its sum over its length; a prompt is done when no running hypothesis can, at its present length, beat
-the worst of its ended ones. Of equal scores the earlier beam wins, then the smaller token id.
+score is its sum over its length to the power of the length penalty; a prompt is done when no running
+hypothesis can, at its present length, beat the worst of its ended ones. Of equal scores the earlier beam
+wins, then the smaller token id.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class _Scored:
 class _Beams:
     """The hypotheses of P prompts, B running and up to B ended ones each."""
 
-    def __init__(self, batch: Batch, beams: int) -> None:
+    def __init__(self, batch: Batch, beams: int, length_penalty: float = 1.0) -> None:
         device, prompts = batch.keys.device, len(batch.prompts)
-        self.beams = beams
+        self.beams, self._length_penalty = beams, length_penalty
         self._batch = batch
         self._best: list[list[int]] = [[] for _ in batch.prompts]
         self._index = torch.arange(prompts, device=device)
@@ -96,13 +97,14 @@ class _Beams:
     def _collect(self, sums: Tensor, written: Tensor, ended: Tensor, step: int) -> None:
         """Take what has ended among the best B into the ended hypotheses, and close prompts that are done."""
         rank = torch.arange(sums.shape[1], device=sums.device)
+        length = (step + 1) ** self._length_penalty
         counted = ended & (rank < self.beams) & self._open[:, None]
-        scores = torch.cat([self._ended_scores, (sums / (step + 1)).masked_fill(~counted, -torch.inf)], dim=1)
+        scores = torch.cat([self._ended_scores, (sums / length).masked_fill(~counted, -torch.inf)], dim=1)
         scores, order = scores.sort(dim=-1, descending=True, stable=True)
         order = order[:, : self.beams, None].expand(-1, -1, self._batch.limit)
         self._ended_scores = scores[:, : self.beams]
         self._ended = torch.cat([self._ended, written], dim=1).gather(1, order)
-        best_running = sums.masked_fill(ended, -torch.inf).amax(-1) / (step + 1)
+        best_running = sums.masked_fill(ended, -torch.inf).amax(-1) / length
         self._open = self._open & (best_running > self._ended_scores[:, -1])
 
     def _check(self, scores: Tensor, step: int) -> None:
@@ -144,7 +146,9 @@ def decode_beams(
     amateur: Any = None,  # noqa: ANN401
 ) -> Generated:
     """Continue a batch with the best hypothesis found for each prompt."""
-    scorer, beams = _scorer(model, batch, strategy, amateur), _Beams(batch, strategy.beams)
+    scorer = _scorer(model, batch, strategy, amateur)
+    power = strategy.length_penalty if isinstance(strategy, BeamSearch) else 1.0
+    beams = _Beams(batch, strategy.beams, power)
     scores = scorer.prefill()
     start = torch.arange(len(batch.prompts), device=scores.device).repeat_interleave(strategy.beams)
     scorer.keep(start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from guard_eval.decoding.choosers import Chooser, LogitStrategy, chooser
 from guard_eval.decoding.contrastive import K_MIN, K_RANGE, Proposer, choose
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local.batch import Batch, Generated, Rows, prompt_tokens
+from guard_eval.engines.local.batch import Batch, Generated, Rows, Step, prompt_tokens
 from guard_eval.engines.local.beam import decode_beams
 from guard_eval.engines.local.padded import check_cache
 from guard_eval.engines.local.session import open_session
@@ -72,6 +73,7 @@ def decode(
     trace: bool = False,
     compiled: bool = False,
     static: bool | None = None,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Generated:
     """Continue a batch of token ids by a strategy.
 
@@ -84,15 +86,17 @@ def decode(
         trace: Return GUARD's H_t, H_glob,t, k_t, α_t and q too.
         compiled: Run GUARD's step through `torch.compile`.
         static: Decode in fixed shapes (`static.py`), where model and strategy can; on a GPU, if left out.
+        on_step: Called after each step, which then run one by one; never by a strategy with beams, whose
+            texts are known in the end.
     """
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         return decode_beams(model, batch, strategy, amateur)
     wanted = model.device.type == "cuda" if static is None else static
-    if wanted and supports(model, strategy):
+    if wanted and on_step is None and supports(model, strategy):
         return decode_static(model, batch, strategy, trace=trace, compiled=compiled)
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return decode_contrastive(model, batch, strategy)
-    return decode_logits(model, batch, strategy, trace=trace, compiled=compiled)
+        return decode_contrastive(model, batch, strategy, on_step)
+    return decode_logits(model, batch, strategy, trace=trace, compiled=compiled, on_step=on_step)
 
 
 @torch.inference_mode()
@@ -103,17 +107,22 @@ def decode_logits(
     *,
     trace: bool = False,
     compiled: bool = False,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Generated:
     """Continue a batch with any of transformers' causal language models."""
     session = open_session(model, batch.prompts, batch.limit)
     prompts = prompt_tokens(batch)
-    chooses = chooser(strategy, batch.keys, batch.limit, prompts=prompts, compiled=compiled)
+    chooses = chooser(
+        strategy, batch.keys, batch.limit, prompts=prompts, breakers=batch.breakers, compiled=compiled
+    )
     rows, traces = Rows(batch), Traces(batch) if trace else None
     logits = session.prefill()
     for step in range(batch.limit):
         rows.check(logits, step)
         tokens = chooses(logits, step, rows.history)
         rows.write(tokens, step)
+        if on_step:
+            on_step(Step(logits, tokens, {name: kept[:, -1] for name, kept in chooses.trace.items()}))
         going = rows.leave(step)
         if going is not None:
             if traces:
@@ -161,6 +170,7 @@ def decode_contrastive(
     model: Any,  # noqa: ANN401
     batch: Batch,
     strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Generated:
     """Continue a batch, all of a row's candidates in one pass."""
     propose = Proposer(strategy, len(batch.prompts), batch.limit, batch.keys.device)
@@ -176,6 +186,9 @@ def decode_contrastive(
         index = choose(proposal, penalty)
         tokens = proposal.ids.gather(1, index[:, None])[:, 0]
         rows.write(tokens, step)
+        if on_step:
+            adapted = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha}
+            on_step(Step(logits, tokens, adapted if isinstance(strategy, AdaptiveContrastiveSearch) else {}))
         if step + 1 == batch.limit:
             break
         logits = session.commit(index)

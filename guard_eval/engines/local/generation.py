@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from guard_eval.decoding.chains import needs_breakers
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local.batch import Batch, Generated
+from guard_eval.engines.local.batch import Batch, Generated, Step
 from guard_eval.engines.local.batching import BatchSizes, in_batches
 from guard_eval.engines.local.decode import check, check_vocabulary, decode
 from guard_eval.engines.local.texts import (
     EncodedPrompt,
     StopStrings,
+    breaker_ids,
     check_context,
     encode,
     eos_ids,
@@ -86,6 +88,7 @@ def generate(
     chat: bool = False,
     compiled: bool = False,
     on_trace: Callable[[list[Trace]], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Iterator[list[Continuation]]:
     """Return an iterator over batches of continuations, one for each prompt, the longest prompts first.
 
@@ -102,7 +105,9 @@ def generate(
         amateur: Contrastive decoding's second model.
         chat: Give the prompts through the model's chat template.
         compiled: Run GUARD's step through `torch.compile`.
-        on_trace: Given the traces of each batch before the batch is handed out; only GUARD has any.
+        on_trace: Given the traces of each batch before the batch is handed out; strategies with a state,
+            such as GUARD, have any.
+        on_step: Given each step of each batch; see `decode`.
 
     Raises:
         StudyError: A prompt is empty, prompts and limit exceed the model's context, or the strategy needs
@@ -124,7 +129,9 @@ def generate(
         chat=chat,
         stop=stop,
     )
-    job = _Job(loaded, amateur, strategy, made_by, traced=on_trace is not None, compiled=compiled)
+    job = _Job(
+        loaded, amateur, strategy, made_by, traced=on_trace is not None, compiled=compiled, on_step=on_step
+    )
     encoded = [
         replace(row, run=run)
         for row, run in zip(
@@ -157,6 +164,7 @@ class _Job:
     made_by: Recipe
     traced: bool
     compiled: bool
+    on_step: Callable[[Step], None] | None
 
     def check(self, encoded: Sequence[EncodedPrompt]) -> None:
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
@@ -181,6 +189,9 @@ class _Job:
             keys=torch.tensor(keys, device=device),
             ends=torch.tensor(eos_ids(self.loaded), dtype=torch.long, device=device),
             limit=self.made_by.max_new_tokens,
+            breakers=torch.tensor(breaker_ids(self.loaded.tokenizer), device=device)
+            if needs_breakers(self.strategy)
+            else None,
             stops=StopStrings(self.loaded.tokenizer, self.made_by.stop) if self.made_by.stop else None,
         )
         generated = decode(
@@ -190,6 +201,7 @@ class _Job:
             amateur=self.amateur.model if self.amateur else None,
             trace=self.traced,
             compiled=self.compiled,
+            on_step=self.on_step,
         )
         return generated, (time.perf_counter() - start) / len(rows)
 

@@ -260,7 +260,9 @@ def decode_static(
         pick, follow, first = _contrastive(propose, session, rows), session.commit, propose.fixed_from
     else:
         prompts = prompt_tokens(batch)
-        chooses = chooser(strategy, batch.keys, batch.limit, prompts=prompts, compiled=compiled)
+        chooses = chooser(
+            strategy, batch.keys, batch.limit, prompts=prompts, breakers=batch.breakers, compiled=compiled
+        )
         session = StaticSession(model, batch.prompts, batch.limit)
         pick, follow, first = _by_logits(chooses, rows), session.step, chooses.fixed_from
         values = lambda: chooses.trace  # noqa: E731

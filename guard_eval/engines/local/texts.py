@@ -12,6 +12,7 @@ from jinja2 import TemplateError
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.strategies.kinds import DRY_BREAKERS
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
@@ -193,6 +194,14 @@ class StopStrings:
 
 
 _LOOK_BACK = 4
+
+
+def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
+    """Return the tokens that stand for a sequence's end, as DRY's public definition finds them.
+
+    Each is the last token of its string after a letter: some tokenizers begin a text with another one.
+    """
+    return sorted({tokenizer.encode(f"a{one}", add_special_tokens=False)[-1] for one in DRY_BREAKERS})
 
 
 def make_continuation(

@@ -13,13 +13,14 @@ others were left as may run at once, and a request that comes back with a text f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers
+from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, needs_breakers, remembers
 from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.decoding.entropy import discount_sums
 from guard_eval.decoding.guard import StepHistory, guard_step
@@ -61,10 +62,14 @@ class Requests:
     """The requests of a worker, by whichever interface they come.
 
     It holds what up to `running` requests at once left behind at each step, and as many that were left.
+    `breakers` finds the model's tokens that end a sequence, once, if a strategy asks for them.
     """
 
-    def __init__(self, device: torch.device, *, running: int) -> None:
+    def __init__(
+        self, device: torch.device, *, running: int, breakers: Callable[[], Sequence[int]] = tuple
+    ) -> None:
         self._device = device
+        self._find_breakers = breakers
         self._capacity = 2 * running
         # Column t of the sums and entropies holds step t − 1, so that the one before the first is there.
         self._entropies = torch.zeros(0, _ROOM, dtype=torch.float64, device=device)
@@ -180,13 +185,18 @@ class Requests:
         found = [kept[where, at] for kept in self._states[:size]]
         state = torch.stack(found, 1) if found else keys[:, None][:, :0].double()
         tokens, written = self._texts(requests, where, at, steps)
-        made = choose(strategy, logits, Seen(tokens, written, advanced(keys, at), 0, state))
+        breakers = self._breakers if needs_breakers(strategy) else None
+        made = choose(strategy, logits, Seen(tokens, written, advanced(keys, at), 0, state, breakers))
         for kept, number in zip(self._states, made.state.unbind(1), strict=False):
             kept[where, at + 1] = number
         self._outputs[where, at] = made.tokens.int()
         for request, step in zip(requests, steps, strict=True):
             request.done = step + 1
         return made.tokens
+
+    @cached_property
+    def _breakers(self) -> Tensor:
+        return sent(list(self._find_breakers()), self._device)
 
     def _texts(
         self, requests: Sequence[Request], where: Tensor, at: Tensor, steps: Sequence[int]

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from guard_eval.engines.local.texts import breaker_ids
 from guard_eval.engines.vllm.memory import Request, Requests, Row
 from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_request
 
@@ -38,7 +39,11 @@ class ForRunnerV1:
     """Our strategies behind the older interface."""
 
     def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
-        self._requests = Requests(device, running=vllm_config.scheduler_config.max_num_seqs)
+        self._requests = Requests(
+            device,
+            running=vllm_config.scheduler_config.max_num_seqs,
+            breakers=functools.partial(_breakers, vllm_config),
+        )
         self._device = device
         self._at: dict[int, tuple[Request, list[int]]] = {}
 
@@ -89,7 +94,11 @@ class ForRunnerV2:
     def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
         self._states = req_states
         self._speculates = vllm_config.speculative_config is not None
-        self._requests = Requests(req_states.device, running=req_states.max_num_reqs)
+        self._requests = Requests(
+            req_states.device,
+            running=req_states.max_num_reqs,
+            breakers=functools.partial(_breakers, vllm_config),
+        )
         self._new: dict[int, StrategyRequest] = {}
         self._at: dict[int, Request] = {}
 
@@ -135,6 +144,17 @@ class ForRunnerV2:
     def _lengths(self, place: int) -> tuple[int, int]:
         """Return the length of a request's prompt, and with what was written before it came (back)."""
         return int(self._states.prompt_len.np[place]), int(self._states.prefill_len.np[place])
+
+
+def _breakers(vllm_config: Any) -> list[int]:  # noqa: ANN401 (vLLM's)
+    """Return the tokens that end a sequence, by the tokenizer of vLLM's model."""
+    from transformers import AutoTokenizer  # noqa: PLC0415 (few requests ask)
+
+    model = vllm_config.model_config
+    tokenizer = AutoTokenizer.from_pretrained(
+        model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
+    )
+    return breaker_ids(tokenizer)
 
 
 _SPECULATIVE = (

@@ -9,6 +9,7 @@ from slow_guard import SLOW
 
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import advanced, row_key, uniform
+from guard_eval.engines.vllm import plugin
 from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, Strategies
 from guard_eval.errors import StudyError
 from guard_eval.strategies import parse
@@ -19,11 +20,18 @@ DRAWN = ["guard(select=sample)", "top_p(p=0.9)", "top_k(k=5)", "temperature(tau=
 LOOKING_BACK = [
     "mirostat(tau=2, eta=0.5)",
     "dry(multiplier=2, base=1.75, allowed_length=1)",
+    "dry(multiplier=2, base=1.75, allowed_length=1, breakers=standard)",
     "repetition_penalty(penalty=1.5) + top_p(p=0.9)",
     "no_repeat_ngram(n=2) + mirostat(tau=2, eta=1) + frequency_penalty(penalty=0.5)",
     "xtc(threshold=0.1, probability=0.5)",
 ]
 ROOM = 4
+BREAKERS = [3, 7, 11]
+
+
+@pytest.fixture(autouse=True)
+def _breakers(monkeypatch):
+    monkeypatch.setattr(plugin, "_breakers", lambda _config: BREAKERS)
 
 
 def jobs(names: list[str], count: int = 24) -> list[Job]:
@@ -51,7 +59,13 @@ def alone(job: Job, model: Model) -> list[int]:
             text.append(oracle.step(model(text).double().tolist()))
     else:
         key = row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
-        choose = chooser(strategy, torch.tensor([key]), job.limit, prompts=torch.tensor([job.prompt]))
+        choose = chooser(
+            strategy,
+            torch.tensor([key]),
+            job.limit,
+            prompts=torch.tensor([job.prompt]),
+            breakers=torch.tensor(BREAKERS),
+        )
         for step in range(job.limit):
             history = torch.tensor([[*text[len(job.prompt) :], 0]])  # the rest is not looked at
             text.append(int(choose(model(text)[None], step, history)))

@@ -1,0 +1,328 @@
+"""Texts from a program or a notebook: prompts in, texts in the order of the prompts out.
+
+    from guard_eval import Guard, generate
+
+    texts = generate(["Once upon a time"], Guard(), model="Qwen/Qwen2.5-7B")
+    print(texts[0].text)
+
+A text is the one that a study with the same seed and settings makes of a prompt with the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypedDict, Unpack, overload
+
+import pandas as pd
+from rich.progress import Progress
+
+from guard_eval.decoding.entropy import shannon_entropy
+from guard_eval.engines.loading import LoadedModel, check_amateur, load
+from guard_eval.engines.local.batch import Step
+from guard_eval.engines.local.batching import BatchSizes
+from guard_eval.engines.local.generation import generate as generated
+from guard_eval.engines.local.texts import continuation_text, encode
+from guard_eval.errors import StudyError
+from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.reporting.escaping import escape_html, escape_latex
+from guard_eval.strategies import Guard, Strategy, draws, parse
+from guard_eval.study.folder import BUNDLED, locate_model
+
+
+class Texts(Sequence[Continuation]):
+    """Continuations in the order of their prompts, the runs of a prompt one after the other."""
+
+    def __init__(self, prompts: Sequence[Prompt], made: Sequence[Continuation]) -> None:
+        """Hold `made`, whose `prompts` lie at the same places."""
+        self._prompts, self._made = tuple(prompts), tuple(made)
+
+    def __len__(self) -> int:
+        """Return how many texts there are."""
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, place: int) -> Continuation: ...
+    @overload
+    def __getitem__(self, place: slice) -> Texts: ...
+    def __getitem__(self, place: int | slice) -> Continuation | Texts:
+        """Return one continuation, or several as `Texts`."""
+        if isinstance(place, slice):
+            return Texts(self._prompts[place], self._made[place])
+        return self._made[place]
+
+    def with_prompts(self) -> Iterator[tuple[Prompt, Continuation]]:
+        """Return an iterator over the texts, each after its prompt."""
+        return zip(self._prompts, self._made, strict=True)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each text: prompt, strategy, run, text, tokens, and why it ended."""
+        return pd.DataFrame(
+            {
+                "prompt_id": [prompt.id for prompt in self._prompts],
+                "prompt": [prompt.text for prompt in self._prompts],
+                "strategy": [one.recipe.strategy for one in self._made],
+                "run": [one.run for one in self._made],
+                "text": [one.text for one in self._made],
+                "new_tokens": [one.new_tokens for one in self._made],
+                "finish": [one.finish for one in self._made],
+            }
+        )
+
+    def to_latex(self) -> str:
+        """Return prompts and texts as a LaTeX table, in which nothing of them is markup."""
+        rows = [
+            f"{escape_latex(prompt.text)} & {escape_latex(one.text)} \\\\"
+            for prompt, one in self.with_prompts()
+        ]
+        lines = [
+            r"\begin{tabular}{p{0.3\linewidth}p{0.6\linewidth}}",
+            *(r"\hline", r"prompt & continuation \\", r"\hline"),
+            *rows,
+            *(r"\hline", r"\end{tabular}", ""),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows; MathJax is kept from taking `$` for a formula."""
+        rows = "".join(
+            f"<tr><td>{escape_html(prompt.text)}</td><td>{escape_html(one.text)}</td></tr>"
+            for prompt, one in self.with_prompts()
+        )
+        return (
+            '<table class="tex2jax_ignore mathjax_ignore" style="text-align: left; white-space: pre-wrap">'
+            f"<tr><th>prompt</th><th>continuation</th></tr>{rows}</table>"
+        )
+
+    def __repr__(self) -> str:
+        """Return how many texts these are, and by which strategy."""
+        names = ", ".join(sorted({one.recipe.strategy for one in self._made}))
+        return f"<{len(self)} texts by {names}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token as it is made.
+
+    Attributes:
+        text: What it adds to the text.
+        entropy: H_t of the model's distribution, in nats.
+        probability: The token's own, as the model has it.
+        values: What the strategy adapted, by name: GUARD's `H_glob`, `k`, `alpha` and `q`, mirostat's `mu`.
+    """
+
+    text: str
+    entropy: float
+    probability: float
+    values: dict[str, float]
+
+
+class Options(TypedDict, total=False):
+    """How texts are made; what is left out is as study.toml has it by default.
+
+    Attributes:
+        amateur: The second model of contrastive decoding.
+        seed: What is drawn depends on it, the prompt's id, the strategy and the run alone.
+        stop: A text ends before the first of these strings.
+        max_new_tokens: The length limit, in tokens; 256.
+        max_prompt_tokens: How many of a prompt's last tokens are kept; 256.
+        chat: Whether prompts go through the model's chat template.
+        device: `auto`, `cpu`, `cuda:1`, ….
+        dtype: `auto`, `float32`, `bfloat16` or `float16`.
+    """
+
+    amateur: str | LoadedModel
+    seed: int
+    stop: Sequence[str]
+    max_new_tokens: int
+    max_prompt_tokens: int
+    chat: bool
+    device: str
+    dtype: str
+
+
+def generate(
+    prompts: str | Prompt | Iterable[str | Prompt],
+    strategy: Strategy | str | None = None,
+    model: str | LoadedModel = BUNDLED,
+    *,
+    runs: int = 1,
+    batch_size: int | None = None,
+    progress: bool = True,
+    **options: Unpack[Options],
+) -> Texts:
+    """Return a continuation of each prompt, in their order.
+
+    Args:
+        prompts: One or several, as text or as `Prompt`. A text's id is made of the text.
+        strategy: Such as `Guard()` or `"top_p(p=0.9)"`; GUARD if left out.
+        model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
+        runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
+        batch_size: Rows at once; as many as memory holds if left out.
+        progress: Whether to show a bar.
+        options: See `Options`.
+
+    Raises:
+        StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
+    """
+    strategy = _strategy(strategy)
+    wanted = _prompts(prompts)
+    if runs < 1:
+        raise StudyError(f"runs = {runs} is out of range; it must be at least 1")
+    loaded, amateur = _models(model, options)
+    numbers = range(1, 1 + (runs if draws(strategy) else 1))
+    distinct = {(prompt.id, run): prompt for prompt in wanted for run in numbers}
+    limits = _limits(options)
+    tokens = limits["max_new_tokens"] + limits["max_prompt_tokens"]
+    copies = int(getattr(strategy, "beams", 1))
+    made: dict[tuple[str, int], Continuation] = {}
+    with Progress(disable=not progress, transient=True) as bar:
+        task = bar.add_task(str(strategy), total=len(distinct))
+        for batch in generated(
+            loaded,
+            list(distinct.values()),
+            strategy,
+            runs=[run for _, run in distinct],
+            batch_size=BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
+            if batch_size is None
+            else batch_size,
+            amateur=amateur,
+            **limits,
+        ):
+            made |= {(one.prompt_id, one.run): one for one in batch}
+            bar.advance(task, len(batch))
+    places = [(prompt, run) for prompt in wanted for run in numbers]
+    return Texts([prompt for prompt, _ in places], [made[prompt.id, run] for prompt, run in places])
+
+
+def watch(
+    prompt: str | Prompt,
+    on_token: Callable[[Token], None],
+    strategy: Strategy | str | None = None,
+    model: str | LoadedModel = BUNDLED,
+    **options: Unpack[Options],
+) -> Continuation:
+    """Continue one prompt, and hand each token out as it is made; arguments as in `generate`.
+
+    A strategy with beams knows its text in the end only: `on_token` is never called. A stop string is cut off
+    the continuation, not off what was handed out.
+    """
+    strategy = _strategy(strategy)
+    (wanted,) = _prompts(prompt)
+    loaded, amateur = _models(model, options)
+    limits = _limits(options)
+    (row,) = encode(loaded, [wanted], limits["max_prompt_tokens"], chat=limits["chat"])
+    pieces = _Pieces(loaded.tokenizer, row.ids, on_token)
+    made = generated(loaded, [wanted], strategy, batch_size=1, amateur=amateur, on_step=pieces, **limits)
+    ((one,),) = list(made)
+    pieces.finish()
+    return one
+
+
+class _Pieces:
+    """Turns steps of a batch of one into tokens with the text that each adds."""
+
+    def __init__(self, tokenizer: Any, prompt: list[int], on_token: Callable[[Token], None]) -> None:  # noqa: ANN401
+        self._tokenizer, self._prompt, self._on_token = tokenizer, prompt, on_token
+        self._ids: list[int] = []
+        self._shown = 0
+        self._last: Token | None = None
+
+    def __call__(self, step: Step) -> None:
+        """Hand out the token before this one, whose text is known by now."""
+        token = int(step.tokens[0])
+        self._ids.append(token)
+        entropy, _ = shannon_entropy(step.logits)
+        if self._last:
+            self._on_token(self._last)
+        self._last = Token(
+            text=self._text(whole=False),
+            entropy=float(entropy[0]),
+            probability=float(step.logits[0].double().softmax(-1)[token]),
+            values={name: float(value[0]) for name, value in step.adapted.items()},
+        )
+
+    def finish(self) -> None:
+        """Hand out the last token, with the bytes of a character that was never completed."""
+        if self._last:
+            self._on_token(replace(self._last, text=self._last.text + self._text(whole=True)))
+
+    def _text(self, *, whole: bool) -> str:
+        """Return what is not shown yet; a character of several tokens is U+FFFD until the last of them."""
+        text = continuation_text(self._tokenizer, self._prompt, self._ids)[self._shown :]
+        if not whole and text.endswith("\N{REPLACEMENT CHARACTER}"):
+            return ""
+        self._shown += len(text)
+        return text
+
+
+def _strategy(strategy: Strategy | str | None) -> Strategy:
+    if isinstance(strategy, str):
+        return parse(strategy)
+    if isinstance(strategy, type):
+        raise StudyError(f"{strategy.__name__} is a class; write {strategy.__name__}() for its defaults")
+    return Guard() if strategy is None else strategy
+
+
+def _prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
+    several: Iterator[Any] = iter([prompts] if isinstance(prompts, str | Prompt) else prompts)
+    found = []
+    for number, one in enumerate(several, 1):
+        if not isinstance(one, str | Prompt):
+            raise StudyError(f"prompt {number} is of type {type(one).__name__}; give text or a Prompt")
+        found.append(one if isinstance(one, Prompt) else _named(one))
+    by_id = {prompt.id: prompt for prompt in found}
+    clash = next((prompt for prompt in found if by_id[prompt.id].text != prompt.text), None)
+    if clash is not None:
+        raise StudyError(f"two prompts have the id {clash.id!r} and differ; give each its own")
+    return found
+
+
+def _named(text: str) -> Prompt:
+    return Prompt(id=content_id("prompt", text), dataset="", text=text)
+
+
+def _models(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, LoadedModel | None]:
+    amateur = options.get("amateur")
+    loaded = load_model(model, device=options.get("device", "auto"), dtype=options.get("dtype", "auto"))
+    if amateur is None:
+        return loaded, None
+    second = load_model(amateur, device=options.get("device", "auto"), dtype=options.get("dtype", "auto"))
+    check_amateur(loaded, second)
+    return loaded, second
+
+
+def load_model(
+    model: str | Path | LoadedModel = BUNDLED, *, device: str = "auto", dtype: str = "auto"
+) -> LoadedModel:
+    """Return a model that `generate` can use several times; see `loading.load`.
+
+    Args:
+        model: A Hugging Face id, a folder, or `bundled`; a loaded one is returned as it is.
+        device: `auto`, `cpu`, `cuda:1`, ….
+        dtype: `auto`, `float32`, `bfloat16` or `float16`.
+    """
+    if isinstance(model, LoadedModel):
+        return model
+    name = str(model)
+    return load(locate_model(name, Path()), name=name, device=device, dtype=dtype)
+
+
+class _Limits(TypedDict):
+    seed: int
+    max_new_tokens: int
+    max_prompt_tokens: int
+    stop: Sequence[str]
+    chat: bool
+
+
+def _limits(options: Options) -> _Limits:
+    stop = options.get("stop", ())
+    return {
+        "seed": options.get("seed", 0),
+        "max_new_tokens": options.get("max_new_tokens", 256),
+        "max_prompt_tokens": options.get("max_prompt_tokens", 256),
+        "stop": [stop] if isinstance(stop, str) else stop,
+        "chat": options.get("chat", False),
+    }

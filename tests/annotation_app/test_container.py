@@ -1,0 +1,192 @@
+"""The container image, the compose file and the proxy before it: their parts, without a builder."""
+
+import fnmatch
+import ipaddress
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from typer.testing import CliRunner
+
+from guard_eval.cli import app
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+@pytest.fixture
+def compose():
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def steps():
+    """The Dockerfile's instructions with their arguments, in order."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [tuple(line.split(maxsplit=1)) for line in lines]
+
+
+def is_sent(path):
+    """Return whether the builder is sent a file: of the patterns that match, the last one decides."""
+    sent = True
+    for line in (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines():
+        pattern = line.removeprefix("!").removeprefix("**/")
+        parts = path.split("/")
+        prefixes = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+        names = parts if "**/" in line else prefixes
+        if line and not line.startswith("#") and any(fnmatch.fnmatch(name, pattern) for name in names):
+            sent = line.startswith("!")
+    return sent
+
+
+def test_only_the_proxy_is_reached_from_outside(compose):
+    services = compose["services"]
+    assert set(services) == {"app", "db", "proxy"}
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    assert compose["networks"]["inside"]["internal"] is True
+    assert {name for name, service in services.items() if "outside" in service["networks"]} == {"proxy"}
+    for service in services.values():
+        assert service["restart"] == "unless-stopped"
+        assert "no-new-privileges:true" in service["security_opt"]
+    assert services["app"]["depends_on"] == {"db": {"condition": "service_healthy"}}
+    assert services["db"]["healthcheck"]["test"][1] == "pg_isready"
+
+
+def test_the_app_believes_the_proxys_network_and_no_other(compose):
+    command = compose["services"]["app"]["command"]
+    (subnet,) = compose["networks"]["inside"]["ipam"]["config"]
+    assert command[command.index("--proxy") + 1] == subnet["subnet"]
+    assert ipaddress.ip_network(subnet["subnet"]).is_private
+
+
+def test_what_is_named_exists(compose):
+    kept = {"study": 0}
+    for service in compose["services"].values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0] if not volume.startswith("${") else "study"
+            if source.startswith("."):
+                assert (DEPLOY / source).is_file()
+            else:
+                kept[source] = kept.get(source, 0) + 1
+        assert set(service.get("secrets", [])) <= set(compose["secrets"])
+    assert kept == {"study": 1, **dict.fromkeys(compose["volumes"], 1)}
+    build = compose["services"]["app"]["build"]
+    assert (DEPLOY / build["context"] / build["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
+
+
+def test_the_databases_data_and_settings_keep_what_is_called_saved(compose):
+    database = compose["services"]["db"]
+    assert database["volumes"] == ["database:/var/lib/postgresql/data"]
+    for setting in ("fsync=off", "full_page_writes=off", "synchronous_commit=off"):
+        assert setting not in database["command"]
+
+
+def test_secrets_stand_in_files_that_are_in_no_image_and_no_commit(compose, steps):
+    assert compose["secrets"] == {
+        name: {"file": f"secrets/{name}"} for name in ("db_password", "cookie_secret")
+    }
+    settings = [service.get("environment", {}) for service in compose["services"].values()]
+    assert {name for table in settings for name in table if "PASS" in name} == {"POSTGRES_PASSWORD_FILE"}
+    assert not [step for step in steps if step[0] in {"ARG", "ENV"} and re.search("PASS|SECRET|KEY", step[1])]
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert {"deploy/.env", "deploy/secrets/"} <= set(ignored)
+    for path in ("deploy/secrets/db_password", "deploy/.env", ".git/config", "my-study/study.db", ".env"):
+        assert not is_sent(path)
+
+
+def test_the_image_gets_the_packages_and_what_builds_them(steps):
+    sources = [name for step, rest in steps if step == "COPY" for name in rest.split()[:-1]]
+    sources = [name for name in sources if not name.startswith("--")]
+    for name in sources:
+        assert (ROOT / name).exists()
+        assert is_sent(name)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = settings["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {name.removesuffix("*") for name in found} <= set(sources)
+    assert {settings["project"]["readme"], *settings["project"]["license-files"]} <= set(sources)
+    assert is_sent("annotation_app/pages/page.js")
+    assert not is_sent("annotation_app/pages/__pycache__/main.cpython-313.pyc")
+    install = next(rest for step, rest in steps if "pip install" in rest)
+    wanted = Requirement("guard-eval" + re.search(r"\.(\[.*?\])", install)[1])
+    assert wanted.extras <= set(settings["project"]["optional-dependencies"])
+    version = re.search(r"python:(3\.\d+)", steps[0][1])[1]
+    assert f"Programming Language :: Python :: {version}" in settings["project"]["classifiers"]
+
+
+def test_the_image_runs_as_nobody_in_particular(steps):
+    names = [step for step, _ in steps]
+    assert dict(steps)["USER"] == "guard-eval"
+    assert names.index("USER") < names.index("CMD")
+    assert "RUN" not in names[names.index("USER") :]
+
+
+def test_the_commands_options_are_the_commands(compose, steps):
+    started = yaml.safe_load(dict(steps)["CMD"])
+    shown = CliRunner().invoke(app, ["annotate", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
+    for command in (started, compose["services"]["app"]["command"]):
+        assert command[:2] == ["annotate", "/study"]
+        for option in command[2::2]:
+            assert f"{option} " in shown
+    assert dict(steps)["EXPOSE"] == started[started.index("--port") + 1]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Run start.sh with secrets in files, and return what the command it starts finds."""
+    program = tmp_path / "guard-eval"
+    program.write_text('#!/bin/sh\necho "$PGPASSWORD|$STREAMLIT_SERVER_COOKIE_SECRET|$*"\n')
+    program.chmod(0o755)
+    secrets = tmp_path / "secrets"
+
+    def run(**settings):
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        environment = {"PATH": path, "SECRETS": str(secrets), **settings}
+        command = ["sh", DEPLOY / "start.sh", "annotate", "/a study"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    run.secrets = secrets
+    return run
+
+
+def test_secrets_reach_the_command_alone(start):
+    assert start() == "||annotate /a study"
+    start.secrets.mkdir()
+    (start.secrets / "db_password").write_text("a $(b) 'c'\n")
+    (start.secrets / "cookie_secret").write_text("long")
+    assert start() == "a $(b) 'c'|long|annotate /a study"
+    assert start(PGPASSWORD="mine") == "mine|long|annotate /a study"
+
+
+def test_the_proxy_logs_no_invite_and_hides_the_health_of_the_app():
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert r"request>uri regexp \?.* ?…" in text
+    for words in ("request>headers delete", "encode zstd gzip", "respond /health 404"):
+        assert words in text
+    assert text.count("log {") == 1  # no log of every visit
+
+
+@pytest.mark.skipif(
+    shutil.which("caddy") is None, reason="caddy is not installed; run: apt-get install caddy"
+)
+def test_caddy_takes_the_configuration():
+    command = ["caddy", "validate", "--adapter", "caddyfile", "--config", DEPLOY / "Caddyfile"]
+    done = subprocess.run(
+        command, env={**os.environ, "SITE": "rate.example.org"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_space_is_served_at_the_images_port(steps):
+    head = (DEPLOY / "space" / "README.md").read_text(encoding="utf-8").split("---")[1]
+    settings = yaml.safe_load(head)
+    assert settings["sdk"] == "docker"
+    assert str(settings["app_port"]) == dict(steps)["EXPOSE"]

@@ -1,0 +1,97 @@
+"""README and quickstarts run as written: every block of shell and Python that needs nothing from elsewhere.
+
+A block that cannot run here has a comment in the line before it: <!-- not run: REASON -->.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from command_line import environment
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/quickstart/researcher.md", "docs/quickstart/analyst.md")
+ELSEWHERE = {
+    "docs/quickstart/owner.md": "its blocks serve a page until they are stopped, and need its raters",
+    "docs/quickstart/annotator.md": "it has none",
+}
+"""Pages whose blocks are not run here, and why."""
+
+BLOCK = re.compile(
+    r"^(?P<mark><!-- not run: (?P<reason>[^\n]*?) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    code: str
+    reason: str | None
+
+
+def blocks(text: str) -> list[Block]:
+    found = [Block(each["language"], each["code"], each["reason"]) for each in BLOCK.finditer(text)]
+    return [block for block in found if block.language in {"sh", "python", "console"}]
+
+
+def of(page: str) -> list[Block]:
+    return blocks((ROOT / page).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder as a fresh clone is, with an environment that is active: guard-eval is found."""
+    folder = tmp_path / "guard-eval"
+    folder.mkdir()
+    for name in ("docs", "constraints.txt", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
+    program = folder / ".venv" / "bin" / "guard-eval"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!{sys.executable}\nfrom guard_eval.__main__ import main\nmain()\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    (program.parent / "python").symlink_to(sys.executable)
+    return folder
+
+
+def test_every_quickstart_is_run_or_says_why_not():
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "quickstart").glob("*.md")}
+    assert pages == {*PAGES[1:], *ELSEWHERE}
+    found = [block for page in PAGES for block in of(page)]
+    assert sum(block.reason is None for block in found) >= 10
+    assert all(len(block.reason.split()) > 2 for block in found if block.reason is not None)
+
+
+def test_no_page_for_newcomers_needs_what_they_have_not():
+    for page in (*PAGES, "docs/index.md", "docs/installation.md", "CONTRIBUTING.md"):
+        assert "shared/" not in (ROOT / page).read_text(encoding="utf-8"), page
+    made = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
+    assert max(made) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_run_in_the_order_of_the_page(page: str, clone: Path):
+    path = os.pathsep.join([str(clone / ".venv" / "bin"), os.environ["PATH"]])
+    before = environment(PATH=path, PYTHONPATH=str(ROOT), MPLBACKEND="agg", HF_HUB_OFFLINE="1")
+    for block in of(page):
+        if block.reason is not None:
+            continue
+        program = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
+        done = subprocess.run(
+            [*program, block.code], cwd=clone, env=before, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block.code}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+
+
+def test_blocks_are_found_with_their_reasons():
+    text = "```sh\na\n```\n\n<!-- not run: it needs a key -->\n```python\nb\n```\n\n```text\nc\n```\n"
+    assert blocks(text) == [Block("sh", "a\n", None), Block("python", "b\n", "it needs a key")]

@@ -1,0 +1,140 @@
+"""Texts from a program: those of a study, in the order of the prompts, and one text token by token."""
+
+import math
+
+import pytest
+import torch
+from scipy.stats import entropy
+
+import guard_eval
+from guard_eval import Greedy, Guard, Mirostat, Prompt, StudyError, Texts, TopP, generate, measure, watch
+from guard_eval.engines.local import generation
+from guard_eval.strategies import parse
+
+pytestmark = pytest.mark.slow
+
+SHORT = {"max_new_tokens": 12, "max_prompt_tokens": 32}
+HOSTILE = "<script>alert(1)</script> $x$ \\input{a} & 50% _ # \x1b[31m"
+
+a_llama = pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+of_each_loop = pytest.mark.parametrize(
+    "strategy", ["greedy", "top_p(p=0.9)", "guard", "mirostat", "contrastive(k=4)", "acs", "dry + min_p"]
+)
+
+
+@a_llama
+@of_each_loop
+def test_a_text_is_that_of_a_study_whatever_the_order_and_the_batch(loaded, strategy):
+    prompts = [Prompt(id=f"p{n}", dataset="d", text="the cat sat" + " on the mat" * n) for n in range(4)]
+    studied = {
+        one.prompt_id: one
+        for batch in generation.generate(loaded, prompts, parse(strategy), seed=3, batch_size=4, **SHORT)
+        for one in batch
+    }
+    order = [2, 0, 3, 2, 1]
+    made = generate(
+        [prompts[n] for n in order], strategy, loaded, seed=3, batch_size=1, progress=False, **SHORT
+    )
+    assert [one.id for one in made] == [studied[f"p{n}"].id for n in order]
+    assert [one.text for one in made] == [studied[f"p{n}"].text for n in order]
+
+
+@a_llama
+@of_each_loop
+def test_the_tokens_that_are_watched_are_the_text(loaded, strategy):
+    tokens = []
+    made = watch("the cat sat", tokens.append, strategy, loaded, seed=3, **SHORT)
+    assert made.text == generate("the cat sat", strategy, loaded, seed=3, progress=False, **SHORT)[0].text
+    assert "".join(token.text for token in tokens) == made.text
+    assert len(tokens) == made.new_tokens
+    assert bool(tokens[0].values) == any(name in strategy for name in ("guard", "mirostat", "acs"))
+
+
+@a_llama
+def test_entropy_and_probability_are_the_models(loaded):
+    tokens = []
+    watch("the cat sat", tokens.append, Greedy(), loaded, **SHORT)
+    ids = loaded.tokenizer("the cat sat", return_tensors="pt")
+    with torch.inference_mode():
+        p = loaded.model(**ids).logits[0, -1].double().softmax(-1).numpy()
+    assert tokens[0].entropy == pytest.approx(entropy(p), rel=1e-4)
+    assert tokens[0].probability == pytest.approx(p.max(), rel=1e-4)
+
+
+@a_llama
+def test_mirostats_state_follows_its_algorithm(loaded):
+    """Basu et al. 2021, Algorithm 1: μ_1 = 2 τ, and then μ - η (S - τ) with S = -log2 p."""
+    tokens = []
+    watch("the cat sat", tokens.append, Mirostat(tau=3.0, eta=0.5), loaded, **SHORT)
+    mu = 6.0
+    for token in tokens:
+        assert token.values["mu"] == pytest.approx(mu, rel=1e-6)
+        mu -= 0.5 * (-math.log2(token.probability) - 3.0)
+
+
+@a_llama
+def test_a_text_with_beams_is_known_in_the_end(loaded):
+    tokens = []
+    assert watch("the cat sat", tokens.append, "beam", loaded, **SHORT).new_tokens
+    assert tokens == []
+
+
+@a_llama
+def test_runs_differ_where_something_is_drawn(loaded):
+    drawn = generate("the cat", TopP(p=1.0), loaded, runs=3, progress=False, **SHORT)
+    assert [one.run for one in drawn] == [1, 2, 3]
+    assert len({one.text for one in drawn}) == 3
+    assert len(generate("the cat", Greedy(), loaded, runs=3, progress=False, **SHORT)) == 1
+
+
+@a_llama
+def test_prompts_are_no_markup(loaded):
+    made = generate([HOSTILE], Greedy(), loaded, progress=False, **SHORT)
+    page, table = made._repr_html_(), made.to_latex()
+    assert "<script" not in page
+    assert "\x1b" not in page + table
+    assert page.startswith('<table class="tex2jax_ignore mathjax_ignore"')
+    assert r"\input" not in table
+    assert r"\$x\$" in table
+    assert made.to_frame().loc[0, "prompt"] == HOSTILE
+
+
+@a_llama
+def test_measured_texts(loaded):
+    prompts = ["the cat sat", "the dog ran", "the old red house"]
+    texts = [generate(prompts, one, loaded, progress=False, **SHORT) for one in (Greedy(), Guard())]
+    found = measure(*texts, compute=["length"]).set_index(["metric", "strategy"])["value"]
+    for each in texts:
+        (strategy,) = {one.recipe.strategy for one in each}
+        assert found["tokens", strategy] == pytest.approx(sum(one.new_tokens for one in each) / 3)
+
+
+@a_llama
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
+        (lambda loaded: generate("x", Guard, loaded), r"Guard is a class; write Guard\(\)"),
+        (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
+        (lambda loaded: generate("x", model=loaded, runs=0), "runs = 0 is out of range"),
+        (lambda loaded: generate("x", model=loaded, max_new_tokens=0), "max_new_tokens = 0 is out of range"),
+        (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 is out of range"),
+        (lambda loaded: generate("x", model="./missing"), "there is no such folder"),
+        (
+            lambda loaded: generate([Prompt(id="a", dataset="", text=text) for text in "xy"], model=loaded),
+            "two prompts have the id 'a' and differ",
+        ),
+        (lambda loaded: measure(["x"]), "measure got a list; give it what generate returned"),
+        (lambda loaded: measure(Texts([], []), compute=["divers"]), "'divers'"),
+    ],
+)
+def test_wrong_values_are_named(loaded, wrong, message):
+    with pytest.raises(StudyError, match=message):
+        wrong(loaded)
+
+
+def test_the_package_shows_what_it_has():
+    assert {"generate", "measure", "watch", "load_model", "Guard", "__version__"} <= set(dir(guard_eval))
+    assert all(getattr(guard_eval, name) is not None for name in dir(guard_eval))
+    with pytest.raises(AttributeError, match="no 'Gard'"):
+        _ = guard_eval.Gard

@@ -1,0 +1,174 @@
+"""Write what study.toml may hold, from the models that check it: `python tools/settings_reference.py`.
+
+docs/study_toml.md is for people, docs/study.schema.json (JSON Schema) for editors. A test sees that both are
+current.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from guard_eval.study.criteria_settings import SettingsTable
+from guard_eval.study.judge_files import StudyFile
+from guard_eval.study.settings import Settings
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+HEAD = """# study.toml, key by key
+
+Everything that may stand in a study's `study.toml`: each table, its keys, what they may be, and what
+holds where they are left out. `guard-eval new NAME` writes a file with the usual ones and comments. Paths
+are seen from the study's folder. An unknown key or a wrong value is refused, with its place and the
+nearest name that exists, before anything starts. The hash of all settings is stored with the first
+verdict; a report says when they were changed afterwards.
+
+<!-- Made by tools/settings_reference.py from guard_eval/study; do not edit. -->
+
+**In an editor**: [study.schema.json](study.schema.json) is a JSON Schema of the same. Editors with Taplo
+(VS Code: *Even Better TOML*) complete keys and mark mistakes with this first line in study.toml, the path
+being yours:
+
+```toml
+#:schema /path/to/guard-eval/docs/study.schema.json
+```
+"""
+
+NO_DEFAULT = "required"
+
+
+class _Schema(GenerateJsonSchema):
+    """The schema, where a value that only code checks may be anything."""
+
+    def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
+        del schema, error_info
+        return {}
+
+
+def meanings(table: type[BaseModel]) -> dict[str, str]:
+    """Return what each key of a table means: the entries under Attributes of its docstring."""
+    text = inspect.getdoc(table) or ""
+    _, _, attributes = text.partition("Attributes:\n")
+    found = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(words.split()) for name, words in found}
+
+
+def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tuple[str, type[SettingsTable]]]:
+    """Yield each table with its heading in study.toml, in the order of the file."""
+    yield name, kind
+    for key, field in kind.model_fields.items():
+        for inner, heading in _inner(field.annotation, f"{name}.{key}".removeprefix(".")):
+            yield from tables(inner, heading)
+
+
+def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTable], str]]:
+    """Yield the table that a key holds, if any: a list is [[heading]], a table of tables heading.NAME."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, SettingsTable):
+        if not issubclass(annotation, StudyFile):  # which a text names
+            yield annotation, heading
+    elif origin is list:
+        yield from ((table, f"[{name}]") for table, name in _inner(inside[0], heading))
+    elif origin is dict:
+        yield from _inner(inside[1], f"{heading}.NAME")
+    else:
+        for part in inside:
+            yield from _inner(part, heading)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema, each key with its meaning."""
+    found = Settings.model_json_schema(schema_generator=_Schema, mode="validation")
+    known = {table.__name__: table for _, table in tables()}
+    parts = {"Settings": found, **found["$defs"]}
+    for name, part in parts.items():
+        if name not in known:
+            part.clear()
+            part["type"] = "string"
+            continue
+        part.pop("title", None)
+        part["description"] = (inspect.getdoc(known[name]) or "").partition("\n")[0]
+        for key, value in part["properties"].items():
+            value.pop("title", None)
+            if words := meanings(known[name]).get(key):
+                value["description"] = words
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "study.toml", **found}
+
+
+def _values(part: dict[str, Any]) -> str:
+    """Return what a value may be, in words."""
+    if "enum" in part or "const" in part:
+        return ", ".join(f"`{json.dumps(value)}`" for value in part.get("enum", [part.get("const")]))
+    if "$ref" in part:
+        return "text"  # a file's name: other tables have headings of their own
+    if "anyOf" in part:
+        some = [_values(one) for one in part["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(word for word in some if word))
+    limits = [
+        f"{words} {part[key]}"
+        for key, words in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
+        )
+        if key in part
+    ]
+    kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
+    name = kind.get(str(part.get("type")), "")
+    if part.get("type") == "array":
+        name = f"list of {_values(part.get('items', {})) or 'values'}"
+    if part.get("type") == "object":
+        name = "table"
+    return " ".join([name, ", ".join(limits)]).strip()
+
+
+def _default(part: dict[str, Any], *, required: bool) -> str:
+    if required:
+        return NO_DEFAULT
+    if "default" not in part or part["default"] is None:
+        return "–"
+    return f"`{json.dumps(part['default'], ensure_ascii=False)}`"
+
+
+def page() -> str:
+    """Return the page, in Markdown."""
+    found = schema()
+    parts = [HEAD]
+    for heading, table in tables():
+        part = found if table is Settings else found["$defs"][table.__name__]
+        title = f"`[{heading}]`" if heading else "At the top"
+        parts.append(f"## {title}\n\n{part['description']}\n")
+        rows = []
+        for key, value in part["properties"].items():
+            if any(_inner(table.model_fields[key].annotation, key)):
+                continue  # a table of its own
+            cells = [
+                f"`{key}`",
+                _values(value),
+                _default(value, required=key in part.get("required", ())),
+                value.get("description", ""),
+            ]
+            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        if rows:
+            parts.append("\n".join(["| key | values | default | meaning |", "|---|---|---|---|", *rows, ""]))
+    return "\n".join(parts)
+
+
+FILES = {
+    DOCS / "study_toml.md": page,
+    DOCS / "study.schema.json": lambda: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+}
+
+if __name__ == "__main__":
+    for path, make in FILES.items():
+        path.write_text(make(), encoding="utf-8")
+        print(path)
