@@ -35,6 +35,10 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
+# Each worker, and what it starts, computes with one processor: with more they wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Where a shell started the tests in the background, or under nohup, these are ignored, and by every child.
 for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_signal) is signal.SIG_IGN:

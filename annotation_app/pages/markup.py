@@ -87,9 +87,9 @@ def paragraph(text: str) -> str:
     return f'<p class="ge-paragraph">{escape(text)}</p>'
 
 
-def code(heading: str, text: str) -> str:
-    """Return a code to be copied, under a heading."""
-    return f'{subtitle(heading)}<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
+def code(heading: str, text: str, *, kind: str = "") -> str:
+    """Return a code to be copied, under a heading; `kind` may be `ge-link`."""
+    return f'{subtitle(heading)}<pre class="ge-command ge-code {kind}"><code>{escape(text)}</code></pre>'
 
 
 def remark(heading: str, text: str, *, agreed: bool | None = None) -> str:

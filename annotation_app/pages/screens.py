@@ -20,7 +20,8 @@ def instructions(app: AppState, visit: RaterSession) -> None:
         st.html(markup.subtitle(texts.questions) + markup.definitions(app.criteria))
         st.html(markup.points(texts.points))
         if visit.enrolled:
-            st.html(markup.code(texts.link, sign_in.personal_link(visit)) + markup.paragraph(texts.link_lead))
+            link = markup.code(texts.link, sign_in.personal_link(visit), kind="ge-link")
+            st.html(link + markup.paragraph(texts.link_lead))
         again = visit.rated > 0 or visit.pair is not None or visit.intake.begun
         forward(texts.again if again else texts.start, key="start", on_click=_start, args=(visit,))
 

@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
@@ -107,7 +108,7 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
 
 
 def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
-    """Return the visitor's session, or None and why: of a rater who was revoked nothing is said."""
+    """Return the visitor's session, or None and why: nothing where the rater is revoked."""
     address, browser = network_address(), browser_secret()
     found = app.store.enrol(
         arrival.external_id,
@@ -139,8 +140,22 @@ def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
 
 
 def network_address() -> str | None:
-    """Return the address that the visitor comes from; None for this machine itself."""
-    return st.context.ip_address
+    """Return the network that the visitor comes from; None for this machine itself."""
+    return network_of(st.context.ip_address)
+
+
+def network_of(address: str | None) -> str | None:
+    """Return what one visitor can have of addresses: one of IPv4, and 2^64 of IPv6.
+
+    >>> network_of("2001:db8:1:2:3:4:5:6"), network_of("::ffff:192.0.2.7"), network_of("192.0.2.7")
+    ('2001:db8:1:2::/64', '192.0.2.7', '192.0.2.7')
+    """
+    try:
+        found = ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return None
+    plain = getattr(found, "ipv4_mapped", None) or found
+    return str(plain) if plain.version == 4 else str(ip_network(f"{plain}/64", strict=False))
 
 
 def browser_secret() -> str:

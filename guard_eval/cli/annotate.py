@@ -52,6 +52,7 @@ def command(
         token = _token(store, invite) if invite else None
         people = sum(rater.kind == "person" for rater in store.raters())
         notices = _notices(study, store)
+        open_places = store.open_places(study.plan)
         asked = criteria(study.settings.annotation.criteria, study.settings.rubric)
         store.set_criteria({each.name: each.words for each in asked})
     say(
@@ -60,6 +61,8 @@ def command(
     )
     if not people and not study.settings.annotation.recruitment.is_open:
         say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
+    if study.settings.annotation.recruitment.is_open:
+        say(f"{count_of(open_places, 'place')} open for people who come without an invite")
     for notice in notices:
         say(f"Note: {notice}")
 

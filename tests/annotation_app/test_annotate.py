@@ -69,6 +69,7 @@ def test_what_the_owner_should_know_first(study, run, monkeypatch):
     assert "study.toml is not what it was when the first verdict came" in out
     assert f"guard-eval gold {built.folder} FILE" in out
     assert "annotation.pairs_per_rater sets a limit" in out
+    assert "2 places open for people who come without an invite" in out
     assert ("the disk has 50 MiB left" in out) is before.database.startswith("sqlite")
 
 

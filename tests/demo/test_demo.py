@@ -22,7 +22,7 @@ MODEL = PROMPTS.parent / "model"
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    environment = {**os.environ, "COLUMNS": "120", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "COLUMNS": "120", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "guard_eval", "demo"],
         cwd=folder,

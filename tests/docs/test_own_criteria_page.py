@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import run_here
 from fake_openai import REASONS, FakeOpenAI
+from made import STUDY_HEAD
 
 from guard_eval.cli import commands
 from guard_eval.records import Pair, Plan
@@ -16,16 +17,6 @@ from judge.prompts.prompt import APPENDIX_F, code
 from judge.run import run_judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
-BASE = """
-name = "s"
-seed = 11
-[model]
-name = "bundled"
-[generation]
-strategies = ["guard", "top_k(k=50)"]
-[pairs]
-compare = [["guard", "top_k(k=50)"]]
-"""
 
 
 def blocks(language):
@@ -43,7 +34,7 @@ def server():
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "study.toml").write_text(BASE + blocks("toml")[0], encoding="utf-8")
+    (tmp_path / "study.toml").write_text(STUDY_HEAD + blocks("toml")[0], encoding="utf-8")
     (tmp_path / "judge_prompt.txt").write_text(blocks("text")[0], encoding="utf-8")
     (tmp_path / "judge_examples.jsonl").write_text(blocks("json")[0], encoding="utf-8")
     with Store.open(Study.open(tmp_path).database, create=True) as store:

@@ -8,6 +8,7 @@ import fake_openai
 import pytest
 from fake_openai import KEY, FakeOpenAI
 
+from guard_eval.cli.judge import command
 from guard_eval.records import BlindPair, Pair
 from guard_eval.store import Store
 from guard_eval.study.judge_settings import Judge
@@ -33,6 +34,25 @@ def server():
 def fake():
     """Give tests the answers that the server can be made to send."""
     return fake_openai
+
+
+@pytest.fixture
+def key(server, monkeypatch):
+    """Have a key and the server's address in the environment, as a user has."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return KEY
+
+
+@pytest.fixture
+def printed(capsys):
+    """Run the command, and return what it printed."""
+
+    def run(folder, **options):
+        command(folder, **options)
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture

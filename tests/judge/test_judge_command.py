@@ -5,6 +5,7 @@ import sys
 import pytest
 import typer
 from databases import every_row, setting
+from made import STUDY_HEAD
 
 from guard_eval.cli.judge import WITH_FAILURES, OrderOption, command
 from guard_eval.cli.reporting.judges import judge_run
@@ -17,28 +18,15 @@ from judge.request import request, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
-STUDY = """
-name = "s"
-seed = 11
-[model]
-name = "bundled"
-[generation]
-strategies = ["guard", "top_k(k=50)"]
-[pairs]
-compare = [["guard", "top_k(k=50)"]]
-[[judge]]
+STUDY = (
+    STUDY_HEAD
+    + """[[judge]]
 model = "gpt-4o-2024-11-20"
 criteria = ["fluency", "coherence"]
 concurrency = 4
 """
+)
 ANOTHER = '[[judge]]\nmodel = "local"\nname = "second"\ncriteria = ["fluency"]\nconcurrency = 4\n'
-
-
-@pytest.fixture
-def key(fake, server, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", fake.KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return fake.KEY
 
 
 @pytest.fixture
@@ -66,17 +54,6 @@ def folder(make, pair, key):
 def twin(make, pair):
     """The same study once more, of which nothing is judged."""
     return make("twin", [pair(number) for number in range(2)])
-
-
-@pytest.fixture
-def printed(capsys):
-    """Run the command, and return what it printed."""
-
-    def run(folder, **options):
-        command(folder, **options)
-        return capsys.readouterr().out
-
-    return run
 
 
 def write_settings(folder, text):

@@ -10,9 +10,9 @@ import pytest
 import typer
 from databases import setting
 from fake_openai import REASONS
+from made import STUDY_HEAD
 
 from guard_eval.cli import commands
-from guard_eval.cli.judge import command
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, Criterion
@@ -36,16 +36,9 @@ from judge.request import RequestBuilder
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
-STUDY = """
-name = "s"
-seed = 11
-[model]
-name = "bundled"
-[generation]
-strategies = ["guard", "top_k(k=50)"]
-[pairs]
-compare = [["guard", "top_k(k=50)"]]
-[criteria.wit]
+STUDY = (
+    STUDY_HEAD
+    + """[criteria.wit]
 title = "Dry wit"
 definition = "How witty the text is, and {{how}} dryly."
 [annotation]
@@ -55,6 +48,7 @@ model = "gpt-4o-2024-11-20"
 criteria = ["wit", "fluency"]
 concurrency = 4
 """
+)
 PROMPT = """You compare jokes.
 
 {{criteria}}
@@ -83,12 +77,6 @@ ALL = 'prompt = "prompt.txt"\nexamples = "examples.jsonl"\nrationale = true\n'
 
 
 @pytest.fixture
-def key(monkeypatch, fake, server):
-    monkeypatch.setenv("OPENAI_API_KEY", fake.KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-
-
-@pytest.fixture
 def folder(new_database, tmp_path, pair, key):
     """Make a study of two pairs whose judge has these further lines."""
     made = tmp_path / "s"
@@ -105,15 +93,6 @@ def folder(new_database, tmp_path, pair, key):
         return made
 
     return make
-
-
-@pytest.fixture
-def printed(capsys):
-    def run(made, **options):
-        command(made, **options)
-        return capsys.readouterr().out
-
-    return run
 
 
 def judge_of(made):

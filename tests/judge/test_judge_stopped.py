@@ -10,26 +10,21 @@ import time
 import pytest
 from command_line import command as command_line
 from command_line import environment
+from made import STUDY_HEAD
 
 from guard_eval.cli.judge import command
 from guard_eval.store import Store
 
 pytestmark = pytest.mark.slow
 
-STUDY = """
-name = "s"
-seed = 11
-[model]
-name = "bundled"
-[generation]
-strategies = ["guard", "top_k(k=50)"]
-[pairs]
-compare = [["guard", "top_k(k=50)"]]
-[[judge]]
+STUDY = (
+    STUDY_HEAD
+    + """[[judge]]
 model = "gpt-4o-2024-11-20"
 criteria = ["fluency"]
 concurrency = 16
 """
+)
 PAIRS = 30
 
 

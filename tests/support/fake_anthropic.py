@@ -49,8 +49,8 @@ class FakeAnthropic(FakeOpenAI):
         super().__init__()
         self.refuses = {}  # the sentences with which fields are refused, by the field's name
 
-    def _route(self, method, path):
-        table = [
+    def _table(self):
+        return [
             ("POST", r"/messages", "chat", lambda: None),
             ("POST", r"/messages/batches", "create", lambda: self._make),
             ("GET", r"/messages/batches(?:\?(.*))?", "list", lambda query: lambda *_: self._list(query)),
@@ -62,11 +62,6 @@ class FakeAnthropic(FakeOpenAI):
                 lambda name: lambda *_: self._rows(name),
             ),
         ]
-        for wanted, pattern, step, make in table:
-            match = re.fullmatch(pattern, path)
-            if match and method == wanted:
-                return step, make(*match.groups())
-        return "unknown", lambda *_: failure(404, f"no {path}")
 
     def handle(self, method, path, raw, headers):
         out = super().handle(method, path, raw, headers)

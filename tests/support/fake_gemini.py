@@ -5,7 +5,6 @@ what `act` of the server that speaks OpenAI's interface answers, put into Gemini
 """
 
 import json
-import re
 from datetime import UTC, datetime
 
 from fake_openai import Ask, FakeOpenAI, Out, failure
@@ -46,8 +45,10 @@ class FakeGemini(FakeOpenAI):
         self._sizes = {}
 
     def _route(self, method, path):
-        path = path.removeprefix("beta")  # of v1beta, whose v1 is off
-        table = [
+        return super()._route(method, path.removeprefix("beta"))  # of v1beta, whose v1 is off
+
+    def _table(self):
+        return [
             ("POST", r"/models/([\w.-]+):generateContent", "chat", lambda _: None),
             ("POST", r"/upload/v1(?:beta)?/files", "begin", lambda: self._begin),
             ("POST", r"/upload/session/(\w+)", "upload", lambda name: lambda *rest: self._put(name, *rest)),
@@ -61,11 +62,6 @@ class FakeGemini(FakeOpenAI):
                 lambda name: lambda *_: self._content(name),
             ),
         ]
-        for wanted, pattern, step, make in table:
-            match = re.fullmatch(pattern, path)
-            if match and method == wanted:
-                return step, make(*match.groups())
-        return "unknown", lambda *_: failure(404, f"no {path}")
 
     def handle(self, method, path, raw, headers):
         out = super().handle(method, path, raw, headers)

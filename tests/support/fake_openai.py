@@ -201,7 +201,15 @@ class FakeOpenAI(LocalServer):
         return fault or out
 
     def _route(self, method, path):
-        table = [
+        """Return which step a request is, and what answers it."""
+        for wanted, pattern, step, make in self._table():
+            match = re.fullmatch(pattern, path)
+            if match and method == wanted:
+                return step, make(*match.groups())
+        return "unknown", lambda *_: failure(404, f"no {path}")
+
+    def _table(self):
+        return [
             ("POST", r"/chat/completions", "chat", lambda: None),
             ("POST", r"/responses", "responses", lambda: None),
             ("GET", r"/models", "models", lambda: lambda *_: Out({"object": "list", "data": self.models})),
@@ -211,11 +219,6 @@ class FakeOpenAI(LocalServer):
             ("GET", r"/batches(?:\?(.*))?", "list", lambda _: lambda *__: self._listing()),
             ("GET", r"/batches/(\w+)", "poll", lambda name: lambda *_: self._poll(name)),
         ]
-        for wanted, pattern, step, make in table:
-            match = re.fullmatch(pattern, path)
-            if match and method == wanted:
-                return step, make(*match.groups())
-        return "unknown", lambda *_: failure(404, f"no {path}")
 
     def _complete(self, ask):
         with self._lock:

@@ -5,6 +5,18 @@ from dataclasses import replace
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.settings import Settings
 
+STUDY_HEAD = """
+name = "s"
+seed = 11
+[model]
+name = "bundled"
+[generation]
+strategies = ["guard", "top_k(k=50)"]
+[pairs]
+compare = [["guard", "top_k(k=50)"]]
+"""
+"""How a study.toml begins that compares two strategies."""
+
 PROMPT = Prompt(id="p1", dataset="d", text="Once")
 
 RECIPE = Recipe(
