@@ -11,12 +11,13 @@ import argparse
 import asyncio
 import gc
 import os
+import re
 import secrets
 import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,18 +27,25 @@ from typing import Any
 import annotation_client
 import annotation_server
 import psutil
-from annotation_client import CRITERIA, Log, MadeStudy, Rater, enter, leave
+from annotation_client import CRITERIA, Log, MadeStudy, Presser, Rater, enter, leave
 from annotation_server import Load, Proxy, Server, compare, cpu_of
 from common import Measure, Row, has_postgres, parser, percentile, postgres_server, run_measures
+
+from annotation_app.server.launch import OPTIONS
 
 TITLES = {
     "thinking": "Raters who think",
     "rush": "Raters without pause",
+    "cost": "A rating beside a page with a single button, in turns",
     "memory": "Memory",
+    "first": "First visit at 100 kB/s",
     "browser": "Chromium",
     "replicas": "Several servers behind nginx, killed",
 }
 CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+MANY = 6000
+"""Pairs that do not run out while costs are compared, even with one rater a pair."""
 PATIENCE = 300.0
 """Seconds without a single rating after which a run with kills is given up."""
 
@@ -128,6 +136,73 @@ async def _round(study: MadeStudy, server: Server, *, think: float, seconds: flo
     )
 
 
+def cost(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Take the CPU of a rating and of a press of a bare Streamlit button in turns, at several overlaps."""
+    overlaps = sorted({1, options.overlap, options.raters})
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        (folder / "bare.py").write_text(annotation_client.BARE, encoding="utf-8")
+        flags = [part for name, value in OPTIONS.items() for part in (f"--{name}", value)]
+        flags += ["--server.headless", "true", "--server.address", "127.0.0.1", "--server.port"]
+        command = [sys.executable, "-P", "-m", "streamlit", "run", str(folder / "bare.py"), *flags]
+        bare = Server(folder, folder / "bare.log", command=command)
+        bare.start()
+        stack.callback(bare.stop)
+        served = {}
+        for overlap in overlaps:
+            size = {"raters": options.raters, "overlap": overlap, "pairs": MANY}
+            (folder / str(overlap)).mkdir()
+            served[overlap] = stack.enter_context(serving(folder / str(overlap), **size))
+        for think, seconds in ((0.0, options.seconds / 6), (options.think, options.seconds / 2)):
+            found = asyncio.run(_in_turns(bare, served, options, think=think, seconds=seconds))
+            how = f"{think:.0f} s a pair" if think else "without pause"
+            base = statistics.median(found[0])
+            spread = ", ".join(f"{one:.1f}" for one in found[0])
+            rows.append((f"{how}: a press of the button", f"{base:.2f} ms ({spread})", "", True))
+            for overlap in overlaps:
+                own = statistics.median(found[overlap])
+                ratios = [a / b for a, b in zip(found[overlap], found[0], strict=True)]
+                ratio = statistics.median(ratios)
+                spread = ", ".join(f"{one:.1f}" for one in ratios)
+                what = f"{how}: a rating, {overlap} raters a pair"
+                rows.append((what, f"{own:.1f} ms = {ratio:.1f} presses ({spread})", "≤ 6", ratio <= 6))
+    return rows
+
+
+async def _in_turns(
+    bare: Server,
+    served: Mapping[int, tuple[MadeStudy, Server]],
+    options: argparse.Namespace,
+    *,
+    think: float,
+    seconds: float,
+) -> dict[int, list[float]]:
+    """Return the milliseconds of CPU of a press (under 0) and of a rating by overlap, round by round."""
+    pressers = [Presser(bare.url, number) for number in range(options.raters)]
+    await asyncio.gather(*(one.enter() for one in pressers))
+    crowds, logs = {}, {overlap: Log() for overlap in served}
+    for overlap, (study, server) in served.items():
+        crowds[overlap] = [Rater(study, name, server.url, logs[overlap]) for name in study.tokens]
+        await enter(crowds[overlap])
+        await asyncio.gather(*(one.rate() for one in crowds[overlap]))
+    gc.collect()
+    gc.freeze()
+    found: dict[int, list[float]] = {0: [], **{overlap: [] for overlap in served}}
+    for _ in range(options.rounds):
+        for overlap, costs in found.items():
+            server = served[overlap][1] if overlap else bare
+            crowd: Sequence[Presser | Rater] = crowds[overlap] if overlap else pressers
+            before = logs[overlap].ratings if overlap else sum(one.presses for one in pressers)
+            cpu, until = server.cpu(), time.perf_counter() + seconds
+            await asyncio.gather(*(one.work(until, think=think) for one in crowd))
+            after = logs[overlap].ratings if overlap else sum(one.presses for one in pressers)
+            costs.append(1000 * (server.cpu() - cpu) / (after - before))
+    for crowd in crowds.values():
+        await leave(crowd)
+    await asyncio.gather(*(one.leave() for one in pressers))
+    return found
+
+
 def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Weigh the server with nobody, with some sessions, and with more, each of which has rated twice."""
     few, more = options.sessions, 3 * options.sessions
@@ -151,6 +226,46 @@ def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
         (what, ", ".join(f"{one:.0f}" for one in found) + " MB", "", True),
         ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
         ("errors", str(errors), "0", not errors),
+    ]
+
+
+SLOW = {"offline": False, "latency": 50, "downloadThroughput": 100_000, "uploadThroughput": 100_000}
+"""A slow line: 100 kB/s and 50 ms."""
+
+
+def first(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Open the link in a browser that was never here, over a slow line; count bytes and seconds."""
+    from playwright.sync_api import sync_playwright
+
+    found = []
+    with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        (token,) = study.tokens.values()
+        for _ in range(options.rounds):
+            context = chromium.new_context(viewport={"width": 1280, "height": 900})
+            page, sizes = context.new_page(), []
+            page.set_default_timeout(120_000)
+            session = context.new_cdp_session(page)
+            session.on("Network.loadingFinished", lambda sent, to=sizes: to.append(sent["encodedDataLength"]))
+            session.send("Network.enable")
+            session.send("Network.emulateNetworkConditions", SLOW)
+            start = time.perf_counter()
+            page.goto(f"{server.url}/?invite={token}", wait_until="commit")
+            page.get_by_role("button", name=re.compile("^(Start|Continue)")).wait_for()
+            shown = time.perf_counter() - start
+            page.wait_for_timeout(6000)
+            found.append((shown, sum(sizes) / 1e6, len(sizes)))
+            context.close()
+        chromium.close()
+    seconds, size = (statistics.median(one[place] for one in found) for place in (0, 1))
+    return [
+        ("from the link to the instructions", f"{seconds:.1f} s", "≤ 12 s", seconds <= 12),
+        (
+            "loaded by then and in the next 6 s",
+            f"{size:.2f} MB in {found[0][2]} files",
+            "≤ 1.5 MB",
+            size <= 1.5,
+        ),
     ]
 
 
@@ -191,9 +306,7 @@ def browser(folder: Path, options: argparse.Namespace) -> list[Row]:
     from playwright.sync_api import sync_playwright
 
     with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
         (token,) = study.tokens.values()
         page.goto(f"{server.url}/?invite={token}")
@@ -438,7 +551,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     }
     missing = [
         *[name for name, found in programs.items() if "replicas" in options.only and not found],
-        *["chromium"] * ("browser" in options.only and not CHROMIUM.exists()),
+        *["chromium"] * (not {"browser", "first"}.isdisjoint(options.only) and not CHROMIUM.exists()),
     ]
     if missing:
         command.error(
@@ -454,7 +567,9 @@ def main(arguments: list[str] | None = None) -> int:
     measures: dict[str, Measure] = {
         "thinking": partial(speed, think=options.think),
         "rush": partial(speed, think=0),
+        "cost": cost,
         "memory": memory,
+        "first": first,
         "browser": browser,
         "replicas": replicas,
     }

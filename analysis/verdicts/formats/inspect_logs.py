@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,9 @@ WHAT = "an Inspect log"
 
 _ZSTANDARD = 93
 """The ZIP method of newer logs, which Python's zipfile reads from 3.14 on."""
+_MOST_BYTES = 16 * MOST_JSON
+"""All samples of an archive may unpack to so many bytes; one at a time is in memory."""
+_FIELDS = ("id", "epoch", "metadata", "scores", "error")
 _NO_ANSWER = "N"
 """What Inspect's scorers write where the model gave no answer."""
 
@@ -47,18 +51,23 @@ def open_log(path: Path) -> Source | None:
             names = packed.namelist()
             if "header.json" not in names:
                 return None
-            left = [MOST_JSON]
+            left = [_MOST_BYTES]
             with path.open("rb") as file:
                 log = dict(checked(_part(packed, file, "header.json", path, left), f"{path}, header.json"))
                 samples = [name for name in names if name.startswith("samples/")]
-                log["samples"] = [_part(packed, file, name, path, left) for name in samples]
-    except (zipfile.BadZipFile, struct.error, EOFError) as error:
+                log["samples"] = [_read_fields(_part(packed, file, name, path, left)) for name in samples]
+    except (zipfile.BadZipFile, struct.error, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it anew") from None
     return Source(path=path, word="record", first=log, items=((1, log),))
 
 
+def _read_fields(sample: object) -> object:
+    """Return the part of a sample that is read: its transcript takes a hundred times as much."""
+    return {key: sample[key] for key in _FIELDS if key in sample} if isinstance(sample, dict) else sample
+
+
 def _part(packed: zipfile.ZipFile, file: IO[bytes], name: str, path: Path, left: list[int]) -> Any:  # noqa: ANN401
-    """Return a part's JSON; all together may unpack to `left` bytes, whatever the ZIP says of itself."""
+    """Return a part's JSON; whatever the ZIP says of itself, all together may unpack to `left` bytes."""
     found = packed.getinfo(name)
     if found.compress_type == _ZSTANDARD:
         file.seek(found.header_offset)
@@ -67,13 +76,14 @@ def _part(packed: zipfile.ZipFile, file: IO[bytes], name: str, path: Path, left:
         stream = _zstandard(file.read(found.compress_size), path)
     else:
         stream = packed.open(name)
+    most = min(MOST_JSON, left[0])
     with stream:
-        data = stream.read(left[0] + 1)
+        data = stream.read(most + 1)
     left[0] -= len(data)
-    if left[0] < 0:
-        raise StudyError(
-            f"{path} unpacks to more than 1 GiB; write the scores alone: inspect log convert --to json"
-        )
+    if len(data) > most:
+        raise StudyError(f"{path}, {name} unpacks to more than {most} bytes; give a log of fewer samples")
+    if zlib.crc32(data) != found.CRC:  # which zipfile checks of what it unpacks itself
+        raise zipfile.BadZipFile(f"{name} is not what was packed")
     return parse(data, f"{path}, {name}")
 
 
