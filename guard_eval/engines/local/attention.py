@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 Pass = TypeVar("Pass")
+_KINDS = {"full_attention", "sliding_attention"}
+"""Layers without a state of another kind, which a few tokens of a model with small weights would hardly show."""
 
 
 @contextmanager
@@ -32,7 +34,8 @@ def runs_like_the_model(model: Any, open_session: Callable[..., Any]) -> bool:  
     """Return whether a few tokens get the logits in a session that they get from the model as it is."""
     config = model.config.get_text_config()
     known = getattr(config, "_attn_implementation", "") in {"sdpa", "eager"}
-    if not (known and getattr(model, "_supports_sdpa", False)):
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if not (known and getattr(model, "_supports_sdpa", False) and kinds <= _KINDS):
         return False
     ids = torch.arange(2, 8, device=model.device) % config.vocab_size
     try:
