@@ -37,6 +37,7 @@ SECTIONS = {
     "greedy": "Over greedy `generate`",
     "alike": "Over greedy `generate` with the same (packed) linear layers",
     "guard": "What GUARD adds to the package's own greedy loop",
+    "static": "Fixed shapes (on a GPU one CUDA graph a step), over the same step by step",
     "repetition": "A repeated cache over candidates as a tree",
     "headline": "Contrastive search and ACS over GUARD, all in the package's own loops",
 }
@@ -195,6 +196,12 @@ def comparisons(bench: Workbench, *, compiled: bool) -> Iterator[Comparison]:
         yield Comparison("greedy", greedy, fast)
         yield Comparison("guard", own_greedy, fast)
         yield Comparison("guard", guard, fast, alike=True)
+    for strategy in (Greedy(), Guard(), ContrastiveSearch(k=10), AdaptiveContrastiveSearch()):
+        fixed, stepwise = (bench.engine(strategy, static=way) for way in (True, False))
+        yield Comparison("static", stepwise, fixed, alike=True)
+    if greedy_static := bench.generate(static=True) if bench.plain.device.type == "cuda" else None:
+        yield Comparison("static", greedy, greedy_static, alike=True)
+        yield Comparison("static", greedy_static, own_greedy, alike=True)
     yield Comparison("greedy", greedy, bench.processor(Guard()))
     yield Comparison("greedy", greedy, released)
     yield Comparison("guard", own_greedy, released)

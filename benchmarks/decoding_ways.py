@@ -115,6 +115,9 @@ class Way:
     tokens: int
 
 
+_SHAPES = {None: "", True: ", fixed shapes", False: ", step by step"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workbench:
     """A model, and prompts of one length to continue.
@@ -131,10 +134,12 @@ class Workbench:
     prompts: list[list[int]]
     limit: int
 
-    def generate(self, *, packed: bool = False) -> Way:
-        """Return greedy `model.generate`: what everything is measured against."""
+    def generate(self, *, packed: bool = False, static: bool = False) -> Way:
+        """Return greedy `model.generate`: what everything is measured against; or with its static cache."""
         model, more = (self.own, ", packed") if packed else (self.plain, "")
-        return self._way(f"greedy, `generate`{more}", lambda: self._generate(model, self.prompts))
+        given = {"cache_implementation": "static"} if static else {}
+        more += ", static cache" if static else ""
+        return self._way(f"greedy, `generate`{more}", lambda: self._generate(model, self.prompts, **given))
 
     def processor(self, strategy: Guard) -> Way:
         """Return GUARD as a logits processor in anyone's `model.generate`."""
@@ -143,8 +148,8 @@ class Workbench:
             lambda: self._generate(self.plain, self.prompts, GuardLogitsProcessor(strategy)),
         )
 
-    def engine(self, strategy: Strategy, *, compiled: bool = False) -> Way:
-        """Return a strategy in the package's own loop."""
+    def engine(self, strategy: Strategy, *, compiled: bool = False, static: bool | None = None) -> Way:
+        """Return a strategy in the package's own loop; in fixed shapes or not, or as the device has it."""
         device = self.own.device
         batch = Batch(
             prompts=self.prompts,
@@ -153,8 +158,8 @@ class Workbench:
             limit=self.limit,
         )
         return self._way(
-            f"{strategy}, own loop{', compiled' if compiled else ''}",
-            lambda: decode(self.own, batch, strategy, compiled=compiled).tokens,
+            f"{strategy}, own loop{', compiled' if compiled else ''}{_SHAPES[static]}",
+            lambda: decode(self.own, batch, strategy, compiled=compiled, static=static).tokens,
         )
 
     def repetition(self, strategy: Contrastive, *, packed: bool = False) -> Way:
@@ -169,7 +174,9 @@ class Workbench:
     def _way(self, name: str, run: Callable[[], list[list[int]]]) -> Way:
         return Way(name, run, len(self.prompts) * self.limit)
 
-    def _generate(self, model: Any, prompts: list[list[int]], *processors: LogitsProcessor) -> Any:
+    def _generate(
+        self, model: Any, prompts: list[list[int]], *processors: LogitsProcessor, **given: Any
+    ) -> Any:
         ids = torch.tensor(prompts, device=model.device)
         made = model.generate(
             input_ids=ids,
@@ -178,6 +185,7 @@ class Workbench:
             max_new_tokens=self.limit,
             min_new_tokens=self.limit,
             logits_processor=LogitsProcessorList(processors),
+            **given,
         )
         return made[:, ids.shape[1] :].tolist()
 

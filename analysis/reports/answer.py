@@ -46,6 +46,7 @@ def answer(
     assisted_by: str | None = None,
     composite: Composite | None = None,
     texts: str = "continuations",
+    sensitivity: bool = True,
 ) -> str:
     """Return one plain paragraph on the rows of all datasets, people first.
 
@@ -61,6 +62,7 @@ def answer(
         assisted_by: The judge who was declared to assist people.
         composite: What was declared as the overall result.
         texts: What was compared, in the plural.
+        sensitivity: Whether the report also has other analyses of the same verdicts.
     """
     totals = [row for row in rows if row.dataset is None]
     groups: dict[tuple[str, str], list[ShareRow]] = {}
@@ -83,7 +85,7 @@ def answer(
         parts.append(_assisted(totals, assisted_by))
     if composite is not None and any(row.criterion == COMPOSITE for row in totals):
         parts.append(f"The composite, declared as the overall result, is {composite}.")
-    parts.append(_closing(totals))
+    parts.append(_closing(totals, sensitivity=sensitivity))
     if redundant:
         several = "Some criteria hardly count as separate evidence; the audits name them."
         parts.append(f"Of the criteria, {redundant[0]}." if len(redundant) == 1 else several)
@@ -258,7 +260,7 @@ def _figures(row: ShareRow) -> str:
     return f"win share {percent(row.share.estimate)}{interval}, {'no p' if p is None else equals(p)}"
 
 
-def _closing(rows: list[ShareRow]) -> str:
+def _closing(rows: list[ShareRow], *, sensitivity: bool) -> str:
     sizes = sorted({row.family for row in rows if row.family})
     outside = sum(not row.family for row in rows)
     sampled = any(row.estimand == "population" for row in rows)
@@ -274,7 +276,7 @@ def _closing(rows: list[ShareRow]) -> str:
         text += f", after {name}'s correction for {and_list([str(size) for size in sizes])} results{kinds}"
     if outside:
         text += f"; the table also gives {plural(outside, 'result')} outside the declared family, uncorrected"
-    return f"{text}{interval}. {_for_whom(rows)}"
+    return f"{text}{interval}. {_for_whom(rows, sensitivity=sensitivity)}"
 
 
 def _of_each(groups: Collection[tuple[str, str]]) -> str:
@@ -285,22 +287,24 @@ def _of_each(groups: Collection[tuple[str, str]]) -> str:
     return f" {'by people and ' if people else ''}by {'each' if judges > 1 else 'the'} judge"
 
 
-def _for_whom(rows: list[ShareRow]) -> str:
+def _for_whom(rows: list[ShareRow], *, sensitivity: bool) -> str:
     """Say for which raters the answer holds."""
     sampled = [row for row in rows if row.estimand == "population"]
     if all(row.rater_kind in PEOPLE_OF for row in rows):
         one = len({row.who for row in rows}) == 1
         return f"The answer holds for {'this judge' if one else 'these judges'}, and for no other rater."
     if not sampled:
-        return "The answer holds for these raters; for raters like them, see Sensitivity."
+        more = "; for raters like them, see Sensitivity" if sensitivity else ", and for no other rater"
+        return f"The answer holds for these raters{more}."
     few = any(row.share.low is None and row.whole.raters < FEWEST_RATERS for row in sampled)
     if few:
         return (
             "An answer for all raters like these was declared, which takes at least "
-            f"{FEWEST_RATERS} of them; for these raters alone, see Sensitivity."
+            f"{FEWEST_RATERS} of them{'; for these raters alone, see Sensitivity' if sensitivity else ''}."
         )
     judges = "" if len(sampled) == len(rows) else " people"
-    return f"The answer holds for all{judges} raters like these; for these alone, see Sensitivity."
+    alone = "; for these alone, see Sensitivity" if sensitivity else ""
+    return f"The answer holds for all{judges} raters like these{alone}."
 
 
 def _units(rows: list[ShareRow]) -> str:

@@ -238,6 +238,7 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         alpha=alpha,
         assisted_by=context.assisted_by,
         composite=context.composite,
+        sensitivity=bool(in_full),
         texts=context.texts,
         exploratory=bool(context.why_exploratory),
         redundant=redundant,

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from analysis.reports.context import Context
 from analysis.reports.forest import ForestLine, forest
+from analysis.reports.methods import methods_of
 from analysis.reports.sections import equivalence
 from analysis.reports.sections.equivalence import points
 from analysis.results.agreement import AgreementRow
@@ -29,6 +30,7 @@ from guard_eval.reporting.words import (
     equals,
     judged_by,
     limits,
+    names_of,
     number,
     p_value,
     percent,
@@ -82,7 +84,7 @@ def manuscript(
     ranked = [row for row in ranked if row.who == ranked[0].who]
     if ranked:
         table, figure, text = (
-            _ranking_table(ranked),
+            _ranking_table(ranked, _overall(totals, context)),
             _ranking_figure(ranked),
             _ranking_sentence(ranked, totals, context),
         )
@@ -166,7 +168,7 @@ def _share_table(totals: Sequence[ShareRow], context: Context, near: Sequence[Eq
     names = ("Wins", "Ties", "Losses")
     a, b = (short(name) for name in (first.method_a, first.method_b))
     of = "the first-named method" if several else first.method_a
-    tests = sorted({row.test.method for row in totals})
+    tests = names_of(methods_of(totals))
     words = "" if several else f": {a} against {b}"
     cut = f" The first {MOST_ROWS} of {len(totals)} results." if len(totals) > MOST_ROWS else ""
     return table_of(
@@ -180,11 +182,18 @@ def _share_table(totals: Sequence[ShareRow], context: Context, near: Sequence[Eq
             **nearness,
         },
         caption=f"{_mark(first)}Verdicts of {_judges(totals)} on {context.texts}{words}, in percent",
-        note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {and_list(tests)}"
-        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}.{cut}",
+        note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {tests}"
+        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}.{_overall(totals, context)}{cut}",
         text_columns=len(left),
         strong=_differs,
     )
+
+
+def _overall(totals: Sequence[ShareRow], context: Context) -> str:
+    """Say what the composite is, where there is one."""
+    if context.composite is None or all(row.criterion != COMPOSITE for row in totals):
+        return ""
+    return f" The composite: {context.composite}."
 
 
 def _conclusion(row: EquivalenceRow | None) -> str:
@@ -239,7 +248,7 @@ def _share_sentence(totals: Sequence[ShareRow], context: Context) -> str:
     pairs = and_list([plural(count, "pair") for count in dict.fromkeys(whole.values())])
     found = "; ".join(_result(row, len(whole) > 1) for row in totals[:SPELT_OUT])
     more = f"; {len(totals) - SPELT_OUT} further results are in the table" if len(totals) > SPELT_OUT else ""
-    tests = and_list(sorted({row.test.method for row in totals}))
+    tests = names_of(methods_of(totals))
     return (
         f"{capital(_judges(totals))} compared {pairs} of {context.texts}: {found}{more} "
         f"({tests}, two-sided{_corrected(totals)}; {_software(context)})."
@@ -280,7 +289,7 @@ def _possible(row: RankingRow, place: int) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
+def _ranking_table(ranked: Sequence[RankingRow], overall: str) -> Table:
     """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
     first = ranked[0]
     names = [first.methods[place] for place in first.order]
@@ -298,7 +307,7 @@ def _ranking_table(ranked: Sequence[RankingRow]) -> Table:
         columns,
         caption=f"{mark}Methods ranked by {judged_by(first.rater_kind, first.judge)}",
         note=f"Rank: with the ranks possible, all at once at {100 * first.ranking.level:g}\u00a0%. "
-        f"Share: expected win share against the average other method, in percent.{cut}",
+        f"Share: expected win share against the average other method, in percent.{overall}{cut}",
     )
 
 
@@ -373,15 +382,18 @@ def _leader(row: RankingRow) -> str:
         none = f"there was no evidence of any difference among {len(row.order)} methods"
         return f"on {title(row.criterion)} {none} ({test}, {n})"
     share = row.ranking.shares[best]
-    figures = [f"possible ranks {_possible(row, best)}", f"expected share {percent(share.estimate)}"]
+    figures = [
+        f"possible rank{'s' if ' ' in _possible(row, best) else ''} {_possible(row, best)}",
+        f"expected share {percent(share.estimate)}",
+    ]
     if share.low is not None:
         figures.append(f"{_interval(row.ranking.level)} [{limits(share).replace(' to ', ', ')}]")
     figures += [test, n]
     also = [row.methods[place] for place in row.order[1:] if row.sets and row.sets[place][0] == 1]
-    level = f", not told apart from {and_list(also[:SPELT_OUT])}" if also else ""
-    more = f" and {len(also) - SPELT_OUT} more" if len(also) > SPELT_OUT else ""
+    beyond = [f"{len(also) - SPELT_OUT} more"] if len(also) > SPELT_OUT else []
+    level = f", not told apart from {and_list([*also[:SPELT_OUT], *beyond])}" if also else ""
     return (
-        f"on {title(row.criterion)} {row.methods[best]} ranks first of {len(row.order)}{level}{more} "
+        f"on {title(row.criterion)} {row.methods[best]} ranks first of {len(row.order)}{level} "
         f"({', '.join(figures)})"
     )
 
@@ -395,8 +407,8 @@ def _methods(
 ) -> list[Noted]:
     """Return the paragraph on methods, each sentence with the works it rests on."""
     first = totals[0]
-    intervals = and_list(sorted({row.share.method for row in totals}))
-    tests = and_list(sorted({row.test.method for row in totals}))
+    intervals = names_of(row.share.method for row in totals)
+    tests = names_of(methods_of(totals))
     whom = (
         "all raters like those who took part"
         if any(row.estimand == "population" for row in totals)
@@ -411,7 +423,7 @@ def _methods(
             _works_of_test(totals),
         ),
     ]
-    if context.composite is not None and any(row.criterion == COMPOSITE for row in totals):
+    if _overall(totals, context):
         overall = f"The overall result is a composite, {context.composite}, computed for each rater and pair"
         notes.append((overall, ()))
     if corrected := [row for row in totals if row.family > 1]:
@@ -447,7 +459,9 @@ def _methods(
                 ("mogstad2024",),
             )
         )
-        drawn_by = f"Intervals of expected shares: {ranked[0].ranking.method}"
+        drawn_by = (
+            f"Intervals of expected shares: {ranked[0].ranking.method.replace('items', ranked[0].unit)}"
+        )
         notes += [(drawn_by, ())] if ranked[0].ranking.replicates else []
         test = f"That no method is better than another is tested by the {ranked[0].difference.method}"
         holm = f", corrected by Holm over {len(ranked)} rankings" if len(ranked) > 1 else ""

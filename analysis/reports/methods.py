@@ -11,7 +11,7 @@ from analysis.results.bias import PositionRow
 from analysis.results.shares import ShareRow, unit_note
 from analysis.verdicts.panel import PANEL_OF, FormedPanel
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.words import RATERS, and_list, judge_name, judged_by, percent, plural
+from guard_eval.reporting.words import RATERS, and_list, judge_name, judged_by, names_of, percent, plural
 from guard_eval.rubric import COMPOSITE
 
 FEW_PAIRS = 30
@@ -58,10 +58,7 @@ def methods(
         left_out: Who has no composite, or none of some pairs.
     """
     totals = [row for row in rows if row.dataset is None]
-    interval, tests = (
-        and_list(sorted({found.method for found in every}))
-        for every in ([row.share for row in totals], [row.test for row in totals])
-    )
+    interval, tests = names_of(row.share.method for row in totals), names_of(methods_of(totals))
     sampled = any(row.estimand == "population" for row in totals)
     whom = "all raters like those who took part" if sampled else "the raters who took part"
     estimand = f"the tie-split win share, (wins + ties/2) / n, per criterion, over pairs, for {whom}"
@@ -111,6 +108,11 @@ def methods(
     given = "none is given, so it is 0" if context.seed is None else f"{context.seed}"
     notes.append(f"Seed: {given}; {drawn}.")
     return tuple(notes)
+
+
+def methods_of(totals: Sequence[ShareRow]) -> list[str]:
+    """Return the tests' methods; a result that every unit balances has none, where others have."""
+    return [row.test.method for row in totals if row.test.n] or [row.test.method for row in totals]
 
 
 def _flips(totals: Sequence[ShareRow]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from analysis.verdicts.scores import (
     with_units,
 )
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.words import limits
+from guard_eval.reporting.words import limits, rate
 
 MOST_RATERS = 30
 """Above so many raters none is left out: one of them hardly matters, and each takes an analysis."""
@@ -252,4 +252,4 @@ def _without_one(scores: pd.DataFrame) -> Iterator[Way]:
 def _of(tolerated: float | None, alpha: float) -> str:
     if tolerated is None or tolerated >= 1:
         return ""
-    return f"below {alpha:g} only while ratings of an item correlate by less than {tolerated:.2f}"
+    return f"p below {rate(alpha)} only while ratings of an item correlate by less than {tolerated:.2f}"

@@ -108,7 +108,7 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
 
 
 def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
-    """Return the visitor's session, or None and why: of a rater who was revoked nothing is said."""
+    """Return the visitor's session, or None and why: nothing where the rater is revoked."""
     address, browser = network_address(), browser_secret()
     found = app.store.enrol(
         arrival.external_id,

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from guard_eval.cli.commands import CommandGroup, Quiet, Verbose
-from guard_eval.cli.console import details_wanted, speaking
+from guard_eval.cli.console import details_wanted, runnable, speaking
 from guard_eval.errors import StudyError
 from guard_eval.stopping import like_ctrl_c
 
@@ -109,5 +109,5 @@ def _frames(error: BaseException | None) -> Iterator[str]:
 
 def _leave(message: str, code: int) -> None:
     sys.stdout.flush()
-    print(message, file=sys.stderr)  # noqa: T201 (the one place where a message leaves the program)
+    print(runnable(message), file=sys.stderr)  # noqa: T201 (the one place where a message leaves the program)
     sys.exit(code)

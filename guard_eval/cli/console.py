@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -131,9 +134,17 @@ def progress_console() -> Console:
     return shown
 
 
+def runnable(text: str) -> str:
+    """Return a text whose commands can be copied: with the path, where `guard-eval` itself is not found."""
+    program = Path(sys.argv[0])
+    if program.name != "guard-eval" or shutil.which("guard-eval"):
+        return text
+    return re.sub(r"(?<![\w/.-])guard-eval(?= [a-z-])", lambda _: shlex.quote(str(program)), text)
+
+
 def say(line: str = "") -> None:
     """Print a line: on a terminal broken between words, but whole where it has a command to be copied."""
-    shown = console()
+    shown, line = console(), runnable(line)
     whole = not shown.is_terminal or "guard-eval " in line
     shown.print(line if whole else "\n".join(_broken(part, shown.width) for part in line.split("\n")))
 

@@ -39,7 +39,7 @@ class Seen(NamedTuple):
     tokens: Tensor
     written: Tensor
     keys: Tensor
-    step: int
+    step: int | Tensor
     state: Tensor
     breakers: Tensor | None = None
 

@@ -18,12 +18,15 @@ LogitStrategy = Greedy | Stepwise | Guard
 class Chooser(Protocol):
     """Chooses the tokens of a batch, step by step. Doing a step again changes nothing."""
 
-    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
+    fixed_from: int
+    """From this step on, a step may also be given as a tensor: it then does the same in shapes that stay."""
+
+    def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:
         """Return the next tokens, `[B]`.
 
         Args:
             logits: `[B, V]`.
-            step: 0, 1, …; every earlier step must have been done.
+            step: 0, 1, …, or a tensor without dimensions that holds it; earlier steps must have been done.
             history: Tokens generated so far, `[B, T]` or longer than `step`; the rest is not looked at.
         """
 
@@ -68,10 +71,12 @@ def chooser(
 class _Greedy:
     """Takes the likeliest token; of equals the first."""
 
+    fixed_from = 0
+
     def __init__(self) -> None:
         self.trace: dict[str, Tensor] = {}
 
-    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:  # noqa: ARG002 (a Chooser)
+    def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:  # noqa: ARG002
         return likeliest(logits)
 
     def keep(self, rows: Tensor) -> None:
@@ -80,6 +85,8 @@ class _Greedy:
 
 class _StepwiseChooser:
     """Runs `chains.choose` for one batch, with the prompts, the rows' keys and the state of each step."""
+
+    fixed_from = 0
 
     def __init__(
         self, strategy: Stepwise, keys: Tensor, steps: int, *, prompts: Tensor | None, breakers: Tensor | None
@@ -92,15 +99,27 @@ class _StepwiseChooser:
         self._states = first.expand(steps + 1 if len(first) else 1, len(keys), -1).clone()
         self._done = 0
 
-    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
-        line = step if self._states.shape[2] else 0
-        written = history[:, : step if self._remembers else 0]
-        tokens = torch.cat([self._prompts, written], 1) if self._remembers else written
-        seen = Seen(tokens, written, self._keys, step, self._states[line], self._breakers)
+    def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:
+        stateful = bool(self._states.shape[2])
+        if isinstance(step, Tensor):
+            line = step[None] if stateful else torch.zeros_like(step)[None]
+            state = self._states.index_select(0, line)[0]
+        else:
+            state = self._states[step if stateful else 0]
+        written = _written(history, step) if self._remembers else history[:, :0]
+        tokens = (
+            _written(torch.cat([self._prompts, history], 1), step + self._prompts.shape[1])
+            if self._remembers
+            else written
+        )
+        seen = Seen(tokens, written, self._keys, step, state, self._breakers)
         made = choose(self._strategy, logits, seen)
-        if self._states.shape[2]:
-            self._states[line + 1] = made.state
-            self._done = line + 1
+        if stateful and isinstance(step, Tensor):
+            self._states.index_copy_(0, step[None] + 1, made.state[None])
+            self._done = len(self._states) - 1  # only the device knows how many
+        elif stateful:
+            self._states[step + 1] = made.state
+            self._done = int(step) + 1
         return made.tokens
 
     def keep(self, rows: Tensor) -> None:
@@ -112,3 +131,11 @@ class _StepwiseChooser:
         """The state that each step found, `[B, steps]` each: mirostat's μ, or one's own numbers."""
         found = self._states[: self._done].transpose(0, 1)
         return {name: found[..., place] for place, name in enumerate(state_names(self._strategy))}
+
+
+def _written(tokens: Tensor, count: int | Tensor) -> Tensor:
+    """Return the first `count` of `tokens` `[B, T]`; of a tensor's count all, −1 before them: `[B, T]`."""
+    if not isinstance(count, Tensor):
+        return tokens[:, :count]
+    places = torch.arange(tokens.shape[1], device=tokens.device) + count - tokens.shape[1]
+    return tokens.index_select(1, places.clamp(min=0)).masked_fill(places < 0, -1)

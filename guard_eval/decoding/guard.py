@@ -160,16 +160,25 @@ class GuardState:
         self._weights = torch.tensor(discount_sums(steps, decay), dtype=torch.float64, device=device)
         self._written = 0
 
-    def past(self, step: int, window: int) -> StepHistory:
-        """Return what a step 0, 1, … finds."""
+    def past(self, step: int | Tensor, window: int) -> StepHistory:
+        """Return what a step 0, 1, … finds; a tensor's step is not before the `window`-th."""
+        if isinstance(step, Tensor):
+            before = torch.arange(1 - window, 1, device=step.device) + step
+            lines = self._lines.index_select(0, before)
+            weights = self._weights.index_select(0, step[None])[0]
+            return StepHistory(lines[:, _ENTROPY], lines[-1, _TOTAL], weights)
         return StepHistory(
             self._lines[max(1, step + 1 - window) : step + 1, _ENTROPY],
             self._lines[step, _TOTAL],
             self._weights[step],
         )
 
-    def write(self, step: int, notes: Tensor) -> None:
+    def write(self, step: int | Tensor, notes: Tensor) -> None:
         """Record the `NOTES` of a step, `[NOTES, B]`."""
+        if isinstance(step, Tensor):  # whose value only the device knows
+            self._lines.index_copy_(0, step[None] + 1, notes[None])
+            self._written = len(self._lines) - 1
+            return
         self._lines[step + 1] = notes
         self._written = max(self._written, step + 1)
 
@@ -214,6 +223,7 @@ class GuardChooser:
     ) -> None:
         """Begin before the first step; arguments as in `choosers.chooser`."""
         self._strategy = strategy
+        self.fixed_from = strategy.window
         self._keys = keys
         self._prompts = prompts if strategy.formulation == "released" else None
         self._state = GuardState(len(keys), steps, strategy.decay, keys.device)
@@ -221,7 +231,7 @@ class GuardChooser:
         # As tensors, for a graph that takes the step's number from outside.
         self._numbers = torch.arange(steps, device=keys.device)
 
-    def __call__(self, logits: Tensor, step: int, history: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:
         """See `choosers.Chooser`."""
         made = self.step(logits, step, history)
         if self._strategy.select == "sample":
@@ -230,15 +240,19 @@ class GuardChooser:
             best = made.best
         return made.ids.gather(1, best[:, None])[:, 0]
 
-    def step(self, logits: Tensor, step: int, history: Tensor) -> GuardStep:
+    def step(self, logits: Tensor, step: int | Tensor, history: Tensor) -> GuardStep:
         """Return a step's candidates and scores, and remember it; arguments as in `choosers.Chooser`."""
         state = self._state
         past = state.past(step, self._strategy.window)
-        if self._compiled is not None and len(past.entropies) == self._strategy.window:
+        full = self._compiled is not None and len(past.entropies) == self._strategy.window
+        if full or isinstance(step, Tensor):
+            number = step if isinstance(step, Tensor) else self._numbers[step]
             prompts = history[:, :0] if self._prompts is None else self._prompts
-            tokens, counted = torch.cat([prompts, history], 1), self._numbers[step] + prompts.shape[1]
-            # Copies: as views into the state, they would be compiled for each place in it.
-            made = self._compiled(logits, StepHistory(*(kept.clone() for kept in past)), tokens, counted)
+            tokens, counted = torch.cat([prompts, history], 1), number + prompts.shape[1]
+            if self._compiled is None:
+                made = _step_at(logits, past, tokens, counted, self._strategy)
+            else:  # copies: as views into the state, they would be compiled for each place in it
+                made = self._compiled(logits, StepHistory(*(kept.clone() for kept in past)), tokens, counted)
         else:
             made = guard_step(logits, past, self._tokens(history[:, :step]), self._strategy)
         state.write(step, made.notes)

@@ -31,18 +31,19 @@ def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
     return _signed(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
-def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+def uniform(keys: Tensor, step: int | Tensor, ids: Tensor) -> Tensor:
     """Return uniform numbers in (0, 1), the ends excluded.
 
     Args:
         keys: A `row_key` each, `[B]`, int64.
-        step: 0, 1, ….
+        step: 0, 1, …, or a tensor without dimensions that holds it.
         ids: Token ids, `[B, n]`, int64.
 
     Returns:
         `[B, n]`, float64, 52 random bits each.
     """
-    return to_unit(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids))
+    moved = (step + 1) * _GAMMA  # of a tensor it wraps around by itself
+    return to_unit(split_mix(_mix(keys + (moved if isinstance(moved, Tensor) else _signed(moved))), ids))
 
 
 def advanced(keys: Tensor, steps: Tensor) -> Tensor:
@@ -56,7 +57,7 @@ def to_unit(bits: Tensor) -> Tensor:
     return (_shift(bits, 64 - _BITS).double() + 0.5) * 2.0**-_BITS
 
 
-def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
+def gumbel(keys: Tensor, step: int | Tensor, ids: Tensor) -> Tensor:
     """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64; arguments as in `uniform`."""
     return -(-uniform(keys, step, ids).log()).log()
 

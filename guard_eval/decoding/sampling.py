@@ -126,7 +126,7 @@ def _reaching(ordered: Tensor, p: Tensor, wanted: float) -> Tensor:
     return ordered.masked_fill(before >= wanted * mass[:, -1:], -torch.inf)
 
 
-def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:
+def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int | Tensor) -> Tensor:
     """Return one token per row, `[B]`, with probability proportional to its weight (the Gumbel-max method).
 
     Args:
@@ -142,7 +142,7 @@ def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:
     return ids.gather(1, scores.argmax(-1, keepdim=True))[:, 0]
 
 
-def _scores_of_kept(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int) -> Tensor:
+def _scores_of_kept(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int | Tensor) -> Tensor:
     """Return log-weights and noise, `[B, n]`, float64; no noise is made for what is left out."""
     rows, places = (log_weights > -torch.inf).nonzero(as_tuple=True)
     noise = gumbel(keys[rows], step, ids[rows, places][:, None])[:, 0]

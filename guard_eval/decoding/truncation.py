@@ -104,7 +104,7 @@ def min_k(logits: Tensor, tau: float) -> Tensor:
 
 
 def exclude_top_choices(
-    logits: Tensor, threshold: float, probability: float, keys: Tensor, step: int
+    logits: Tensor, threshold: float, probability: float, keys: Tensor, step: int | Tensor
 ) -> Tensor:
     """Leave out the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
 

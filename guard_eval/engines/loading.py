@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -193,9 +193,8 @@ def expected_dtype(location: str, *, revision: str, dtype: str, device: str) -> 
         StudyError: There is no such model.
     """
     source, folder = _place(location)
-    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
     config = _config(source, {} if folder else {"revision": revision})
-    arithmetic = _arithmetic(config, dtype, "cpu" if on_cpu else "cuda")
+    arithmetic = _arithmetic(config, dtype, expected_device(device))
     if arithmetic == "auto":
         arithmetic = config.get_text_config().dtype or config.dtype
     return None if arithmetic is None else _dtype_name(arithmetic, config)
@@ -230,6 +229,11 @@ def check_settings(location: str, *, revision: str, new_tokens: int) -> int | No
             f"those of the prompt included; set max_new_tokens below {context}"
         )
     return context
+
+
+def expected_device(device: str) -> Literal["cpu", "cuda"]:
+    """Return which kind of device is meant; it need not be on this machine."""
+    return "cpu" if device == "cpu" or (device == "auto" and not torch.cuda.is_available()) else "cuda"
 
 
 def _place(location: str) -> tuple[str, Path | None]:

@@ -185,6 +185,15 @@ def and_list(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def names_of(methods: Iterable[str]) -> str:
+    """Return the different names of tests or intervals as a list; one may have a comma in it.
+
+    >>> names_of(["b, c", "a", "a"])
+    'a; b, c'
+    """
+    return "; ".join(sorted(set(methods)))
+
+
 def sentence(text: str) -> str:
     """Return a remark as a sentence.
 

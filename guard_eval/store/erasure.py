@@ -8,6 +8,7 @@ in its file, and in the log beside it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -37,6 +38,8 @@ def erase(connection: Connection, name: str, *, verdicts: bool, by: str, now: da
         raise StudyError(f"the rater {name!r} is a {who.kind}; only people are erased")
     row = connection.execute(select(rater).where(rater.c.id == who.id)).one()
     pseudonym = f"erased-{who.id}"
+    while raters.alike(connection, pseudonym) not in {None, name}:
+        pseudonym += "-"
     raters.revoke(connection, who, now)
     with _changes_allowed(connection, (note, verdict)):
         if verdicts:
@@ -45,7 +48,8 @@ def erase(connection: Connection, name: str, *, verdicts: bool, by: str, now: da
         removed = note.c.kind.not_in(_DECISIONS) if verdicts else note.c.kind.in_(_OWN_WORDS)
         connection.execute(delete(note).where(mine, removed))
         identity = [part for part in (name, row.external_id) if part]
-        for each in connection.execute(select(note.c.id, note.c.detail).where(mine)).all():
+        decisions = select(note.c.id, note.c.detail).where(mine, note.c.kind.in_(_DECISIONS))
+        for each in connection.execute(decisions).all():
             detail = _without(each.detail, identity, pseudonym)
             connection.execute(update(note).where(note.c.id == each.id).values(detail=detail))
     connection.execute(delete(visit).where(visit.c.rater_id == who.id))
@@ -70,28 +74,13 @@ def _remove_ratings(connection: Connection, who: Rater) -> None:
 
 
 def _without(detail: str, identity: Sequence[str], pseudonym: str) -> str:
-    """Return a decision's note without the name that its reason may give."""
-    try:
-        values = json.loads(detail)
-    except ValueError:
-        values = detail
-    fixed = _replaced(values, identity, pseudonym)
-    return (
-        detail
-        if fixed == values
-        else fixed
-        if isinstance(fixed, str)
-        else json.dumps(fixed, ensure_ascii=False)
-    )
-
-
-def _replaced(value: object, identity: Sequence[str], pseudonym: str) -> object:
-    if isinstance(value, dict):
-        return {key: _replaced(each, identity, pseudonym) for key, each in value.items()}
-    if isinstance(value, str):
-        for part in identity:
-            value = value.replace(part, pseudonym)
-    return value
+    """Return a decision's note without the name or the id that its reason may give."""
+    values = json.loads(detail)
+    for part in identity:
+        # a name of a letter or two stands in many words that are not it
+        pattern = re.escape(part) if len(part) > 2 else rf"\b{re.escape(part)}\b"
+        values = {key: re.sub(pattern, pseudonym, str(value)) for key, value in values.items()}
+    return json.dumps(values, ensure_ascii=False)
 
 
 @contextmanager

@@ -217,6 +217,16 @@ def _snapshot(name: str, revision: str) -> Path | None:
     return folder if has_weights(folder) else None
 
 
+def weights_size(location: str, revision: str) -> int | None:
+    """Return the bytes of a model's weights; None of a model that is not on this machine."""
+    folder = Path(location) if Path(location).is_absolute() else _snapshot(location, revision)
+    if folder is None:
+        return None
+    weights = [path for path in folder.iterdir() if any(fnmatch(path.name, one) for one in WEIGHTS)]
+    old = [path for path in folder.iterdir() if any(fnmatch(path.name, one) for one in OLD_WEIGHTS)]
+    return sum(path.stat().st_size for path in weights or old)
+
+
 def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 

@@ -193,7 +193,7 @@ def test_more_methods_are_a_ranking():
     assert "on fluency a ranks first of 3" in made["paper/sentence.txt"]
     assert "not told apart" not in made["paper/sentence.txt"].split(";")[0]
     assert "on style there was no evidence of any difference among 3 methods" in made["paper/sentence.txt"]
-    assert "possible ranks 1, expected share" in made["paper/sentence.txt"]
+    assert "possible rank 1, expected share" in made["paper/sentence.txt"]
     assert "U+" not in made["paper/methods.tex"]
     for key in ("davidson1970", "mogstad2024", "pitman1937"):
         assert key in made["paper/references.bib"]

@@ -39,6 +39,8 @@ def test_its_tables_are_valid_studies(load):
         assert table["dataset"].nunique() == 3
         assert set(table.groupby("pair_id")["rater"].nunique()[:-1]) <= {3, 4}
         assert ("shown_first" in table.columns) == full
+    assert len(validate(speed.several(5, 300))) == 300
+    assert validate(speed.crossed(500)).groupby("pair_id")["rater"].nunique().eq(25).all()
 
 
 def test_what_is_compared_gives_the_same(load, capsys):

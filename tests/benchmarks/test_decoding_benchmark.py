@@ -50,7 +50,7 @@ def test_says_what_it_ran_on(figures):
 
 def test_every_section_has_rows_for_every_batch(figures):
     tables = figures[0]["tables"]
-    assert set(tables) == {"greedy", "alike", "guard", "repetition", "headline", "invariance"}
+    assert set(tables) == {"greedy", "alike", "guard", "repetition", "headline", "invariance", "static"}
     for name in set(tables) - {"invariance"}:
         assert {row["batch"] for row in tables[name]["rows"]} == {1, 2}, name
 

@@ -75,6 +75,15 @@ def test_a_dry_run_refuses_more_tokens_than_the_model_holds(run, study):
     assert "prompts of more than 12 will be refused" in run("generate", "small", "--dry-run").out
 
 
+def test_a_first_dry_run_guesses_the_time_and_a_later_one_knows_it(run, study):
+    assert "a guess from the size of its weights" in run("generate", "small", "--dry-run").out
+    assert run("generate", "small", "--strategy", "greedy").code == 0
+    edited(study, '"greedy", "top_k"', '"greedy"')
+    with (study / "prompts.jsonl").open("a") as file:
+        file.write('{"prompt": "Once there was a cow who"}\n')
+    assert "at the speed of existing texts" in run("generate", "small", "--dry-run").out
+
+
 def test_a_dry_run_warns_of_a_gpu_that_is_not_there(run, study):
     edited(study, 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:99"')
     ran = run("generate", "small", "--dry-run")

@@ -24,7 +24,7 @@ def reported(monkeypatch, tmp_path):
     seen = []
 
     def write_report(verdicts, folder, context):
-        seen.append((verdicts, context))
+        seen.append((verdicts.frame, context))
         return analysis.reports.build.Report(paths=(folder / "index.html",), summary="stated")
 
     monkeypatch.setattr(guard_eval.cli.reporting.significance, "write_report", write_report)
@@ -102,7 +102,7 @@ def test_both_corrections_and_the_margin_in_the_report(tmp_path, capsys):
     report.command(path, output=tmp_path / "out", correction="max-t", margin=0.1)
     answer = capsys.readouterr().out
     # Eight pairs for x: 2 of 256 sign patterns, for both criteria together; Holm doubles it.
-    assert "p = .0078" in answer.replace("\u00a0", " ")
+    assert "p = .008" in answer.replace("\u00a0", " ")
     assert "after Westfall–Young's correction" in answer
     assert "coherence is different" in answer
     with (tmp_path / "out" / "csv" / "win_shares.csv").open(encoding="utf-8") as file:

@@ -102,6 +102,29 @@ def test_a_study_that_is_called_like_an_action(run, paired, tmp_path):
     assert "Zoe: http" in run("raters", "add", "list", "Zoe").out  # only list is a study
 
 
+def test_commands_to_be_copied_have_the_path_where_the_name_is_not_found(tmp_path):
+    program = tmp_path / ".venv" / "bin" / "guard-eval"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!{sys.executable}\nfrom guard_eval.__main__ import main\nmain()\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+    def next_of(path, *arguments):
+        ran = subprocess.run(
+            [".venv/bin/guard-eval", *arguments],
+            cwd=tmp_path,
+            env=environment(PATH=path),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ran.stdout + ran.stderr
+
+    assert "Next: .venv/bin/guard-eval generate one --dry-run" in next_of("/usr/bin:/bin", "new", "one")
+    assert "run: .venv/bin/guard-eval generate one" in next_of("/usr/bin:/bin", "pair", "one")
+    active = f"{program.parent}:/usr/bin:/bin"
+    assert "Next: guard-eval generate two --dry-run" in next_of(active, "new", "two")
+
+
 def test_completion_of_commands_options_and_actions(tmp_path, paired):
     program = tmp_path / "guard-eval"
     program.write_text(f"#!{sys.executable}\nfrom guard_eval.__main__ import main\nmain()\n")

@@ -85,11 +85,23 @@ def test_a_proposal_does_not_wait(no_waiting):
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gpt2"])
 @pytest.mark.parametrize("name", [*GUARDS, "greedy", "top_p", "contrastive(k=6)", "acs", "beam(beams=3)"])
-def test_texts_are_the_cpus_in_float32(kind, name):
+@pytest.mark.parametrize("static", [False, True])
+def test_texts_are_the_cpus_in_float32(kind, name, static):
     """Rounding differs, but seldom by enough to change a choice among these tokens."""
     torch.backends.cuda.matmul.allow_tf32 = False
     expected = decode(tiny(kind), batch("cpu"), parse(name)).tokens
-    assert decode(tiny(kind).cuda(), batch("cuda"), parse(name)).tokens == expected
+    assert decode(tiny(kind).cuda(), batch("cuda"), parse(name), static=static).tokens == expected
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", [*GUARDS, *OTHERS, "contrastive(k=6)", "acs"])
+def test_a_step_is_recorded_and_its_texts_are_those_of_steps(name):
+    """A step that could not be recorded would warn."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    model = tiny("llama").cuda()
+    expected = decode(model, batch("cuda"), parse(name), static=False).tokens
+    for _ in range(2):
+        assert decode(model, batch("cuda"), parse(name), static=True).tokens == expected
 
 
 def test_memory_that_runs_out_costs_no_text():

@@ -147,3 +147,16 @@ def test_a_reader_that_holds_an_old_state_is_named(tmp_path, make_pairs, plan):
         (erased,) = [row.name for row in store.raters() if row.name.startswith("erased-")]
         store.erase(erased, "owner")
         assert b"Ada" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_name_of_one_letter_changes_no_other_word(store, make_pairs, plan):
+    store.add_pairs(make_pairs(2))
+    ada, _ = store.invite("A")
+    store.invite(f"erased-{ada.id}")
+    store.note(ada, "practice", '{"choices": {"fluency": "A"}}')
+    store.exclude("A", "A was fast. And careless", "owner")
+    new, _ = store.erase("A", "owner")
+    assert new == f"erased-{ada.id}-"
+    details = {note.kind: note.detail for note in store.notes()}
+    assert details["practice"] == '{"choices": {"fluency": "A"}}'
+    assert f'"{new} was fast. And careless"' in details["exclude"]

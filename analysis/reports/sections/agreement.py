@@ -101,7 +101,7 @@ SCORES_NOTE = (
 )
 TWO_NOTE = (
     "Cohen's κ of each two raters on the pairs that both rated. One rater apart from all others pulls down "
-    "every κ he has a part in. κ is undefined, and not counted, where two gave one verdict throughout. All "
+    "every κ that it is part of. κ is undefined, and not counted, where two gave one verdict throughout. All "
     "of them, with intervals, are in agreement_of_two.csv."
 )
 MATRIX_NOTE = "Below the diagonal: Cohen's κ. Above it: how many pairs both rated."

@@ -46,7 +46,8 @@ NOTE = (
 )
 METHOD = (
     "Ranks: {model} Sets of ranks follow from the differences of expected shares, with sandwich errors over "
-    "{unit} and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). "
+    "{unit}, taken at strengths that are drawn towards their mean by as much of their spread as is error, "
+    "and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). "
     "Intervals of strengths and shares come from resampling {unit}, one method at a time. Any difference: "
     "all comparisons on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of "
     "people or one judge."

@@ -10,7 +10,7 @@ from analysis.reports.section import Section
 from analysis.results.sensitivity import SensitivityRow
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import limits, p_of, p_value, percent, why_none
+from guard_eval.reporting.words import limits, p_of, p_value, percent, rate, why_none
 
 NOTE = (
     "Each comparison over all datasets, analysed in other ways. None is corrected for the number of tests: "
@@ -107,7 +107,7 @@ def survival_table(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha:
         },
         name_methods=name_methods,
         caption="Does the conclusion survive other analyses?",
-        note=SURVIVAL_NOTE.format(alpha=f"{alpha:g}"),
+        note=SURVIVAL_NOTE.format(alpha=rate(alpha)),
         words=1,
     )
 

@@ -82,6 +82,8 @@ def _part(packed: zipfile.ZipFile, file: IO[bytes], name: str, path: Path, left:
     left[0] -= len(data)
     if len(data) > most:
         raise StudyError(f"{path}, {name} unpacks to more than {most} bytes; give a log of fewer samples")
+    if zlib.crc32(data) != found.CRC:  # which zipfile checks of what it unpacks itself
+        raise zipfile.BadZipFile(f"{name} is not what was packed")
     return parse(data, f"{path}, {name}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from guard_eval.cli.console import count_of, progress, say
-from guard_eval.engines.loading import check_settings, expected_dtype
+from guard_eval.engines.loading import check_settings, expected_device, expected_dtype
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import parse, signature
@@ -16,9 +16,13 @@ from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, continuation_file
 from guard_eval.texts.current import MadeAlready, wanted
 from guard_eval.texts.model_files import known_revision
-from guard_eval.texts.model_hub import HubModels, find_models
+from guard_eval.texts.model_hub import HubModels, find_models, weights_size
 from guard_eval.texts.shards import Shard
 
+_CPU_BYTES, _CPU_STEP = 5e10, 0.004
+"""Bytes of weights that a CPU of a few cores works through in a second, and seconds a step takes besides."""
+_GPU_BYTES, _GPU_STEP, _GPU_ROWS = 1e12, 0.03, 32
+"""The same of a GPU, and the texts that it makes at once."""
 _WIDEST = 28
 """Characters of a strategy's name for which 80 columns have room beside its progress."""
 
@@ -177,6 +181,7 @@ class Missing:
         )
         known = {name: self.made[name] for name in self.counts() if len(self.made[name])}
         if not known:
+            self._guess()
             return
         counts = self.counts()
         seconds = sum(counts[name] * one.seconds / len(one) for name, one in known.items())
@@ -185,6 +190,23 @@ class Missing:
         unknown = [name for name in counts if name not in known]
         if unknown:
             say(f"not in it, because no text exists yet: {', '.join(unknown)}")
+
+    def _guess(self) -> None:
+        """Say about how long it takes where no text exists yet: a guess, from the size of the weights."""
+        model = self._study.settings.model
+        size = weights_size(self._study.locate_model(model.name), model.revision)
+        if not self.total or size is None:
+            return
+        tokens = self._study.settings.generation.max_new_tokens
+        if expected_device(model.device) == "cpu":
+            seconds = self.total * tokens * size / _CPU_BYTES + len(self.counts()) * tokens * _CPU_STEP
+        else:
+            steps = sum(-(-count // _GPU_ROWS) for count in self.counts().values()) * tokens
+            seconds = steps * (_GPU_STEP + size / _GPU_BYTES)
+        say(
+            f"estimated time: {_duration(seconds)} and the model's loading, a guess from the size of its "
+            "weights, which may be several times off; when first texts exist, it follows from their speed"
+        )
 
     def _check(self) -> None:
         """Say where the models are, and refuse what they cannot do, as far as that is known now."""

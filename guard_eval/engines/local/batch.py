@@ -65,6 +65,8 @@ class Step(NamedTuple):
 class Rows:
     """Which rows of a batch still run, and what each has written: kept on the device, read now and then.
 
+    Steps are numbers 0, 1, …, or tensors without dimensions that hold one: then nothing is read by the host.
+
     Reading makes a GPU wait for the host, so on a GPU it is done every few steps only; what a row wrote after
     its end is cut off when the batch is done.
     """
@@ -82,21 +84,31 @@ class Rows:
         self._cpu = device.type == "cpu"
         self._searched = 0
 
-    def check(self, logits: Tensor, step: int) -> None:
+    def check(self, logits: Tensor, step: int | Tensor) -> None:
         """Stop the rows whose logits `[R, V]` hold a NaN or have no finite greatest."""
         self.fail(~logits.amax(-1).isfinite(), step)
 
-    def fail(self, bad: Tensor, step: int) -> None:
+    def fail(self, bad: Tensor, step: int | Tensor) -> None:
         """Stop the rows that are `bad`, `[R]`, at a step."""
         bad = bad & self._running
         failed = self._failed_at[self._index]
         self._failed_at[self._index] = torch.where(bad, failed.clamp(max=step), failed)
-        self._running = self._running & ~bad
+        self._running &= ~bad
 
-    def write(self, tokens: Tensor, step: int) -> None:
+    def write(self, tokens: Tensor, step: int | Tensor) -> None:
         """Append the tokens `[R]` of a step, and stop the rows that they end."""
-        self.history[:, step] = tokens
-        self._running = self._running & ~torch.isin(tokens, self._batch.ends)
+        if isinstance(step, Tensor):
+            self.history.index_copy_(1, step[None], tokens[:, None])
+        else:
+            self.history[:, step] = tokens
+        self._running &= ~(tokens[:, None] == self._batch.ends).any(-1)
+
+    def ended(self, step: int) -> bool:
+        """Return whether no row goes on after a step; looked up every `STRIDE` steps, false in between."""
+        if (step + 1) % self.STRIDE:
+            return False
+        self._stop(step)
+        return not bool(self._running.any())
 
     def leave(self, step: int) -> Tensor | None:
         """Return which rows `[R']` go on after a step, where some should leave the batch; None where not.
@@ -126,7 +138,7 @@ class Rows:
             runs and stops.find(list(self._batch.prompts[row]), tokens, self._searched) is not None
             for row, tokens, runs in texts
         ]
-        self._running = self._running & ~torch.tensor(done, device=self._running.device)
+        self._running &= ~torch.tensor(done, device=self._running.device)
         self._searched = step + 1
 
     def finished(self) -> tuple[list[list[int]], list[int | None]]:
@@ -142,3 +154,10 @@ def until_end(row: list[int], ends: set[int]) -> list[int]:
     """Return the tokens up to the first that ends a text, that one included."""
     end = next((place for place, token in enumerate(row) if token in ends), len(row) - 1)
     return row[: end + 1]
+
+
+def prompt_tokens(batch: Batch) -> Tensor:
+    """Return the prompts' tokens `[B, P]`, with −1 before those that are shorter."""
+    longest = max(map(len, batch.prompts))
+    rows = [[-1] * (longest - len(prompt)) + list(prompt) for prompt in batch.prompts]
+    return torch.tensor(rows, device=batch.keys.device)

@@ -11,10 +11,11 @@ from torch import Tensor
 from guard_eval.decoding.choosers import Chooser, LogitStrategy, chooser
 from guard_eval.decoding.contrastive import K_MIN, K_RANGE, Proposer, choose
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local.batch import Batch, Generated, Rows, Step
+from guard_eval.engines.local.batch import Batch, Generated, Rows, Step, prompt_tokens
 from guard_eval.engines.local.beam import decode_beams
 from guard_eval.engines.local.padded import check_cache
 from guard_eval.engines.local.session import open_session
+from guard_eval.engines.local.static import decode_static, supports
 from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
@@ -71,6 +72,7 @@ def decode(
     amateur: Any = None,  # noqa: ANN401
     trace: bool = False,
     compiled: bool = False,
+    static: bool | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Generated:
     """Continue a batch of token ids by a strategy.
@@ -83,12 +85,17 @@ def decode(
         amateur: The weaker model of contrastive decoding, with the same tokens.
         trace: Return GUARD's H_t, H_glob,t, k_t, α_t and q too.
         compiled: Run GUARD's step through `torch.compile`.
-        on_step: Called after each step; never by a strategy with beams, whose texts are known in the end.
+        static: Decode in fixed shapes (`static.py`), where model and strategy can; on a GPU, if left out.
+        on_step: Called after each step, which then run one by one; never by a strategy with beams, whose
+            texts are known in the end.
     """
-    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return decode_contrastive(model, batch, strategy, on_step)
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         return decode_beams(model, batch, strategy, amateur)
+    wanted = model.device.type == "cuda" if static is None else static
+    if wanted and on_step is None and supports(model, strategy):
+        return decode_static(model, batch, strategy, trace=trace, compiled=compiled)
+    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
+        return decode_contrastive(model, batch, strategy, on_step)
     return decode_logits(model, batch, strategy, trace=trace, compiled=compiled, on_step=on_step)
 
 
@@ -104,7 +111,7 @@ def decode_logits(
 ) -> Generated:
     """Continue a batch with any of transformers' causal language models."""
     session = open_session(model, batch.prompts, batch.limit)
-    prompts = _prompt_tokens(batch)
+    prompts = prompt_tokens(batch)
     chooses = chooser(
         strategy, batch.keys, batch.limit, prompts=prompts, breakers=batch.breakers, compiled=compiled
     )
@@ -156,13 +163,6 @@ class Traces:
             {name: values[: len(tokens)] for name, values in row.items()}
             for row, tokens in zip(self._rows, written, strict=True)
         ]
-
-
-def _prompt_tokens(batch: Batch) -> Tensor:
-    """Return the prompts' tokens `[B, P]`, with −1 before those that are shorter."""
-    longest = max(map(len, batch.prompts))
-    rows = [[-1] * (longest - len(prompt)) + list(prompt) for prompt in batch.prompts]
-    return torch.tensor(rows, device=batch.keys.device)
 
 
 @torch.inference_mode()

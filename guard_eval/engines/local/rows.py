@@ -9,8 +9,7 @@ which order they stand. Rows need no common length, and one that has ended leave
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,6 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from guard_eval.decoding.contrastive import degeneration_penalty, unit
+from guard_eval.engines.local.attention import attending, runs_like_the_model
 
 _NAME = "guard_eval_rows"
 _TOGETHER = 128
@@ -156,20 +156,6 @@ def _attend(
 AttentionInterface.register(_NAME, _attend)
 
 
-@contextmanager
-def _row_by_row(model: Any, now: _Pass) -> Iterator[None]:  # noqa: ANN401
-    """Let the model attend row by row meanwhile."""
-    config = model.config.get_text_config()
-    before = config._attn_implementation  # noqa: SLF001 (there is no public name)
-    token = _current.set(now)
-    config._attn_implementation = _NAME  # noqa: SLF001
-    try:
-        yield
-    finally:
-        config._attn_implementation = before  # noqa: SLF001
-        _current.reset(token)
-
-
 class RowSession:
     """A `Session` for a float32 model on a CPU; see `supports`.
 
@@ -299,7 +285,7 @@ class RowSession:
         lengths = self._lengths[slots.start : slots.stop]
         now = _Pass(self._layers, self._texts, self._capacity, slots, lengths, counts, siblings)
         ids, positions = (torch.nn.functional.pad(t, (0, 1))[None] for t in (ids, positions))
-        with _row_by_row(self._model, now):
+        with attending(self._model, _NAME, _current, now):
             output = self._model.base_model(input_ids=ids, position_ids=positions, use_cache=False)
         hidden: Tensor = output.last_hidden_state
         return hidden[0, :-1]
@@ -327,27 +313,6 @@ def supports(model: Any) -> bool:  # noqa: ANN401
         _supported[model] = (
             model.device.type == "cpu"
             and model.dtype == torch.float32
-            and getattr(model, "_supports_sdpa", False)
-            and getattr(model.config.get_text_config(), "_attn_implementation", "") in {"sdpa", "eager"}
-            and _agrees(model)
+            and runs_like_the_model(model, RowSession)
         )
     return _supported[model]
-
-
-@torch.inference_mode()
-def _agrees(model: Any) -> bool:  # noqa: ANN401
-    """Return whether a few tokens get the logits here that they get from the model as it is."""
-    ids = torch.arange(2, 8) % model.config.get_text_config().vocab_size
-    try:
-        expected = model(input_ids=ids[None], use_cache=False).logits[0]
-        session = RowSession(model, [ids[:3].tolist(), ids[:2].tolist()], 3)
-        found = [session.prefill(), session.step(ids[[3, 2]]), session.step(ids[[4, 3]])]
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-        return False  # an architecture with a way of its own
-    places = [[2, 1], [3, 2], [4, 3]]
-    # Broken weights give NaN in both ways; the loop names the texts that meet them.
-    near = 1e-3 * float(expected.abs().nan_to_num(0, 0, 0).max())
-    return all(
-        torch.allclose(logits, expected[place], rtol=1e-3, atol=near, equal_nan=True)
-        for logits, place in zip(found, places, strict=True)
-    )

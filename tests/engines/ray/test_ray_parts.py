@@ -156,7 +156,7 @@ def test_what_a_worker_refuses_comes_back_after_what_it_has_made(study, monkeypa
     job = Job(study, ["guard"], POOL)
     lost = Prompt(id="lost", dataset="d", text="\ud800")
     for prompts, texts, says in ((PROMPTS[:2], 2, None), ([lost], 0, "the prompt 'lost': not valid Unicode")):
-        block = pa.table({"place": [3], "data": [pickle.dumps([(one, ["guard"]) for one in prompts])]})
+        block = pa.table({"place": [3], "data": [pickle.dumps([(one, [("guard", 1)]) for one in prompts])]})
         [row] = Worker(job.load, job.texts, str, None)(block).to_pylist()
         assert row["place"] == 3
         assert sum(map(len, pickle.loads(row["data"]))) == texts
