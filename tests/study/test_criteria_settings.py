@@ -111,7 +111,10 @@ def test_a_definition_is_one_paragraph_in_one_spelling(study):
         ('[criteria.a]\ntitle = "1. A"\ndefinition = "d"\n', "begins with a letter and has no colon"),
         ('[criteria."A b"]\ntitle = "A"\ndefinition = "d"\n', "'A b' is no name for a criterion"),
         (f'[criteria.{"a" * 41}]\ntitle = "A"\ndefinition = "d"\n', "it has up to 40 of a to z"),
-        ('[criteria.rationale]\ntitle = "A"\ndefinition = "d"\n', "'rationale' has a meaning of its own in answers and results"),
+        (
+            '[criteria.rationale]\ntitle = "A"\ndefinition = "d"\n',
+            "'rationale' has a meaning of its own in answers and results",
+        ),
         ('[criteria.a]\ntitle = "A"\ndefinition = "d"\noverride = true\n', "'a' overrides nothing"),
         (
             '[criteria.a]\ntitle = "fluency"\ndefinition = "d"\n',

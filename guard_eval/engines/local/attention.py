@@ -12,7 +12,7 @@ from torch import Tensor
 
 Pass = TypeVar("Pass")
 _KINDS = {"full_attention", "sliding_attention"}
-"""Layers without a state of another kind, which a few tokens of a model with small weights would hardly show."""
+"""Layers without a state of another kind, which a few tokens of a model with small weights may not show."""
 
 
 @contextmanager
