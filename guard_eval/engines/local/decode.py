@@ -84,16 +84,18 @@ def decode(
         strategy: What to apply; `check` must have passed.
         amateur: The weaker model of contrastive decoding, with the same tokens.
         trace: Return GUARD's H_t, H_glob,t, k_t, α_t and q too.
-        compiled: Run GUARD's step through `torch.compile`.
-        static: Decode in fixed shapes (`static.py`), where model and strategy can; on a GPU, if left out.
+        compiled: On a CPU, run GUARD's step through `torch.compile`; on a GPU, decode in fixed shapes.
+        static: Decode in fixed shapes (`static.py`), where model and strategy can; if left out, with
+            `compiled` on a GPU.
         on_step: Called after each step, which then run one by one; never by a strategy with beams, whose
             texts are known in the end.
     """
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         return decode_beams(model, batch, strategy, amateur)
-    wanted = model.device.type == "cuda" if static is None else static
+    # Not by default: no GPU has run it yet.
+    wanted = compiled and model.device.type == "cuda" if static is None else static
     if wanted and on_step is None and supports(model, strategy):
-        return decode_static(model, batch, strategy, trace=trace, compiled=compiled)
+        return decode_static(model, batch, strategy, trace=trace)
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
         return decode_contrastive(model, batch, strategy, on_step)
     return decode_logits(model, batch, strategy, trace=trace, compiled=compiled, on_step=on_step)

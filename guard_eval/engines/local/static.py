@@ -247,7 +247,6 @@ def decode_static(
     strategy: Fixed,
     *,
     trace: bool = False,
-    compiled: bool = False,
 ) -> Generated:
     """Continue a batch by a strategy that `supports` lets through; arguments as in `decode.decode`."""
     rows, device = Rows(batch), batch.keys.device
@@ -260,9 +259,7 @@ def decode_static(
         pick, follow, first = _contrastive(propose, session, rows), session.commit, propose.fixed_from
     else:
         prompts = prompt_tokens(batch)
-        chooses = chooser(
-            strategy, batch.keys, batch.limit, prompts=prompts, breakers=batch.breakers, compiled=compiled
-        )
+        chooses = chooser(strategy, batch.keys, batch.limit, prompts=prompts, breakers=batch.breakers)
         session = StaticSession(model, batch.prompts, batch.limit)
         pick, follow, first = _by_logits(chooses, rows), session.step, chooses.fixed_from
         values = lambda: chooses.trace  # noqa: E731
