@@ -1,4 +1,4 @@
-"""Find out which decoding strategy writes better text, and how sure we are.
+"""Find out which way of decoding a language model writes better text, and how sure we are.
 
     from guard_eval import Guard, TopP, generate, measure
 
@@ -7,23 +7,21 @@
 
 From a program: `generate` and `watch` make texts, `load_model` keeps a model for several calls, `measure`
 scores texts; every strategy is a class; `analysis` reads verdicts. What the commands do with a study is in
-`guard_eval.cli.commands`. What is not a strategy is loaded when it is used.
+`guard_eval.cli.commands`. Each name is loaded when it is used, and nothing is imported here: until
+`search_path` has done its work, a module could come from the current folder.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from importlib.metadata import version
-from typing import TYPE_CHECKING
-
-from guard_eval import strategies as _strategies
-from guard_eval.strategies import *  # noqa: F403 (every strategy)
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from guard_eval.cli.measuring.from_python import measure
-    from guard_eval.engines.library import Texts, Token, generate, load_model, watch
-    from guard_eval.errors import StudyError
-    from guard_eval.records import Prompt
+    from guard_eval.cli.measuring.from_python import measure as measure
+    from guard_eval.engines.library import Texts as Texts
+    from guard_eval.engines.library import Token as Token
+    from guard_eval.engines.library import generate as generate
+    from guard_eval.engines.library import load_model as load_model
+    from guard_eval.engines.library import watch as watch
+    from guard_eval.errors import StudyError as StudyError
+    from guard_eval.records import Prompt as Prompt
+    from guard_eval.strategies import *  # noqa: F403 (every strategy)
 else:
     _MODULES = {
         **dict.fromkeys(("Texts", "Token", "generate", "load_model", "watch"), "guard_eval.engines.library"),
@@ -34,15 +32,19 @@ else:
 
     def __getattr__(name: str) -> object:
         """Return what has this name, from the module that is loaded now."""
+        from importlib import import_module, metadata  # noqa: PLC0415
+
         if name == "__version__":
-            return version("guard-eval")
-        if name not in _MODULES:
+            return metadata.version("guard-eval")
+        if name in _MODULES:
+            return getattr(import_module(_MODULES[name]), name)
+        strategies = import_module("guard_eval.strategies") if name[:1].isupper() else None
+        if strategies is None or name not in strategies.__all__:
             raise AttributeError(f"module 'guard_eval' has no {name!r}; `dir(guard_eval)` lists what it has")
-        return getattr(import_module(_MODULES[name]), name)
+        return getattr(strategies, name)
 
     def __dir__() -> list[str]:
-        return [*__all__, "__version__"]
+        from guard_eval import strategies  # noqa: PLC0415
 
-
-__all__ = ["Prompt", "StudyError", "Texts", "Token", "generate", "load_model", "measure", "watch"]
-__all__ += _strategies.__all__
+        classes = (name for name in strategies.__all__ if name[0].isupper())
+        return sorted([*_MODULES, *classes, "__version__"])

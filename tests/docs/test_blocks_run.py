@@ -17,7 +17,7 @@ import pytest
 from command_line import environment
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/quickstart/researcher.md", "docs/quickstart/analyst.md")
+PAGES = ("README.md", "docs/quickstart/researcher.md", "docs/quickstart/analyst.md", "docs/notebook.md")
 ELSEWHERE = {
     "docs/quickstart/owner.md": "its blocks serve a page until they are stopped, and need its raters",
     "docs/quickstart/annotator.md": "it has none",
@@ -63,7 +63,7 @@ def clone(tmp_path: Path) -> Path:
 
 def test_every_quickstart_is_run_or_says_why_not():
     pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "quickstart").glob("*.md")}
-    assert pages == {*PAGES[1:], *ELSEWHERE}
+    assert pages == {page for page in (*PAGES, *ELSEWHERE) if "quickstart" in page}
     found = [block for page in PAGES for block in of(page)]
     assert sum(block.reason is None for block in found) >= 10
     assert all(len(block.reason.split()) > 2 for block in found if block.reason is not None)
