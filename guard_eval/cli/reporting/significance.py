@@ -15,13 +15,11 @@ from analysis.reports.paper_tables import paper_tables as tables_of
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.cli.console import say
-from guard_eval.cli.reporting.study import study_context
 from guard_eval.cli.reporting.table_settings import TableOptions, declared, stem, table_context
 from guard_eval.cli.reporting.verdict_tables import rows_of, table_of, verdicts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import to_markdown
 from guard_eval.reporting.words import titled
-from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
 
@@ -92,6 +90,10 @@ def _with_context(
             f"{source.folder} is a study, whose study.toml declares what holds for it; leave "
             f"--{first.replace('_', '-')} out"
         )
+    # Only for a study: a table's report would wait half a second for SQLAlchemy.
+    from guard_eval.cli.reporting.study import study_context  # noqa: PLC0415
+    from guard_eval.store import Store  # noqa: PLC0415
+
     with Store.open(source.database, study_hash=source.hash) as store:
         rows = rows_of(source, store)
         context = study_context(source, store, {row.rater_kind for row in rows})
