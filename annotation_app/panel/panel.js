@@ -127,11 +127,12 @@ class Panel {
 
   announce(note, problem) {
     const { note: status, alert } = this.parts;
-    status.textContent = "";
-    // A moment later than the page: a screen reader reads out what changes, not what is present.
+    status.textContent = alert.textContent = "";
+    // A moment later than the page: a screen reader reads out what changes, not what is present. What the rater's
+    // own press has written by then stays.
     setTimeout(() => {
-      status.textContent = note;
-      alert.textContent = problem;
+      status.textContent ||= note;
+      alert.textContent ||= problem;
     }, 30);
   }
 

@@ -124,3 +124,25 @@ def test_four_criteria_with_long_words_fit_a_phone(site, chromium):
     assert all(each.is_visible() for each in page.query_selector_all(".ge-words p"))
     assert fits(page)
     context.close()
+
+
+def test_a_key_pressed_as_the_pair_appears_is_confirmed(site, chromium):
+    built, url = site
+    page = chromium.new_page(**DESKTOP)
+    page.set_default_timeout(15_000)
+    page.goto(f"{url}/?invite={built.tokens['ann']}")
+    page.get_by_role("button", name="Beginnen").click()
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    page.evaluate("""() => new MutationObserver((_, observer) => {
+        if (!document.querySelector(".ge-page h1")?.textContent.startsWith("Übung 2")) return;
+        observer.disconnect();
+        document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "3", bubbles: true }));
+    }).observe(document.body, { childList: true, subtree: true })""")
+    for key in ("1", "2", "3", "1", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".ge-remark")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".ge-page h1 >> text=Übung 2 von 3")
+    page.wait_for_timeout(300)  # longer than the page waits with its own note
+    assert TITLE in page.inner_text(".ge-note")
+    page.close()
