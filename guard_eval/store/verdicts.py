@@ -58,7 +58,7 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 
 
 class _State(NamedTuple):
-    """Whether a presentation has gone to another rater since, and whether it has a verdict."""
+    """Whether a presentation now belongs to another rater, and whether it has a verdict."""
 
     superseded: bool
     rated: bool
