@@ -39,6 +39,7 @@ __all__ = [
     "paper_tables",
     "power",
     "progress",
+    "publish",
     "replicate",
     "replicate_verdicts",
     "report",
@@ -65,6 +66,7 @@ COMMANDS = {
     "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
+    "publish": "Make a data set of the study, without its raters' identities.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
     "demo": "Run a complete small study.",
@@ -75,6 +77,7 @@ MODULES = {
     "import": "exchange.importing",
     "try": "generation.one_text",
     "progress": "overview.progress",
+    "publish": "publication.publish",
     **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
 }
 """Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
@@ -91,6 +94,7 @@ FUNCTIONS = {
     "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
+    "publish": "guard_eval.cli.publication.published_folder",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
@@ -109,6 +113,7 @@ if TYPE_CHECKING:
     from guard_eval.cli.overview.progress import progress
     from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
+    from guard_eval.cli.publication.published_folder import publish
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
     from guard_eval.cli.replication.studies import ReplicationOptions
