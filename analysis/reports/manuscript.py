@@ -412,7 +412,8 @@ def _ranking_figure(ranked: Sequence[RankingRow]) -> Drawing:
         labels,
         name="figure",
         heading=f"{_mark(ranked[0])}Expected win shares against the average other method{cut}, judged by "
-        f"{judged_by(*ranked[0].who)}, with {level:g} % intervals, and the ranks possible at {level:g} %; the dashed line is no preference",
+        f"{judged_by(*ranked[0].who)}, with {level:g} % intervals, and the ranks possible at {level:g} %; "
+        "the dashed line is no preference",
         width=width,
         description="Expected win shares with intervals, and ranks.",
         lines=2,
