@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from analysis.results.ranking import RankingRow
-from analysis.results.shares import ShareRow
+from analysis.results.shares import ShareRow, disagreement
 from analysis.stats.population import FEWEST_RATERS
 from analysis.verdicts.composite import Composite
 from analysis.verdicts.panel import PANEL_OF
@@ -139,7 +139,7 @@ def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[Ra
         sentences.append(
             f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
         )
-    return " ".join([_opening(declared, texts), *ranked, *sentences])
+    return " ".join([_opening(declared, texts), *ranked, *sentences]) + disagreement(shown)
 
 
 def ranking_sentence(row: RankingRow, alpha: float) -> str:

@@ -8,7 +8,7 @@ from analysis.reports.columns import interval_name
 from analysis.reports.section import Section
 from analysis.reports.sections import shares
 from analysis.results.ranking import RankingRow
-from analysis.results.shares import ShareRow, unit_note
+from analysis.results.shares import ShareRow, disagreement, unit_note
 from analysis.verdicts.composite import Composite
 from guard_eval.reporting.drawing import Drawing, short
 from guard_eval.reporting.escaping import Cell
@@ -141,7 +141,7 @@ def _table(totals: Sequence[ShareRow]) -> Table:
         shown,
         columns,
         caption=f"All {len(totals)} comparisons, the smallest p first",
-        note=shares.family_note(totals) + why_none(row.test for row in totals) + rest,
+        note=shares.family_note(totals) + disagreement(shown) + why_none(row.test for row in totals) + rest,
         text_columns=len(left),
         sortable=True,
         folded=True,
