@@ -378,12 +378,14 @@ class Store:
         """
         verdicts.check_choices(choices)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
-        with self._database.write(lock=None if then is None else raters.pool_of(rater)) as connection:
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
             now = self._clock()
+            claimed = verdicts.claim(connection, presentation, rater)
             saved = verdicts.save(
                 connection,
                 presentation,
                 choices,
+                claimed=claimed,
                 rater=rater,
                 now=now,
                 seconds=seconds,
@@ -394,7 +396,7 @@ class Store:
                 if text is not None:
                     notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
             if then is not None:
-                handed = queue.hand_out(connection, rater, then, now=now, limit=1)
+                handed = queue.hand_out(connection, rater, then, now=now, limit=1, found=claimed.standing)
                 saved = replace(saved, next=next(iter(handed), None))
         self._study_hash = None  # stored with the first verdict, which is on disk now
         return saved
