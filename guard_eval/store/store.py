@@ -190,7 +190,7 @@ class Store:
         source: str,
         plan: Plan,
         *,
-        browser: str | None = None,
+        browsers: Sequence[str] | None = None,
         neighbours: Sequence[int] = (),
         left: Sequence[int] = (),
     ) -> Enrolment:
@@ -203,7 +203,7 @@ class Store:
             external_id: The source's own name for the rater.
             source: Where it comes from.
             plan: How much work there is.
-            browser: A secret of the browser: the id is let in again from this one alone. None where the
+            browsers: The browser's secrets: the id is let in again with one of these alone. None where the
                 source itself proves who it is.
             neighbours: The ids of raters who came from the same address within a day.
             left: The ids of raters who came in the same browser before; their places are free again.
@@ -218,7 +218,7 @@ class Store:
                 source,
                 plan,
                 self._clock(),
-                browser=browser,
+                browsers=browsers,
                 neighbours=neighbours,
                 left=left,
             )

@@ -362,7 +362,8 @@ def count_free(turn: Turn, most: int) -> int:
 def free_slots(turn: Turn, pair_ids: Iterable[str]) -> dict[str, list[FreeSlot]]:
     """Return the free slots of each pair's first couple that has one; pairs without one are left out.
 
-    `pair_ids` are 1 to `TOGETHER`. Couples are of one side each: a pair is even whenever all its couples are full.
+    Couples are of one side each: a pair is even whenever all its couples are full. `pair_ids` are 1 to
+    `TOGETHER`.
     """
     pair_ids = list(pair_ids)
     shown: dict[str, dict[int, _Shown]] = {pair_id: {} for pair_id in pair_ids}
