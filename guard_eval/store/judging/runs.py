@@ -158,14 +158,14 @@ class Claims:
 
     def _refresh(self, connection: Connection) -> str | None:
         """Notice what was added or drawn again, and return which drawing it is; pairs are never changed."""
-        count, drawing = connection.execute(_KNOWN).one()
-        if (count, drawing) == self._known:
-            return drawing
+        known: tuple[int, str | None] = connection.execute(_KNOWN).one()._tuple()
+        if known == self._known:
+            return known[1]
         study = select(pair.c.id, pair.c.position).where(pair.c.id.not_in(select(gold.c.pair_id)))
         self._positions = {row.id: row.position for row in connection.execute(study)}
         self._orders = {}
-        self._known = count, drawing
-        return drawing
+        self._known = known
+        return known[1]
 
     def _order(self, plan: Plan, rater: str) -> list[str]:
         """Return the pairs' ids, shuffled for one rater by the study's seed."""
