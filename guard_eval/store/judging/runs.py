@@ -158,7 +158,8 @@ class Claims:
 
     def _refresh(self, connection: Connection) -> str | None:
         """Notice what was added or drawn again, and return which drawing it is; pairs are never changed."""
-        known: tuple[int, str | None] = connection.execute(_KNOWN).one()._tuple()
+        count, drawing = connection.execute(_KNOWN).one()
+        known: tuple[int, str | None] = count, drawing
         if known == self._known:
             return known[1]
         study = select(pair.c.id, pair.c.position).where(pair.c.id.not_in(select(gold.c.pair_id)))
