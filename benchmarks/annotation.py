@@ -345,7 +345,7 @@ class Blow:
     """What is killed, and started again `down` seconds later; what raters noticed of it.
 
     Attributes:
-        calm: Pages that said that something does not work just now, until shortly after.
+        calm: Pages with the notice that something does not work at the moment, until shortly after.
         next: Seconds from the blow until the next rating was acknowledged.
         away: Of each rater whose connection was found broken, the seconds until a pair was shown again.
     """

@@ -367,7 +367,7 @@ class Log:
         acknowledged: The method, or `tie`, of those whose answer came.
         seconds: From press to the whole next page, of those.
         counts: Of `calm` pages, `exception` pages, connections `lost`, and ratings `stuck` (nothing moved
-            although no page said so).
+            although no page reported it).
     """
 
     pressed: set[Key] = field(default_factory=set)

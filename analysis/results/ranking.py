@@ -37,7 +37,7 @@ class RankingRow:
         scores: What ranks the methods, in alphabetical order: their strengths, or, where some would be
             infinite, strengths after half a win to either side of every comparison made.
         sets: The least and the greatest rank of each, all true ones at once at the level of `ranking`; empty
-            where nothing can be said.
+            where nothing can be concluded.
         difference: The test that no method is better than another.
         adjusted: Its p after Holm's correction over the criteria.
         half_wins: Strengths by Bradley–Terry with a tie as half a win, for comparison; None where undefined.

@@ -29,7 +29,7 @@ class HubModels:
 
     Attributes:
         cached: Those on this machine, in bytes.
-        missing: Those to be downloaded, in bytes; None where the Hub has not said.
+        missing: Those to be downloaded, in bytes; None where the Hub does not state it.
         refused: Those that the Hub does not give, and why.
         unreachable: Why the Hub cannot be reached; None if it can, or need not be.
     """

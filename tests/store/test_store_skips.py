@@ -102,7 +102,7 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
         skip(rater)
     assert store.hand_out(raters[-1], plan) == []
     assert store.progress(raters[-1], plan) == (0, 0)
-    # another number of raters a pair marks all pairs anew
+    # another number of raters a pair marks all pairs again
     assert store.hand_out(raters[-1], replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
     store.exclude("R0", "skips everything", "owner")

@@ -57,7 +57,7 @@ def open_log(path: Path) -> Source | None:
                 samples = [name for name in names if name.startswith("samples/")]
                 log["samples"] = [_read_fields(_part(packed, file, name, path, left)) for name in samples]
     except (zipfile.BadZipFile, struct.error, zlib.error, EOFError, OSError, RuntimeError) as error:
-        raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it anew") from None
+        raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None
     return Source(path=path, word="record", first=log, items=((1, log),))
 
 

@@ -77,7 +77,7 @@ def open_source(path: Path) -> Source:
     except OSError as error:
         raise StudyError(f"cannot read {path}: {error.strerror or error}; name a file of verdicts") from None
     except EOFError as error:
-        raise StudyError(f"cannot read {path}: {error}; it is cut off or damaged, copy it anew") from None
+        raise StudyError(f"cannot read {path}: {error}; it is cut off or damaged, copy it again") from None
     if start.startswith(_UTF16) and start.replace(b"\0", b"")[2:].lstrip()[:1] in {b"[", b"{"}:
         raise StudyError(
             f"{path} is JSON in UTF-16; run: iconv -f UTF-16 -t UTF-8 {shlex.quote(str(path))} > utf8.json"
@@ -172,7 +172,7 @@ def _json_lines(path: Path) -> Iterator[Placed]:
                         raise StudyError(f"{path} has more than {MOST_ROWS} records; give a part of them")
                     yield place, checked(parse(text, where), where)
         except (OSError, EOFError) as error:
-            raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it anew") from None
+            raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None
 
 
 def _whole(path: Path) -> Any:  # noqa: ANN401 (JSON is any value)
@@ -180,7 +180,7 @@ def _whole(path: Path) -> Any:  # noqa: ANN401 (JSON is any value)
         with _opened(path) as file:
             data = file.read(MOST_JSON + 1)
     except (OSError, EOFError) as error:
-        raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it anew") from None
+        raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None
     if len(data) > MOST_JSON:
         raise StudyError(f"{path} unpacks to more than 1 GiB of JSON; save it as lines of JSON (JSONL)")
     return parse(data.removeprefix(_BOM), str(path))

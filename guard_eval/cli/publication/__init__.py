@@ -1,0 +1,1 @@
+"""A study goes out: its data set, its datasheet and its preregistration."""
