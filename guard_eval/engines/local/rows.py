@@ -137,7 +137,7 @@ def _attend(
         seen = slice(now.first(length, sliding_window), length + count)
         tokens = slice(done, done + texts * count)
         for stored, new in ((layer.keys, key), (layer.values, value)):
-            fresh = new[0, :, tokens].unflatten(1, (texts, count)).permute(1, 2, 0, 3)
+            fresh = new[0, :, tokens].view(groups, texts, count, -1).permute(1, 2, 0, 3)
             stored[slots, length : length + count] = fresh
         piece = query[0, :, tokens].view(groups, shared, texts, count, width)
         attended = scaled_dot_product_attention(
