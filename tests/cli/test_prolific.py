@@ -163,7 +163,7 @@ def prolific(run):
 
 
 def comes(store, study, number):
-    found = store.enrol(number, "prolific", study.plan, browser=number)
+    found = store.enrol(number, "prolific", study.plan, browsers=[number])
     assert found.rater is not None, found.refusal
     return found.rater
 
