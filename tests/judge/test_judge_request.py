@@ -5,6 +5,7 @@ import hashlib
 import json
 
 import pytest
+from judge_requests import request, request_key
 
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
@@ -17,7 +18,7 @@ from judge.prompts.prompt import PROMPT_VERSION, prompt_of
 from judge.providers.endpoint import provider_of
 from judge.providers.errors import ErrorReader, ServerError
 from judge.providers.shapes import RequestShape, first_shape, schema
-from judge.request import MISSES, RequestBuilder, asks_the_same, request, request_key
+from judge.request import MISSES, RequestBuilder, asks_the_same
 
 EXAMPLE = StudyFile(
     file="e",
