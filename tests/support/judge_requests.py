@@ -1,4 +1,4 @@
-"""A judge's requests about a pair, as `RequestBuilder` makes them."""
+"""A judge's requests about a pair, as `RequestBuilder` makes them, and a response to one."""
 
 import json
 
@@ -26,3 +26,8 @@ def _made(judge, blind, seed, *, shape=None, sample=0, purpose="study"):
     builder.shape = shape or builder.shape
     showing = Showing(blind=blind, sample=sample // SAMPLES, purpose=purpose)
     return builder.build(showing, again=sample % SAMPLES)
+
+
+def completion_body(content):
+    """Return a whole response of the chat dialect, as bytes."""
+    return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
