@@ -77,7 +77,8 @@ _LATEX = {
     '"': r"\char34{}",  # \textquotedbl is not in every font encoding
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
-    "-": "-{}",  # two of them would become a dash
+    "\x00": r"\allowbreak{}",
+    "\x01": "{}",
     "κ": r"$\kappa$",
     "α": r"$\alpha$",
     "ε": r"$\varepsilon$",
@@ -143,11 +144,24 @@ _LETTERS = {
 }
 
 
+_LIGATURE = re.compile("[-–—](?=[-–—])|,(?=,)")
+"""What would become another character together with the next one."""
+_LONG_WORD = re.compile(r"\S{25,}")
+_PART = re.compile(r"[^-,;:/(=_.|]{1,12}[-,;:/(=_.|]*|.")
+"""After each of these parts of a long word a line may end."""
+
+
 def escape_latex(value: object) -> str:
-    """Escape `value` for text under pdfTeX; letters it lacks become code points; `Escaped` passes."""
+    """Escape `value` for text under pdfTeX; `Escaped` passes.
+
+    Letters that it lacks become code points, and a line may end within a long word.
+    """
     if isinstance(value, Escaped):
         return value
-    return "".join(_latex_character(character) for character in clean(_text(value)))
+    # Clean text has no control characters, so that two of them can stand for places in it.
+    text = _LIGATURE.sub("\\g<0>\x01", clean(_text(value)))
+    text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
+    return "".join(map(_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
 
 
 def _latex_character(character: str) -> str:
