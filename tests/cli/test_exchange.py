@@ -27,6 +27,8 @@ NAMES = [
     "@me",
     "-1",
     "'tis",
+    "'=x",
+    "\uff1dx",
     "Zoë",
     'quo"te',
     "com,ma",
