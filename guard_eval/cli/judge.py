@@ -192,7 +192,7 @@ def _judges(study: Study, only: str | None, *, orders: OrderOption | None, batch
 def _read_exchanges(
     study: Study, *, only: str | None, show: str | None, view: Path | None, unblind: bool
 ) -> None:
-    """Print the exchanges about a pair, or write those of all pairs as a page; `only` may be a former judge's.
+    """Print the exchanges about a pair, or write those of all pairs as a page; `only` names a judge.
 
     Raises:
         StudyError: There is no such pair or no exchange, or the file cannot be written.
