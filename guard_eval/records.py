@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,6 +60,10 @@ Role = Literal["study", "gold", "repeat"]
 itself. Raters see no difference, and only the study's count as verdicts."""
 
 
+# made once: json.dumps makes one at every call
+_AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+
+
 def content_id(*parts: object) -> str:
     """Return 16 hexadecimal digits that stand for `parts`, the same on every machine.
 
@@ -69,7 +72,7 @@ def content_id(*parts: object) -> str:
     >>> content_id("ab", "c") == content_id("a", "bc")
     False
     """
-    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = _AS_JSON(parts)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -253,7 +256,11 @@ class Gold:
     expected: Mapping[str, Literal["a", "b"]]
 
 
-_EDGES = re.compile(r"\A[\s\ufeff\u200b]+|[\s\ufeff\u200b]+\Z")
+_WHITE = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff\u200b"
+)
+"""Unicode's white space, the byte order mark and the zero-width space. A pattern takes ten times as long."""
 
 
 def as_shown(text: str) -> str:
@@ -265,7 +272,7 @@ def as_shown(text: str) -> str:
     'café\nau lait'
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _EDGES.sub("", unicodedata.normalize("NFC", lines))
+    return unicodedata.normalize("NFC", lines).strip(_WHITE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from analysis.stats.intervals import Interval
-from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line, short
+from guard_eval.reporting.drawing import GUIDE, WIDTH, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.figure_style import FIRST
 from guard_eval.reporting.words import limits, percent
 
@@ -40,8 +40,9 @@ def forest(
     heading: str,
     simulated: bool,
     breaks: int = 1,
+    width: float = WIDTH,
 ) -> Drawing:
-    """Return the plot of one comparison; a long label may break into `breaks` lines."""
+    """Return the plot of one comparison, `width` inches wide; a long label may break into `breaks` lines."""
     a, b = (short(method) for method in methods)
 
     def draw(axes: Axes) -> None:
@@ -53,7 +54,9 @@ def forest(
             axes.plot([share], [place], marker=marker, markersize=size, color=line.color)
         axes.axvline(50, **GUIDE)
         axes.set_xlim(0, 100)
-        axes.set_xlabel(f"win share of {a}, %\n(below 50: {b} ahead)")
+        axes.set_xlabel(
+            f"win share of {a}, %\n(below 50: {b} ahead)", loc="center" if width == WIDTH else "right"
+        )
 
     shares = "; ".join(
         f"{line.label}: {percent(line.share.estimate)}, interval {limits(line.share)}" for line in lines
@@ -67,4 +70,5 @@ def forest(
         strong={place for place, line in enumerate(lines) if line.strong},
         lines=breaks,
         simulated=simulated,
+        width=width,
     )

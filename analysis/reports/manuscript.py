@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,13 +17,13 @@ from analysis.reports.sections.equivalence import points
 from analysis.results.agreement import AgreementRow
 from analysis.results.equivalence import EquivalenceRow
 from analysis.results.ranking import RankingRow
-from analysis.results.shares import ShareRow
+from analysis.results.shares import ShareRow, disagreement
 from analysis.stats.intervals import PROMPT_T
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.drawing import GUIDE, Drawing, in_rows, interval_line, short
-from guard_eval.reporting.escaping import NOTHING, escape_latex, one_line
+from guard_eval.reporting.drawing import GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
+from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
 from guard_eval.reporting.figure_style import FIRST
-from guard_eval.reporting.tables import Columns, Table, table_of, to_latex
+from guard_eval.reporting.tables import LONG_CELL, Columns, Table, table_of, to_latex
 from guard_eval.reporting.words import (
     and_list,
     capital,
@@ -42,9 +42,17 @@ from guard_eval.rubric import COMPOSITE
 
 FOLDER = "paper"
 MOST_ROWS = 40
-"""Rows of the table and of the figure; more do not fit a page, and stand in csv/."""
+"""Rows of the table; more do not fit a page, and stand in csv/."""
+MOST_LINES = 30
+"""Rows of the figure."""
 SPELT_OUT = 6
 """Results in the sentence."""
+COLUMN, SMALLEST = 219, 0.85
+"""Points: one of ACL's two columns; and the scale below which its tables are hard to read."""
+POINTS = 3.9
+"""Points of a letter of a table, on average."""
+SHORT = 20
+"""Letters of a label that leaves room for the figure in one column."""
 
 _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
@@ -91,26 +99,63 @@ def manuscript(
     else:
         table, figure, text = (
             _share_table(totals, context, near),
-            _share_figure(totals),
-            _share_sentence(totals, context),
+            _share_figure(totals, context.alpha),
+            _share_sentence(totals, context) + disagreement(totals[:SPELT_OUT]),
         )
     text = " ".join(filter(None, (text, equivalence.sentence(near))))
     if any(row.simulated for row in totals):
         text = f"SIMULATED verdicts, evidence of nothing: {text}"
     notes = _methods(totals, ranked, agreement, context, near)
     cited = list(dict.fromkeys(key for _, keys in notes for key in keys))
+    latex = to_latex(table, label="tab:verdicts", across=_is_wide(table))
     return {
-        f"{FOLDER}/table.tex": f"{_PACKAGES}{to_latex(table)}\n",
+        f"{FOLDER}/table.tex": f"{_PACKAGES}{latex}\n",
         f"{FOLDER}/figure.pdf": figure.pdf,
+        f"{FOLDER}/figure.tex": _figure_latex(figure),
         f"{FOLDER}/sentence.txt": f"{one_line(text)}\n",
-        f"{FOLDER}/methods.tex": " ".join(_latex(*note) for note in notes) + "\n",
+        f"{FOLDER}/sentence.tex": f"{_latex(text)}\n",
+        f"{FOLDER}/methods.tex": " ".join(_cited(*note) for note in notes) + "\n",
         f"{FOLDER}/references.bib": "".join(f"{_references()[key]}\n" for key in cited),
     }
 
 
-def _latex(text: str, keys: Sequence[str]) -> str:
-    cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
-    return f"{escape_latex(one_line(text))}{cited}."
+def _latex(text: str) -> str:
+    """Return prose for LaTeX in one line: no break before a percent sign, typographic apostrophes."""
+    words = re.sub(r"[ \n\t]+", " ", clean(text))
+    return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
+
+
+def _cited(text: str, keys: Sequence[str]) -> str:
+    return _latex(text) + (rf"~\citep{{{','.join(keys)}}}" if keys else "") + "."
+
+
+def _is_wide(table: Table) -> bool:
+    """Return whether a table would be hard to read if it was shrunk to one of two columns."""
+    longest = [
+        max(len(str(cell)) for cell in (head, *cells))
+        for head, *cells in zip(table.columns, *table.rows, strict=True)
+    ]
+    return POINTS * sum(min(length, LONG_CELL) for length in longest) + 8 * len(longest) > COLUMN / SMALLEST
+
+
+def _figure_latex(figure: Drawing) -> str:
+    """Return the figure as a float; it takes both columns where it was drawn for them."""
+    across = figure.figure.get_figwidth() > NARROW
+    name, place = ("figure*", "t") if across else ("figure", "htbp")
+    lines = (
+        r"% Needs \usepackage{graphicx}, and figure.pdf where LaTeX looks for figures. Made by guard-eval.",
+        rf"\begin{{{name}}}[{place}]",
+        r"\centering",
+        r"\includegraphics[width=\linewidth,height=.75\textheight,keepaspectratio]{figure}",
+        rf"\caption{{{_latex(figure.title)}}}\label{{fig:verdicts}}",
+        rf"\end{{{name}}}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _width(labels: Iterable[str]) -> float:
+    """Return a figure's width: of one column where its labels leave room for the figure itself."""
+    return NARROW if all(len(label) <= SHORT for label in labels) else WIDTH
 
 
 @cache
@@ -183,7 +228,8 @@ def _share_table(totals: Sequence[ShareRow], context: Context, near: Sequence[Eq
         },
         caption=f"{_mark(first)}Verdicts of {_judges(totals)} on {context.texts}{words}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {tests}"
-        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}.{_overall(totals, context)}{cut}",
+        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}."
+        f"{disagreement(shown)}{_overall(totals, context)}{cut}",
         text_columns=len(left),
         strong=_differs,
     )
@@ -208,8 +254,8 @@ def _part(name: str) -> Callable[[ShareRow], str]:
     return lambda row: number(100 * getattr(row, name) / row.n, 1)
 
 
-def _mark(row: ShareRow) -> str:
-    return "SIMULATED. " if row.simulated else ""
+def _mark(row: ShareRow | RankingRow) -> str:
+    return "SIMULATED. " if row.rater_kind in SIMULATED else ""
 
 
 def _corrected(totals: Sequence[ShareRow]) -> str:
@@ -220,7 +266,7 @@ def _corrected(totals: Sequence[ShareRow]) -> str:
     return f", corrected by {name} over {and_list([str(size) for size in sizes])} results"
 
 
-def _share_figure(totals: Sequence[ShareRow]) -> Drawing:
+def _share_figure(totals: Sequence[ShareRow], alpha: float) -> Drawing:
     several, judged = len(_pairs(totals)) > 1, len({row.who for row in totals}) > 1
     first = totals[0]
 
@@ -229,16 +275,21 @@ def _share_figure(totals: Sequence[ShareRow]) -> Drawing:
         parts += [f"{row.method_a} against {row.method_b}"] if several else []
         return " · ".join([*parts, *([judged_by(*row.who)] if judged else [])])
 
+    shown = totals[:MOST_LINES]
+    methods = ("the first-named", "the second") if several else (first.method_a, first.method_b)
+    against = "" if several else f" of {first.method_a} against {first.method_b}"
     return forest(
         [
             ForestLine(label=label(row), share=row.share, pooled=row.pooled, strong=_differs(row))
-            for row in totals[:MOST_ROWS]
+            for row in shown
         ],
-        methods=("the first-named", "the second") if several else (first.method_a, first.method_b),
+        methods=methods,
         name="figure",
-        heading="Win shares",
+        heading=f"{_mark(first)}Win shares{against}, with {100 * first.level:g} % intervals; the dashed line "
+        "is no preference" + (f"; diamonds: p at most {rate(alpha)}" if any(map(_differs, shown)) else ""),
         simulated=any(row.simulated for row in totals),
         breaks=2,
+        width=_width([*map(label, shown), *methods]),
     )
 
 
@@ -297,15 +348,14 @@ def _ranking_table(ranked: Sequence[RankingRow], overall: str) -> Table:
     columns: Columns[str] = {"Method": lambda name: name}
     criteria = list(dict.fromkeys(row.criterion for row in ranked))
     for criterion in criteria:
-        before = "" if len(criteria) == 1 else f"{capital(title(criterion))}: "
+        before = "" if len(criteria) == 1 else f"{short(capital(title(criterion)), LONG_CELL)}: "
         own = [row for row in ranked if row.criterion == criterion]
         columns = {**columns, **_ranking_columns(own, before)}
     cut = f" The first {MOST_ROWS} of {len(names)} methods." if len(names) > MOST_ROWS else ""
-    mark = "SIMULATED. " if first.rater_kind in SIMULATED else ""
     return table_of(
         names[:MOST_ROWS],
         columns,
-        caption=f"{mark}Methods ranked by {judged_by(first.rater_kind, first.judge)}",
+        caption=f"{_mark(first)}Methods ranked by {judged_by(first.rater_kind, first.judge)}",
         note=f"Rank: with the ranks possible, all at once at {100 * first.ranking.level:g}\u00a0%. "
         f"Share: expected win share against the average other method, in percent.{overall}{cut}",
     )
@@ -333,8 +383,8 @@ def _ranking_columns(rows: Sequence[RankingRow], before: str) -> Columns[str]:
 def _ranking_figure(ranked: Sequence[RankingRow]) -> Drawing:
     """Return expected shares with intervals, the best on top; of one criterion where all are too many."""
     count = sum(len(row.order) for row in ranked)
-    shown = ranked if count <= MOST_ROWS else ranked[:1]
-    lines = [(row, place) for row in shown for place in row.order][:MOST_ROWS]
+    shown = ranked if count <= MOST_LINES else ranked[:1]
+    lines = [(row, place) for row in shown for place in row.order][:MOST_LINES]
 
     def label(row: RankingRow, place: int) -> str:
         name = row.methods[place]
@@ -349,13 +399,23 @@ def _ranking_figure(ranked: Sequence[RankingRow]) -> Drawing:
                 axes.plot([100 * share.estimate], [at], marker="o", markersize=5, color=FIRST)
             axes.text(1.02, at, _possible(row, place), transform=axes.get_yaxis_transform(), va="center")
         axes.axvline(50, **GUIDE)
-        axes.set_xlabel("expected win share against the average other method, %; on the right ranks")
+        axes.set_xlabel(
+            "expected win share, %\n(on the right: possible ranks)",
+            loc="center" if width == WIDTH else "right",
+        )
 
+    labels = [label(*line) for line in lines]
+    width = _width(labels)
+    cut = f" of the first {len(lines)} of {count} places" if len(lines) < count else ""
+    level = 100 * ranked[0].ranking.level
     return in_rows(
         draw,
-        [label(*line) for line in lines],
+        labels,
         name="figure",
-        heading="The ranking",
+        heading=f"{_mark(ranked[0])}Expected win shares against the average other method{cut}, judged by "
+        f"{judged_by(*ranked[0].who)}, with {level:g} % intervals, and the ranks possible at {level:g} %; "
+        "the dashed line is no preference",
+        width=width,
         description="Expected win shares with intervals, and ranks.",
         lines=2,
         simulated=ranked[0].rater_kind in SIMULATED,
@@ -368,10 +428,11 @@ def _ranking_sentence(ranked: Sequence[RankingRow], totals: Sequence[ShareRow], 
     found = "; ".join(_leader(row) for row in ranked[:SPELT_OUT])
     pairs = plural(mine[0].whole.pairs, "pair")
     holds = (
-        f"ranks hold at once at {100 * first.ranking.level:g} %; any difference: {first.difference.method}"
+        f"ranks hold at once at {100 * first.ranking.level:g}\u00a0%; any difference: "
+        f"{first.difference.method}"
     )
     whole = f"{capital(_judges(mine))} compared {pairs} of {context.texts}"
-    return f"{whole}: {found} ({holds}, {_software(context)})."
+    return f"{whole}: {found}; {holds}; computed with {_software(context)}."
 
 
 def _leader(row: RankingRow) -> str:

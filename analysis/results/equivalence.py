@@ -9,7 +9,7 @@ from typing import Literal
 from analysis.results.cells import CellRow, families
 from analysis.results.shares import CORRECTIONS, Correction, ShareRow
 from analysis.stats.correction import holm
-from analysis.stats.equivalence import HALF, check_margin, tost
+from analysis.stats.equivalence import HALF, check_margin, error_beyond, tost
 from analysis.stats.intervals import Interval, t_interval
 from guard_eval.errors import StudyError
 
@@ -65,7 +65,8 @@ def equivalence_rows(
 ) -> tuple[EquivalenceRow, ...]:
     """Return, for every result over all datasets, whether its share lies within the margin of one half.
 
-    Estimate, error and degrees of freedom are those of the share's own t interval. The p-values are corrected
+    Estimate, error and degrees of freedom are those of the share's own t interval, but that the error is no
+    smaller than a share beyond the margin would have it (`error_beyond`). The p-values are corrected
     over the family of `share_rows`, as a family of their own: a share cannot both be one half and lie beyond
     the margin, so that of each result at most one of the two hypotheses is true.
 
@@ -116,8 +117,9 @@ def _row(row: ShareRow, margin: float, alpha: float) -> EquivalenceRow:
     if whole.estimate is None or whole.error is None or whole.freedom is None:
         why = "; ".join(row.share.warnings) or "the share has no standard error"
         return replace(found, reason=why)
+    error = error_beyond(whole.error, (row.wins, row.ties, row.losses), row.units, margin=margin)
     return replace(
         found,
-        share=t_interval(whole, whole.error, whole.freedom, lowest=0.0, highest=1.0),
-        p_value=float(tost(whole.estimate, whole.error, whole.freedom, margin=margin)),
+        share=t_interval(whole, error, whole.freedom, lowest=0.0, highest=1.0),
+        p_value=float(tost(whole.estimate, error, whole.freedom, margin=margin)),
     )

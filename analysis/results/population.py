@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.intervals import Interval, item_mean
-from analysis.stats.population import FEWEST_RATERS, TwoWayDesign
+from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from analysis.stats.significance import TestResult, reachable, sign_flip
 from analysis.verdicts.scores import (
     ScoredVerdicts,
@@ -117,11 +117,19 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
     items = item_scores(scores)
     these, test = share_interval(items, level=level), share_test(items)
     design, shares = _design(scores)
+    why = ""
     if design.raters < FEWEST_RATERS:
         why = (
             f"a result for raters like these needs at least {FEWEST_RATERS} raters, and there are "
             f"{design.raters}"
         )
+    elif design.equal_raters < FEWEST_EQUAL:
+        why = (
+            f"a result for raters like these needs at least {FEWEST_RATERS} raters, and most ratings are by "
+            f"so few of the {design.raters} that they count as {design.equal_raters:.1f} of equal weight; "
+            "have the others rate more"
+        )
+    if why:
         return PopulationShare(
             share=Interval(
                 estimate=these.estimate,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_scalar
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
@@ -47,7 +48,8 @@ def text_codes(column: pd.Series) -> TextCodes:
     else:
         if column.dtype == object and not are_strings(column):
             # 1, 1.0 and True are equal, and yet different texts.
-            column = column.map(lambda value: None if pd.isna(value) else str(value)).astype(object)
+            column = column.map(lambda value: None if is_scalar(value) and pd.isna(value) else str(value))
+            column = column.astype(object)
         codes, values = pd.factorize(column)
     texts = [value if isinstance(value, str) else str(value) for value in values]
     blank = [place for place, text in enumerate(texts) if not text.strip()]

@@ -76,6 +76,18 @@ def load(path: Path | str) -> pd.DataFrame:
     return frame
 
 
+def check_lasting(path: Path) -> None:
+    """Refuse what comes through a pipe: it is gone once its first bytes have been read.
+
+    Raises:
+        StudyError: The path is neither a file nor a folder.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise StudyError(
+            f"{path} is no file, and cannot be read twice; save what comes through the pipe as a file first"
+        )
+
+
 def places(found: list[int], word: str) -> str:
     """Return the first of some lines or rows by number, and how many there are besides."""
     shown = ", ".join(str(place) for place in found[:5])
@@ -86,7 +98,8 @@ def places(found: list[int], word: str) -> str:
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         _check_length(import_module("pyarrow.parquet").read_metadata(path).num_rows, path)
-        return pd.read_parquet(path)
+        frame = pd.read_parquet(path)
+        return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     except ImportError:
         raise StudyError(f"reading {path} needs pyarrow; run: pip install pyarrow, or give a CSV") from None
     except (OSError, ValueError) as error:  # pyarrow's errors for a file that is no Parquet are ValueErrors

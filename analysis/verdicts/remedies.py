@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.verdicts.formats.sides import side_of
+from analysis.verdicts.formats.sides import SHOWN, side_of
 from analysis.verdicts.layout import KNOWN
 from analysis.verdicts.reading import SOURCE
 from guard_eval.records import TIE
@@ -61,7 +61,7 @@ def wide(frame: pd.DataFrame, missing: Collection[str]) -> str:
 
 def columns_of_verdicts(frame: pd.DataFrame) -> list[str]:
     """Return the columns besides a tidy table's own whose cells are verdicts: methods, sides or ties."""
-    own = [name for name in map(str, frame.columns) if name not in KNOWN]
+    own = [name for name in map(str, frame.columns) if name not in KNOWN and name not in SHOWN]
     methods = {"method_a", "method_b"} <= set(map(str, frame.columns))
     return [name for name in own if _holds_verdicts(frame, name, methods=methods)]
 

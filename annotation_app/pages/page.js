@@ -12,9 +12,33 @@ function lead(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
   const button = document.querySelector(".stMain [data-testid^=stBaseButton-primary]");
   if (!button) return;
+  stop(event);
+  if (!event.repeat && !button.disabled && !isRepeated(event, button)) button.click();
+}
+
+function stop(event) {
   event.preventDefault();
   event.stopImmediatePropagation();
-  if (!event.repeat && !button.disabled) button.click();
+}
+
+const AGAIN = 500; // ms within which a second press at the same place is meant for what was there at the first
+const AT_ONCE = 20; // ms within which it is the same press: a label passes it on to its input
+const NEAR = 10; // CSS pixels
+
+let last = { at: -AGAIN };
+
+/* Whether a press repeats the last one at another thing that has come in its place: a double click must not answer a
+   question of the next page, nor leave that page unread. */
+function isRepeated({ timeStamp: at, clientX: x = 0, clientY: y = 0 }, target) {
+  const { at: before, x: left, y: top, target: other, view } = last;
+  if (at - before < AT_ONCE) return false;
+  last = { at, x, y, target, view: root.dataset.geView };
+  return at - before < AGAIN && Math.hypot(x - left, y - top) < NEAR && (target !== other || view !== last.view);
+}
+
+function click(event) {
+  // A click of detail 0 is made by a key or a script.
+  if (event.detail && isRepeated(event, event.target)) stop(event);
 }
 
 /* At the end nothing is left to be saved: what was chosen in this browser is forgotten; see panel/draft.js. */
@@ -31,6 +55,7 @@ export default function ({ data }) {
   if (!root.dataset.geKeys) {
     root.dataset.geKeys = "on";
     window.addEventListener("keydown", lead, true); // before Streamlit, or both would press the button
+    window.addEventListener("click", click, true);
   }
   if (root.dataset.geView !== undefined && root.dataset.geView !== data.view) requestAnimationFrame(begin);
   root.dataset.geView = data.view;

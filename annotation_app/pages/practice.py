@@ -31,10 +31,9 @@ def show(app: AppState, visit: RaterSession) -> str:
         done=number - 1,
         total=len(app.practice),
         criteria=app.criteria,
-        words=session.words(),
         extras=False,
     )
-    component.load()
+    component.load(session.words())
     component.show(view, _handle)
     return "pair"
 

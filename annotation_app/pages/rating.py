@@ -21,7 +21,7 @@ from annotation_app.wording import fill
 
 def show() -> None:
     """Show the pair before the rater with its questions."""
-    component.load()
+    component.load(session.words())
     _pair()
 
 
@@ -47,17 +47,15 @@ def _view() -> View | None:
         return None
     if visit.pair is None:
         return None
-    words = session.words()
     chosen, remarks = session.earlier_answers(app, visit)
     total = visit.rated + visit.available
     return View(
         **visit.next_view(),
         pair=visit.pair,
-        where=fill(words.rating.position, number=visit.at + 1, total=total),
+        where=fill(session.words().rating.position, number=visit.at + 1, total=total),
         done=visit.at,
         total=total,
         criteria=app.criteria,
-        words=words,
         chosen=chosen,
         comment=remarks.comment,
         problems=remarks.problems,

@@ -27,8 +27,14 @@ from guard_eval.study.annotation_settings import Recruitment
 
 INVITE_COMMAND = "guard-eval raters STUDY add NAME"
 
-BROWSER_COOKIE = "guard_eval_browser"
-"""The cookie that the server gives to every browser: a random secret."""
+BROWSER_COOKIE = "guard_eval_browser_"
+"""How the name of the cookie begins that the server gives to every browser: a random secret.
+
+Each is given under a name of its own, so that none takes the place of another. Of two tabs opened at once,
+before there was any, either has its own; whichever connects later has both, and is known by the other's.
+"""
+
+_MOST_COOKIES = 10
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -109,15 +115,15 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
 
 def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
     """Return the visitor's session, or None and why: nothing where the rater is revoked."""
-    address, browser = network_address(), browser_secret()
+    address, browsers = network_address(), browser_secrets()
     found = app.store.enrol(
         arrival.external_id,
         arrival.source,
         app.plan,
         # A provider of accounts vouches for who comes; Prolific's parameters anybody can write.
-        browser=browser if arrival.source == "prolific" else None,
+        browsers=browsers if arrival.source == "prolific" else None,
         neighbours=app.addresses.of(address),
-        left=app.browsers.of(browser),
+        left=[number for browser in browsers for number in app.browsers.of(browser)],
     )
     if found.rater is None:
         if found.refusal == "crowded":
@@ -127,7 +133,8 @@ def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
             )
         return None, found.refusal or ""
     app.addresses.add(address, found.rater.id)
-    app.browsers.add(browser, found.rater.id)
+    for browser in browsers:
+        app.browsers.add(browser, found.rater.id)
     visit = session.sign_in(app, found.token)
     if visit is not None:
         intake.note_arrival(
@@ -158,10 +165,11 @@ def network_of(address: str | None) -> str | None:
     return str(plain) if plain.version == 4 else str(ip_network(f"{plain}/64", strict=False))
 
 
-def browser_secret() -> str:
-    """Return the browser's secret; one that forbids cookies has another one at every visit."""
-    given = st.context.cookies.get(BROWSER_COOKIE, "")
-    return given if _SECRET.fullmatch(given) else secrets.token_urlsafe()
+def browser_secrets() -> list[str]:
+    """Return the browser's secrets; one that forbids cookies has another one at every visit."""
+    cookies = sorted(st.context.cookies.to_dict().items())
+    given = {value: None for name, value in cookies if name.startswith(BROWSER_COOKIE)}
+    return [value for value in given if _SECRET.fullmatch(value)][:_MOST_COOKIES] or [secrets.token_urlsafe()]
 
 
 def personal_link(visit: RaterSession) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 import streamlit as st
 
-from annotation_app.panel.messages import View
+from annotation_app.panel.messages import View, constants
+from annotation_app.wording import Wording
 
 _KEY = "panel"
 
@@ -23,21 +24,21 @@ Handler = Callable[[Mapping[str, Any]], bool]
 """Acts on what the browser sent (`submit`, `skip`, `turn`), and returns whether it sent anything."""
 
 
-def load() -> None:
-    """Give the browser the panel's script and style: outside a fragment once, not again for every pair."""
+def load(words: Wording) -> None:
+    """Give the browser the panel's script, style and words: outside a fragment, not again for every pair."""
     # Registered in every run: the registry belongs to the running server, and the same definition changes
     # nothing.
     component = st.components.v2.component(
         "guard_eval_panel", js=_file(*_SCRIPTS), css=_file("panel.css"), isolate_styles=False
     )
-    component(key="panel-script")
+    # A list: of a mapping Streamlit asks whether its values are tables, and imports pandas to know.
+    component(key="panel-script", data=[constants(words)])
 
 
 def show(view: View, handle: Handler) -> None:
     """Show the panel, after `load`; `handle` is called with what the browser sends, for `messages.read`."""
     component = st.components.v2.component("guard_eval_pair", js=_file("pair.js"), isolate_styles=False)
     receive = partial(_receive, handle)
-    # A list: of a mapping Streamlit asks whether its values are tables, and imports pandas to know.
     sent = component(
         key=_KEY,
         data=[view.data()],

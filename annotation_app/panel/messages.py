@@ -50,6 +50,16 @@ def _picture(match: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else "\ufffd"
 
 
+def constants(words: Wording) -> dict[str, object]:
+    """Return what the browser is given once and not with every pair: the wording, in the study's language."""
+    return {
+        "words": words.panel.model_dump(by_alias=True),
+        "reports": words.problems.model_dump(),
+        "language": words.language,
+        "direction": words.direction,
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class View:
     """What the panel shows.
@@ -60,7 +70,6 @@ class View:
         done: How many pairs were rated before this one.
         total: How many there are to rate.
         criteria: The questions.
-        words: The wording, in the study's language.
         place: The key of this rater's drafts in the browser; it does not identify the rater.
         turn: Another number in every run, so that the browser notices a repeated response.
         chosen: The answers given before.
@@ -81,7 +90,6 @@ class View:
     done: int
     total: int
     criteria: tuple[Criterion, ...]
-    words: Wording
     place: str
     turn: int
     chosen: Mapping[str, Choice] = field(default_factory=dict)
@@ -109,10 +117,6 @@ class View:
             ],
             "chosen": dict(self.chosen),
             "comment": visible(self.comment),
-            "words": self.words.panel.model_dump(by_alias=True),
-            "reports": self.words.problems.model_dump(),
-            "language": self.words.language,
-            "direction": self.words.direction,
         }
 
 

@@ -8,6 +8,6 @@ export default async function ({ data, parentElement, setTriggerValue }) {
   if (!panels.has(parentElement)) panels.set(parentElement, new Panel(parentElement));
   const panel = panels.get(parentElement);
   // A list: see component.py.
-  const visit = panel.show(data[0], setTriggerValue);
+  const visit = panel.show({ ...Panel.constants, ...data[0] }, setTriggerValue);
   return () => panel.leave(visit);
 }

@@ -7,8 +7,9 @@ const PATIENCE = 6_000; // ms without an answer of the server before the rater i
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 
-/* Loaded once, apart from the pairs: pair.js waits for it. */
-export default function () {
+/* Loaded once, with the words, apart from the pairs: pair.js waits for it. */
+export default function ({ data }) {
+  [Panel.constants] = data;
   globalThis.guardEval ??= Promise.withResolvers();
   globalThis.guardEval.resolve(Panel);
 }

@@ -30,13 +30,15 @@ class BrowserCookie:
                 secure = "; Secure" if scope["scheme"] == "https" else ""
                 MutableHeaders(scope=message).append(
                     "Set-Cookie",
-                    f"{BROWSER_COOKIE}={secrets.token_urlsafe()}; Path=/; Max-Age={_TEN_WEEKS}; HttpOnly; "
-                    f"SameSite=Lax{secure}",
+                    f"{BROWSER_COOKIE}{secrets.token_hex(4)}={secrets.token_urlsafe()}; Path=/; "
+                    f"Max-Age={_TEN_WEEKS}; HttpOnly; SameSite=Lax{secure}",
                 )
             await send(message)
 
         is_page = scope["type"] == "http" and scope["path"] == "/"
-        is_new = is_page and BROWSER_COOKIE not in HTTPConnection(scope).cookies
+        is_new = is_page and not any(
+            name.startswith(BROWSER_COOKIE) for name in HTTPConnection(scope).cookies
+        )
         await self._app(scope, receive, give if is_new else send)
 
 

@@ -58,6 +58,7 @@ COMMANDS = {
     "pair": "Draw prompts and make blinded pairs.",
     "gold": "Add gold pairs.",
     "raters": "Invite raters, list them, or take them out.",
+    "prolific": "Recruit on Prolific: make a draft, free what was left, approve.",
     "annotate": "Serve the pairs to people, in a browser.",
     "progress": "See how far the raters are.",
     "judge": "Have language models compare the pairs.",
@@ -76,9 +77,12 @@ COMMANDS = {
 MODULES = {
     "import": "exchange.importing",
     "try": "generation.one_text",
+    "merge": "generation.merge",
     "progress": "overview.progress",
     "publish": "publication.publish",
-    **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
+    "status": "overview.status",
+    "replicate": "replication.replicate",
+    **{name: f"administration.{name}" for name in ("gold", "raters", "prolific", "export", "db")},
 }
 """Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
 
@@ -89,7 +93,7 @@ FUNCTIONS = {
     "import_files": "guard_eval.cli.exchange.importing",
     "measure": "guard_eval.cli.measuring.job",
     "measure_files": "guard_eval.cli.measuring.job",
-    "merge": "guard_eval.cli.merge",
+    "merge": "guard_eval.cli.generation.merge",
     "pair": "guard_eval.cli.pair",
     "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
@@ -100,7 +104,7 @@ FUNCTIONS = {
     "show_list": "guard_eval.cli.replication.output",
     "report": "guard_eval.cli.reporting.significance",
     "show_power": "guard_eval.cli.power_plan",
-    "status": "guard_eval.cli.status",
+    "status": "guard_eval.cli.overview.status",
     "verdicts": "guard_eval.cli.reporting.verdict_tables",
 }
 """Where the functions are that can be imported from here."""
@@ -108,9 +112,10 @@ FUNCTIONS = {
 if TYPE_CHECKING:
     from guard_eval.cli.exchange.importing import import_files
     from guard_eval.cli.generate import generate
+    from guard_eval.cli.generation.merge import merge
     from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
-    from guard_eval.cli.merge import merge
     from guard_eval.cli.overview.progress import progress
+    from guard_eval.cli.overview.status import status
     from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
     from guard_eval.cli.publication.published_folder import publish
@@ -119,7 +124,6 @@ if TYPE_CHECKING:
     from guard_eval.cli.replication.studies import ReplicationOptions
     from guard_eval.cli.reporting.significance import paper_tables, report
     from guard_eval.cli.reporting.verdict_tables import verdicts
-    from guard_eval.cli.status import status
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:
@@ -152,8 +156,9 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
 _WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"raters", "measure", "judge", "db", "status"}
+WITH_JSON = {"raters", "prolific", "measure", "judge", "db", "status"}
 """Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
+
 
 Quiet = Annotated[
     bool,

@@ -23,8 +23,12 @@ INK = "#010203"
 """Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
 WIDTH, ROW, LINE = 6.6, 0.29, 0.07
 """Inches: a figure's width, the height of one of its rows, and of each further line of a row's label."""
+NARROW = 3.35
+"""Inches: the width of a figure for one of two columns."""
 LONGEST = 34
 """Characters of a label; a longer name is cut."""
+WIDEST_LEGEND = 60
+"""Characters of a legend in one line."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
 """A dashed line at a value to compare with."""
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
@@ -65,6 +69,7 @@ def in_rows(
     grid: bool = True,
     lines: int = 1,
     simulated: bool = False,
+    width: float = WIDTH,
 ) -> Drawing:
     """Return a figure whose rows are labelled on the left, the first on top.
 
@@ -79,6 +84,7 @@ def in_rows(
         grid: Whether lines across help to read the values.
         lines: Into how many lines a long label may break.
         simulated: Whether to stamp it.
+        width: In inches.
     """
     names = [_broken(label, lines) for label in labels]
     row = ROW + LINE * max((name.count("\n") for name in names), default=0)
@@ -95,10 +101,10 @@ def in_rows(
         if grid:
             axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
         if legend:
-            axes.legend(
-                loc="lower center",
-                bbox_to_anchor=(0.5, 1.0),
-                ncols=3,
+            stacked = sum(len(text) for text in axes.get_legend_handles_labels()[1]) > WIDEST_LEGEND
+            axes.figure.legend(
+                loc="outside upper center",
+                ncols=1 if stacked else 3,
                 frameon=False,
                 fontsize=9,
                 handlelength=1,
@@ -111,6 +117,7 @@ def in_rows(
         description=description,
         height=row * len(names) + (1.0 if legend else 0.9),
         simulated=simulated,
+        width=width,
     )
 
 
@@ -122,10 +129,11 @@ def drawn(
     description: str,
     height: float,
     simulated: bool = False,
+    width: float = WIDTH,
 ) -> Drawing:
-    """Return a figure of one pair of axes, `height` inches high; the other arguments as in `in_rows`."""
+    """Return a figure of one pair of axes, `height` by `width` inches; other arguments as in `in_rows`."""
     with style(ink=INK, frame=INK, ground="none", salt=name):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
         return finished(

@@ -77,7 +77,8 @@ _LATEX = {
     '"': r"\char34{}",  # \textquotedbl is not in every font encoding
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
-    "-": "-{}",  # two of them would become a dash
+    "\x00": r"\allowbreak{}",
+    "\x01": "{}",
     "κ": r"$\kappa$",
     "α": r"$\alpha$",
     "ε": r"$\varepsilon$",
@@ -143,11 +144,24 @@ _LETTERS = {
 }
 
 
+_LIGATURE = re.compile("[-–—](?=[-–—])|,(?=,)")
+"""What would become another character together with the next one."""
+_LONG_WORD = re.compile(r"\S{25,}")
+_PART = re.compile(r"[^-,;:/(=_.|]{1,12}[-,;:/(=_.|]*|.")
+"""After each of these parts of a long word a line may end."""
+
+
 def escape_latex(value: object) -> str:
-    """Escape `value` for text under pdfTeX; letters it lacks become code points; `Escaped` passes."""
+    """Escape `value` for text under pdfTeX; `Escaped` passes.
+
+    Letters that it lacks become code points, and a line may end within a long word.
+    """
     if isinstance(value, Escaped):
         return value
-    return "".join(_latex_character(character) for character in clean(_text(value)))
+    # Clean text has no control characters, so that two of them can stand for places in it.
+    text = _LIGATURE.sub("\\g<0>\x01", clean(_text(value)))
+    text = _LONG_WORD.sub(lambda word: "\x00".join(_PART.findall(word[0])), text)
+    return "".join(map(_latex_character, text)).replace("]}{[", r"]}\allowbreak{}{[")
 
 
 def _latex_character(character: str) -> str:
@@ -168,6 +182,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 def escape_csv(value: Cell) -> str:
     """Return a cell that a spreadsheet reads as text: an apostrophe stands before a formula.
 
+    One more stands before a text that is a formula behind apostrophes, so that `unescape_csv` returns either.
     What is no finite number is an empty cell.
     """
     if value is None:
@@ -181,7 +196,12 @@ def escape_csv(value: Cell) -> str:
     # A bare carriage return would end the row: the csv module quotes only the line ending it writes itself.
     text = value.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\N{REPLACEMENT CHARACTER}")
     text = text.encode("utf-8", "replace").decode("utf-8")
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    return f"'{text}" if text.lstrip("'").startswith(FORMULA_STARTS) else text
+
+
+def unescape_csv(text: str) -> str:
+    """Return a text without the apostrophe that `escape_csv` wrote before it."""
+    return text[1:] if text[:1] == "'" and text.lstrip("'").startswith(FORMULA_STARTS) else text
 
 
 def csv_text(rows: Iterable[Sequence[Cell]]) -> str:

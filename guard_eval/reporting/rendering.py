@@ -56,7 +56,6 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
     environment.filters["script"] = Escaped  # of this package, to stand in a page as it is
     environment.filters["sha256"] = _sha256
     environment.filters["verbatim"] = _verbatim
-    environment.filters["breakable"] = _breakable
     return environment
 
 
@@ -80,9 +79,3 @@ def _verbatim(text: str) -> Escaped:
     return Escaped(
         "\\par\n".join(rf"\noindent\texttt{{{line}}}" if line.strip() else r"\noindent~" for line in lines)
     )
-
-
-def _breakable(text: str) -> Escaped:
-    """Return a long word for LaTeX that may end a line after every eighth character."""
-    parts = (text[start : start + 8] for start in range(0, len(text), 8))
-    return Escaped(r"\allowbreak{}".join(escape_latex(part) for part in parts))

@@ -176,20 +176,27 @@ def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
     return Escaped(f"{f'## {caption}' if heading else f'**{caption}**'}\n\n{body}{note}")
 
 
-def to_latex(table: Table) -> Escaped:
-    """Return the table as a LaTeX float with booktabs rules, shrunk where wider than the page."""
+def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
+    """Return the table as a LaTeX float with booktabs rules, shrunk where wider than its place.
+
+    Args:
+        table: The table.
+        label: The name that references to it use.
+        across: Whether it takes both columns of a page that has two.
+    """
     if table.instead:
         return Escaped(f"{escape_latex(table.caption)}: {escape_latex(table.instead)}")
     spec = "".join(_latex_column(place, table) for place in range(len(table.columns)))
     lines = [_latex_row(table.columns, strong=False)]
     lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
+    float_name = "table*" if across else "table"
     note = rf"\par\smallskip\footnotesize\raggedright {escape_latex(table.note)}" if table.note else ""
     return Escaped(
         "\n".join(
             [
-                r"\begin{table}[htbp]",
-                r"\centering\small",
-                rf"\caption{{{escape_latex(table.caption)}}}",
+                rf"\begin{{{float_name}}}[{'t' if across else 'htbp'}]",
+                r"\centering\small\setlength{\tabcolsep}{4pt}",
+                rf"\caption{{{escape_latex(table.caption)}}}" + (rf"\label{{{label}}}" if label else ""),
                 r"\fitwidth{%",
                 rf"\begin{{tabular}}{{{spec}}}",
                 r"\toprule",
@@ -199,7 +206,7 @@ def to_latex(table: Table) -> Escaped:
                 r"\bottomrule",
                 r"\end{tabular}}",
                 *([note] if note else []),
-                r"\end{table}",
+                rf"\end{{{float_name}}}",
             ]
         )
     )

@@ -62,8 +62,9 @@ def write(
     """Append a note that comes from outside (`Store.note`)."""
     if kind in get_args(Decision):
         raise ValueError(f"a note of the kind {kind!r} is written by Store.{kind}")
-    standing(connection, who)
-    if presentation is not None:
+    if presentation is None:
+        standing(connection, who)
+    else:
         verdicts.claim(connection, presentation, who)
     add(connection, who, kind, detail, now=now, presentation=presentation)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import datetime
@@ -90,6 +91,7 @@ def remove_all(connection: Connection) -> None:
         connection.execute(delete(table).where(table.c.pair_id.in_(_STUDY)))
     connection.execute(delete(schema.pair).where(schema.pair.c.id.in_(_STUDY)))
     occupancy.forget(connection)
+    schema.put(connection, schema.DRAWING, secrets.token_hex(8))
 
 
 def _differing(before: Pair, pair: Pair) -> str:

@@ -96,11 +96,18 @@ class Standing(NamedTuple):
 def standing(connection: Connection, who: Rater) -> Standing:
     """Return how a rater stands with the study, or raise a `StudyError` if the database does not know it."""
     row = connection.execute(_STANDING, {"param_rater": who.id}).one_or_none()
-    if row is None or (row.name, row.kind) != (who.name, who.kind):
+    return standing_of(who, *(row or (None, None, None, None)))
+
+
+def standing_of(
+    who: Rater, name: str | None, kind: str | None, revoked_at: datetime | None, excluded_at: datetime | None
+) -> Standing:
+    """Return how a rater stands by its row, or raise a `StudyError` if that is another rater's."""
+    if (name, kind) != (who.name, who.kind):
         raise StudyError(
             f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters STUDY"
         )
-    return Standing(revoked=row.revoked_at is not None, excluded=row.excluded_at is not None)
+    return Standing(revoked=revoked_at is not None, excluded=excluded_at is not None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -401,6 +401,8 @@ for _table in (pair, assignment):
 
 _HASH = "study_hash"
 APP_ADDRESS = "app address"
+DRAWING = "drawing"
+"""What names a drawing of the pairs in the place of earlier ones."""
 _CRITERION = "criterion "
 
 

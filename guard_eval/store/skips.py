@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select, true, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater
-from guard_eval.store import notes, raters, verdicts
+from guard_eval.store import notes, verdicts
 from guard_eval.store.handout import occupancy
 from guard_eval.store.schema import note, presentation, rater
 
@@ -33,8 +33,7 @@ def skip(
     connection: Connection, number: int, problems: Sequence[str], *, who: Rater, comment: str, now: datetime
 ) -> bool:
     """Leave a presentation unrated (`Store.skip`); must run alone in the rater's pool."""
-    verdicts.claim(connection, number, who, lock=True)
-    if raters.standing(connection, who).revoked:
+    if verdicts.claim(connection, number, who).standing.revoked:
         raise StudyError(f"the rater {who.name!r} is revoked; ask the study's owner for a new invitation")
     row = connection.execute(select(presentation).where(presentation.c.id == number)).one()
     if row.skipped:

@@ -190,7 +190,7 @@ class Store:
         source: str,
         plan: Plan,
         *,
-        browser: str | None = None,
+        browsers: Sequence[str] | None = None,
         neighbours: Sequence[int] = (),
         left: Sequence[int] = (),
     ) -> Enrolment:
@@ -203,7 +203,7 @@ class Store:
             external_id: The source's own name for the rater.
             source: Where it comes from.
             plan: How much work there is.
-            browser: A secret of the browser: the id is let in again from this one alone. None where the
+            browsers: The browser's secrets: the id is let in again with one of these alone. None where the
                 source itself proves who it is.
             neighbours: The ids of raters who came from the same address within a day.
             left: The ids of raters who came in the same browser before; their places are free again.
@@ -218,7 +218,7 @@ class Store:
                 source,
                 plan,
                 self._clock(),
-                browser=browser,
+                browsers=browsers,
                 neighbours=neighbours,
                 left=left,
             )
@@ -378,12 +378,14 @@ class Store:
         """
         verdicts.check_choices(choices)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
-        with self._database.write(lock=None if then is None else raters.pool_of(rater)) as connection:
+        with self._database.write(lock=raters.pool_of(rater)) as connection:
             now = self._clock()
+            claimed = verdicts.claim(connection, presentation, rater)
             saved = verdicts.save(
                 connection,
                 presentation,
                 choices,
+                claimed=claimed,
                 rater=rater,
                 now=now,
                 seconds=seconds,
@@ -394,7 +396,7 @@ class Store:
                 if text is not None:
                     notes.add_changed(connection, rater, kind, text, now=now, presentation=presentation)
             if then is not None:
-                handed = queue.hand_out(connection, rater, then, now=now, limit=1)
+                handed = queue.hand_out(connection, rater, then, now=now, limit=1, found=claimed.standing)
                 saved = replace(saved, next=next(iter(handed), None))
         self._study_hash = None  # stored with the first verdict, which is on disk now
         return saved

@@ -31,6 +31,8 @@ def prepare(database: Database, *, create: bool) -> None:
     with database.read() as connection:
         _check_encoding(database, connection)
         version = _version(database, connection)
+        if version == newest:
+            _check_columns(database, connection)
     if version != newest and not create:
         found = (
             "holds no study yet; run: guard-eval pair STUDY"
@@ -95,6 +97,20 @@ def _version(database: Database, connection: Connection) -> str | None:
             f"its newest is {known[-1]}; run: pip install --upgrade guard-eval"
         )
     return version
+
+
+def _check_columns(database: Database, connection: Connection) -> None:
+    """Check that no column is missing: until the first release the schema changes under one version."""
+    found = inspect(connection).get_multi_columns()
+    present = {(name, column["name"]) for (_, name), columns in found.items() for column in columns}
+    for known in metadata.sorted_tables:
+        for each in known.columns:
+            if (known.name, each.name) not in present:
+                raise StudyError(
+                    f"the database {database.name} was made by an earlier guard-eval, of before the first "
+                    f"release: it lacks {known.name}.{each.name}; read it with the version that made it, or "
+                    "move it away and run: guard-eval pair STUDY"
+                )
 
 
 def _config() -> Config:

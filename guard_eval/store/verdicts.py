@@ -14,7 +14,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, Rater
 from guard_eval.store import schema
 from guard_eval.store.judging.values import Judgment
-from guard_eval.store.raters import standing
+from guard_eval.store.raters import Standing, standing, standing_of
 from guard_eval.store.schema import batches, check_name, pair, presentation, verdict
 
 _LARGEST = 2**31 - 1
@@ -25,10 +25,19 @@ _TEXTS = (
     .where(presentation.c.id.in_(bindparam("param_id", expanding=True)))
 )
 
-_CLAIM = select(presentation.c.rater_id, presentation.c.superseded, presentation.c.rated_at).where(
-    presentation.c.id == bindparam("param_id")
+_CLAIM = (
+    select(
+        presentation.c.superseded,
+        presentation.c.rated_at,
+        schema.rater.c.id,
+        schema.rater.c.name,
+        schema.rater.c.kind,
+        schema.rater.c.revoked_at,
+        schema.rater.c.excluded_at,
+    )
+    .join(schema.rater)
+    .where(presentation.c.id == bindparam("param_id"))
 )
-_CLAIM_LOCKED = _CLAIM.with_for_update()
 
 _CURRENT = (
     select(verdict.c.presentation_id, verdict.c.criterion, verdict.c.revision, verdict.c.choice)
@@ -57,25 +66,27 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 """The newest revision and its choice, by presentation and criterion."""
 
 
-class _State(NamedTuple):
-    """Whether a presentation now belongs to another rater, and whether it has a verdict."""
+class Claim(NamedTuple):
+    """Whether a presentation now belongs to another rater, has a verdict, and how its own rater stands."""
 
     superseded: bool
     rated: bool
+    standing: Standing
 
 
-def claim(connection: Connection, number: int, rater: Rater, *, lock: bool = False) -> _State:
-    """Return how a presentation of this rater stands; with `lock`, it stays so to the end."""
+def claim(connection: Connection, number: int, rater: Rater) -> Claim:
+    """Return how a presentation of this rater stands; alone in the rater's pool, it stays so to the end."""
     row = None
     if 0 < number <= _LARGEST:
-        row = connection.execute(_CLAIM_LOCKED if lock else _CLAIM, {"param_id": number}).one_or_none()
+        row = connection.execute(_CLAIM, {"param_id": number}).one_or_none()
     if row is None:
         raise StudyError(f"there is no presentation {number}; ask for the next pair")
-    if row.rater_id != rater.id:
+    superseded, rated_at, owner, *known = row
+    if owner != rater.id:
         raise StudyError(
             f"presentation {number} was not handed to the rater {rater.name!r}; ask for the next pair"
         )
-    return _State(superseded=row.superseded, rated=row.rated_at is not None)
+    return Claim(superseded, rated_at is not None, standing_of(rater, *known))
 
 
 def trail(connection: Connection, rater: Rater) -> list[int]:
@@ -126,20 +137,20 @@ def save(
     number: int,
     choices: Mapping[str, Choice],
     *,
+    claimed: Claim,
     rater: Rater,
     now: datetime,
     seconds: float | None,
     active_seconds: float | None,
     study_hash: str | None,
 ) -> Saved:
-    """Append a verdict on each criterion (`Store.save`)."""
-    state = claim(connection, number, rater, lock=True)
-    if standing(connection, rater).revoked:
+    """Append a verdict on each criterion (`Store.save`); must run alone in the rater's pool."""
+    if claimed.standing.revoked:
         raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
     durations = {"seconds": _duration(seconds), "active_seconds": _duration(active_seconds)}
-    latest = _latest(connection, [number]) if state.rated else {}
+    latest = _latest(connection, [number]) if claimed.rated else {}
     _append(connection, [(number, choices)], latest, now=now, study_hash=study_hash, **durations)
-    return Saved(revision=max(latest[number, name][0] for name in choices), surplus=state.superseded)
+    return Saved(revision=max(latest[number, name][0] for name in choices), surplus=claimed.superseded)
 
 
 def save_judgments(

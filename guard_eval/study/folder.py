@@ -32,7 +32,7 @@ _NO_INFLUENCE: Any = {
     "database": True,
     "publication": True,
     "judge": {"__all__": {"api_key_env", "timeout"}},
-    "annotation": {"recruitment": {"codes", "completion_url"}},
+    "annotation": {"recruitment": {"codes", "completion_url", "prolific_study"}},
 }
 """Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
 

@@ -77,6 +77,26 @@ def test_corrected_over_the_family():
     assert (inside.criterion, inside.family) == ("fluency", 1)
 
 
+@pytest.mark.parametrize(("items", "margin", "raters"), [(30, 0.05, 1), (60, 0.05, 3), (20, 0.1, 1)])
+def test_few_wins_among_ties_are_not_missed_too_often(items, margin, raters):
+    """At the margin's edge a study of ties and few wins is equivalent in at most .07."""
+    rng = np.random.default_rng(items)
+    wins = rng.random((3000, items)) < 2 * margin  # so that the share is one half and the margin
+    found = 0
+    for many, studies in zip(*np.unique(wins.sum(axis=1), return_counts=True), strict=True):
+        shares = [1.0] * many + [0.5] * (items - many)
+        table = pd.concat([ratings(shares).assign(rater=name) for name in "abc"[:raters]])
+        (row,) = equivalence_rows(share_rows(table), margin=margin)
+        found += studies * (row.p_value is not None and row.p_value <= 0.05)
+    assert found / 3000 <= 0.07
+
+
+def test_many_ties_and_few_others_are_equivalent():
+    # Beyond 10 points every fifth rating were a win: of 62 none or one with a chance of 2e-5.
+    (row,) = equivalence_rows(share_rows(ratings([0.5] * 60 + [1.0, 0.0])), margin=0.1)
+    assert row.equivalent
+
+
 def test_without_an_error_nothing_is_claimed():
     (row,) = equivalence_rows(share_rows(ratings([0.5] * 50)), margin=0.1)
     assert (row.p_value, row.conclusion) == (None, "undecided")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import zipfile
 from contextlib import suppress
 from copy import deepcopy
@@ -63,9 +64,21 @@ def test_alpaca_eval(tmp_path):
     assert set(column(table, "length_a", "length_b")) == {(4.0, 11.0)}
     assert table["pair_id"].nunique() == table["prompt_id"].nunique() == 6
     # The mean of 0, 1, .5, .9900139974, .4593660117 and .5.
-    assert "own win rate of generator_2, their mean, is 57.49%" in notes(table)
+    assert "own win rate of generator_2, their mean, is 57.49% for mine against gpt4_1106" in notes(table)
     assert "2 left out: no preference, the annotator failed (records 6, 7)" in notes(table)
     assert "read as AlpacaEval annotations" in notes(table)
+
+
+def test_a_preference_stays_with_its_method_where_generators_change_places(tmp_path):
+    one, other = alpaca(1, 1.2), alpaca(2, 1.2, generator_1="mine", generator_2="gpt4_1106_preview")
+    table = read(save(tmp_path, [one, other]))
+    # Generator_1 is preferred by .8 in both: the baseline in the first, mine in the second.
+    assert column(table, "method_a", "verdict", "preference_a", "preference_b") == [
+        ("gpt4_1106_preview", "gpt4_1106_preview", "0.8", "0.2"),
+        ("gpt4_1106_preview", "mine", "0.2", "0.8"),
+    ]
+    assert "is 20.00% for mine against gpt4_1106_preview" in notes(table)
+    assert "is 20.00% for gpt4_1106_preview against mine" in notes(table)
 
 
 @pytest.mark.parametrize("preference", [True, "better", 0.5, 2.1, [1], "inf"])
@@ -378,6 +391,22 @@ def test_a_label_studio_export_that_is_refused(tmp_path):
         read(save(tmp_path, [task(1, annotation(None, fluency="A"))]))
 
 
+def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
+    def blind(**more):
+        return {"id": 1, "data": {"pair_id": "p", **METHODS, **more}, "annotations": [annotation(1, flu="A")]}
+
+    table = read(save(tmp_path, [blind()]))
+    assert list(table["verdict"]) == ["guard"]
+    assert "A, or the left one, is taken for method_a, and B, or the right one, for method_b" in notes(table)
+    with pytest.raises(StudyError, match=r"record 1: swapped is 'True', and nothing says .* left and right"):
+        read(save(tmp_path, [blind(swapped=True)]))
+    table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
+    assert list(table["verdict"]) == ["acs"]
+    assert "nothing says" not in notes(table)
+    with pytest.raises(StudyError, match=r"could be method_a and method_b and model_1 and model_2; keep the"):
+        read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
+
+
 ANNA, BEN = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
 NESTED = {  # as argilla 2.8 wrote a record, nested and flat
     "id": "p0",
@@ -487,6 +516,90 @@ def test_letters_are_unblinded_row_by_row(tmp_path):
     assert "A, Tie and model_b are read by the columns method_a and method_b" in notes(table)
 
 
+SHOWN = """pair_id,method_a,method_b,left,right,rater,coherence,fluency
+1,guard,acs,guard,acs,anna,A,tie
+2,guard,acs,acs,guard,anna,A,left
+3,guard,acs,acs,guard,anna,right,B
+"""
+UNBLINDED = {  # by hand: A and left are the method in the column left
+    ("1", "coherence", "guard"),
+    ("2", "coherence", "acs"),
+    ("3", "coherence", "guard"),
+    ("1", "fluency", "tie"),
+    ("2", "fluency", "acs"),
+    ("3", "fluency", "guard"),
+}
+
+
+def test_letters_are_read_by_the_sides_where_a_table_has_them(tmp_path):
+    path = tmp_path / "sides.csv"
+    path.write_text(SHOWN)
+    table = read(path)
+    assert set(column(table, "pair_id", "criterion", "verdict")) == UNBLINDED
+    assert set(column(table, "pair_id", "shown_first")) == {("1", "guard"), ("2", "acs"), ("3", "acs")}
+    assert "are read by the columns left and right of their row" in notes(table)
+    path.write_text(SHOWN.replace("1,guard,acs,guard,acs", "1,guard,acs,guard,guard"))
+    with pytest.raises(StudyError, match=r"sides\.csv: left and right are not the row's methods on line 2"):
+        read(path)
+    path.write_text(SHOWN.replace("acs,guard,anna,A,left", "acs,guard,anna,method_a,left"))
+    with pytest.raises(StudyError, match=r"'method_a' on line 3 may be the column's method, or that of the"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("swapped", ("False", "True")), ("is_flipped", ("0", "1")), ("model_left", ("guard", "acs"))],
+)
+def test_a_letter_beside_a_column_that_may_change_sides_is_refused(tmp_path, name, cells):
+    path = tmp_path / "swapped.csv"
+    rows = [f"{number},d,guard,acs,anna,c,A,{cell}\n" for number, cell in enumerate(cells)]
+    path.write_text(f"{HEADER},{name}\n{''.join(rows)}")
+    with pytest.raises(
+        StudyError, match=rf"swapped\.csv: the verdict on line 3 is a side .* the column '{name}' may say"
+    ):
+        read(path)
+    path.write_text(f"{HEADER},{name}\n{rows[0]}")
+    assert list(read(path)["verdict"]) == ["guard"]
+    path.write_text(f"{HEADER},{name}\n{''.join(rows).replace(',A,', ',acs,')}")
+    assert list(read(path)["verdict"]) == ["acs", "acs"]  # names need no side
+
+
+def test_a_wide_column_of_methods_beside_letters_is_refused(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("pair_id,method_a,method_b,rater,fluency,first\n1,x,y,anna,A,x\n2,x,y,anna,A,y\n")
+    with pytest.raises(
+        StudyError, match=r"'fluency' has sides .*, and 'first' has methods: if it says which"
+    ):
+        read(path)
+
+
+def test_a_column_that_holds_too_few_verdicts_is_named(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("pair_id,method_a,method_b,rater,fluency,coherence\n1,x,y,anna,A,B\n2,x,y,anna,A,5\n")
+    assert "'coherence' is not read, since only 1 of its 2 cells are verdicts" in notes(read(path))
+
+
+def test_a_pipe_is_refused_since_its_first_rows_would_be_lost(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(StudyError, match=r"pipe is no file, and cannot be read twice; save"):
+        read(path)
+
+
+def test_parquet_with_an_index_or_lists(tmp_path):
+    frame = pd.DataFrame(
+        {"pair_id": ["p", "q"], "dataset": "d", "method_a": "x", "method_b": "y", "rater": "anna"}
+    ).assign(criterion="c", verdict=["A", "B"], texts=[["one", "two"], ["three"]])
+    path = tmp_path / "index.parquet"
+    frame.set_index("pair_id").to_parquet(path)
+    assert column(read(path), "pair_id", "verdict") == [("p", "x"), ("q", "y")]
+    frame.assign(rater=frame["texts"]).to_parquet(path)
+    with pytest.raises(
+        StudyError, match=r"index\.parquet, row 1: rater is .*'one', 'two'.*; take what is in it"
+    ):
+        read(path)
+
+
 def test_a_letter_that_could_be_two_methods_is_refused(tmp_path):
     path = tmp_path / "blind.csv"
     path.write_text(f"{HEADER},shown_first\n1,d,x,y,anna,c,A,x\n2,d,x,y,anna,c,B,y\n3,d,x,y,anna,c,tie,y\n")
@@ -547,7 +660,9 @@ def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
     path.write_text(f"{HEADER}\n1,d,'+x,y,anna,c,'+x\n2,d,'+x,y,'tis,c,tie\n")
     table = read(path)
     assert column(table, "method_a", "verdict", "rater") == [("+x", "+x", "anna"), ("+x", "tie", "'tis")]
-    assert "an apostrophe before =, +, - or @ is none of the text" in notes(table)
+    assert "an apostrophe before =, +, -, @ or white space is none of the text" in notes(table)
+    path.write_text(f"{HEADER}\n1,d,'+x,y,+x,c,'+x\n2,d,'+x,y,'+x,c,tie\n")
+    assert set(column(read(path), "method_a", "verdict")) == {("'+x", "'+x"), ("'+x", "tie")}
 
 
 def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):

@@ -22,7 +22,9 @@ from guard_eval.reporting.words import p_value
 NAMES = [
     "paper/table.tex",
     "paper/figure.pdf",
+    "paper/figure.tex",
     "paper/sentence.txt",
+    "paper/sentence.tex",
     "paper/methods.tex",
     "paper/references.bib",
 ]
@@ -124,7 +126,7 @@ def test_a_margin_is_in_the_table_the_sentence_and_the_methods():
         in (made["paper/sentence.txt"])
     )
     methods = made["paper/methods.tex"]
-    assert r"two one-{}sided t tests, corrected by Holm over 2 results~\citep{schuirmann1987}" in methods
+    assert r"two one-sided t tests, corrected by Holm over 2 results~\citep{schuirmann1987}" in methods
     assert "Schuirmann" in made["paper/references.bib"]
     check_latex(made["paper/table.tex"])
 
@@ -241,20 +243,87 @@ def test_the_same_input_gives_the_same_bytes():
     assert b"CreationDate" not in first["paper/figure.pdf"]
 
 
+PAPER = r"""\documentclass[11pt]{article}
+\usepackage[a4paper,margin=2.5cm,heightrounded]{geometry}
+\setlength\columnsep{0.6cm}\flushbottom\twocolumn\sloppy
+\usepackage[T1]{fontenc}\usepackage{times,natbib,array,booktabs,graphicx,textcomp,hyperref}
+\begin{document}
+\section{Results}
+\input{sentence}
+
+\input{methods}
+\input{table}
+\input{figure}
+See Table~\ref{tab:verdicts} and Figure~\ref{fig:verdicts}.
+\bibliographystyle{plainnat}\bibliography{references}
+\end{document}
+"""
+"""A page as ACL's style lays it out."""
+HOSTILE = [
+    EVIL,
+    r"\write18{touch written}^^5cinput{/etc/passwd}",
+    "Grüße aus Köln: ß „x“ é",
+    "Москва, декодирование",
+    "解码策略比较方法" * 3,
+    "😀 👩\u200d👧",
+    "שלום \u202eabc\u202c العربية",
+    "a,,b--c---d ?` !` << >> \"q\" 'q' \\\\[2em] \\\\* && ~~ ##",
+    "guard(alpha=0.6,k=5,window=10,entropy=global,temperature=0.7)",
+    "m" * 90,
+    "tab\tline\nbell\x07 a\u0301 e\u0323",
+]
+
+
+def compiled(folder, tmp_path):
+    """Return the log of a paper in which all that `folder` holds is pasted."""
+    paper = tmp_path / "tex"
+    shutil.copytree(folder, paper)
+    (paper / "main.tex").write_text(PAPER)
+    latex = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "main"]
+    for command in (latex, ["bibtex", "main"], latex, latex):
+        done = subprocess.run(command, check=False, cwd=paper, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stdout[-1500:].decode("utf-8", "replace")
+    assert not (paper / "written").exists()
+    return (paper / "main.log").read_text("utf-8", "replace")
+
+
 @pytest.mark.slow
-def test_it_lies_in_the_report_and_compiles(tmp_path):
-    write_report(frame(CLEAR | {EVIL: "AAB"}), tmp_path, Context(name="x"))
-    assert {f"paper/{path.name}" for path in (tmp_path / "paper").iterdir()} == set(NAMES)
-    if shutil.which("pdflatex") is None or shutil.which("kpsewhich") is None:
-        pytest.skip("needs pdflatex")
-    acl = subprocess.run(["kpsewhich", "acl.sty"], check=False, capture_output=True).returncode == 0
-    head = r"\documentclass[11pt]{article}" + (r"\usepackage{acl}" if acl else r"\usepackage{natbib}")
-    (tmp_path / "paper" / "all.tex").write_text(
-        head + r"\usepackage[T1]{fontenc}\usepackage{array,booktabs,graphicx,textcomp}\begin{document}"
-        r"\input{methods}\input{table}\includegraphics[width=\linewidth]{figure}"
-        r"\bibliographystyle{"
-        + ("acl_natbib" if acl else "plainnat")
-        + r"}\bibliography{references}\end{document}"
-    )
-    for command in (["pdflatex", "-interaction=batchmode", "-halt-on-error", "all"], ["bibtex", "all"]):
-        subprocess.run(command, check=True, cwd=tmp_path / "paper", capture_output=True, timeout=120)
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+@pytest.mark.parametrize("name", ["plain", "ranked", *HOSTILE], ids=lambda name: ascii(name)[1:13])
+def test_it_compiles_as_it_is_pasted(tmp_path, name):
+    """Nothing is undefined, run or too wide; a name that LaTeX lacks letters for shows its code points."""
+    plain = frame(CLEAR, raters=("Ana", "Ben"))
+    hostile = frame({name: "AABT" * 4, "fluency": "AAB"}, a=name, b="b")
+    if name == "ranked":
+        pairs = [("a", "b"), (EVIL, "b"), ("a", EVIL)]
+        parts = [
+            frame(CLEAR, *pair).assign(pair_id=lambda t, n=n: f"{n}-" + t["pair_id"])
+            for n, pair in enumerate(pairs)
+        ]
+        hostile = pd.concat(parts, ignore_index=True)
+    context = Context(name=name, texts=name, margin=0.1 if name == "plain" else None)
+    write_report(plain if name == "plain" else hostile, tmp_path / "report", context)
+    assert {f"paper/{path.name}" for path in (tmp_path / "report" / "paper").iterdir()} == set(NAMES)
+    log = compiled(tmp_path / "report" / "paper", tmp_path)
+    assert "undefined" not in log
+    assert "(/etc" not in log
+    wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log)]
+    assert max(wide, default=0) < 3
+
+
+def test_what_is_pasted_is_whole_to_its_last_word():
+    """A percent sign would begin a comment: the sentence's figures after the first share would be lost."""
+    text = files(frame(CLEAR))["paper/sentence.tex"]
+    assert not re.search(r"(?<!\\)%", text)
+    assert r"(win share 93.3~\%, 95~\% CI [" in text.replace("{[}", "[")
+    assert text.endswith("guard-eval 9.8).\n")
+
+
+def test_a_table_takes_both_columns_where_one_would_make_it_small():
+    def table(criterion, **changes):
+        return files(frame({criterion: "AAB"}), **changes)["paper/table.tex"]
+
+    assert r"\begin{table}[htbp]" in table("fluency")
+    assert r"\begin{table*}[t]" in table("fluency", margin=0.1)
+    assert r"\begin{figure}[htbp]" in files(frame({"fluency": "AAB"}))["paper/figure.tex"]
+    assert r"\begin{figure*}[t]" in files(frame({"a criterion of many words": "AAB"}))["paper/figure.tex"]

@@ -128,6 +128,15 @@ def test_fewer_than_three_raters_give_no_number(letters, why):
     assert why in row.found.share.warnings[0]
 
 
+def test_raters_who_hardly_rated_do_not_make_a_population():
+    few = {f"p{number:02}": "xyx" if number < 3 else "xy"[number % 2] for number in range(40)}
+    (row,) = population_rows(table(few))
+    # Weights: (37 + 3/3) / 40 and twice 1/40, so 1 / (.95² + 2 · .025²) = 1.107 raters of equal weight.
+    assert row.found.share.low is row.found.test.p_value is None
+    assert row.found.raters == 3
+    assert "count as 1.1 of equal weight; have the others rate more" in row.found.share.warnings[0]
+
+
 def test_raters_of_one_pair_each_are_sampled_with_their_pairs():
     """Then the interval over pairs has all of the raters' differences in it."""
     letters = {

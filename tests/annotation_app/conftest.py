@@ -188,7 +188,7 @@ def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Say in which browser the next visits are, and from which network address; AppTest has neither."""
 
     def set_origin(browser: str, address: str | None = None) -> None:
-        monkeypatch.setattr(sign_in, "browser_secret", lambda: browser)
+        monkeypatch.setattr(sign_in, "browser_secrets", lambda: [browser])
         monkeypatch.setattr(sign_in, "network_address", lambda: address)
 
     set_origin("a browser")

@@ -1,6 +1,8 @@
 """Raters from a platform in a real browser: their place, their id's browser, and codes that are secrets."""
 
+import urllib.request
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 
 import pytest
 from app_browser import DESKTOP, Served, Wire, begin, faults, prefer, save, serving, where
@@ -50,6 +52,26 @@ def come(chromium, platform):
         context.close()
 
 
+def _cookies(context):
+    return [cookie for cookie in context.cookies() if cookie["name"].startswith("guard_eval_browser_")]
+
+
+def test_two_tabs_opened_at_once_without_a_cookie_are_one_participant(platform, come):
+    """The second tab's page was sent before the browser had the first one's cookie, and brings another."""
+    with urllib.request.urlopen(platform.url, timeout=30) as sent:
+        (given,) = SimpleCookie(sent.headers["Set-Cookie"]).values()
+    first = come("two-tabs-id", "b9")
+    assert where(first) == "Before you begin"
+    come.contexts["b9"].add_cookies([{"name": given.key, "value": given.value, "url": platform.url}])
+    assert len(_cookies(come.contexts["b9"])) == 2
+    second = come("two-tabs-id", "b9")
+    assert where(second) == "Before you begin"
+    # and so it is where the browser has lost the cookie of the first
+    come.contexts["b9"].clear_cookies()
+    come.contexts["b9"].add_cookies([{"name": given.key, "value": given.value, "url": platform.url}])
+    assert where(come("two-tabs-id", "b9")) == "Before you begin"
+
+
 def test_a_participants_way_and_what_others_see_meanwhile(platform, come):
     ann = come("ann-id", "b1")
     assert where(ann) == "Before you begin"
@@ -59,8 +81,7 @@ def test_a_participants_way_and_what_others_see_meanwhile(platform, come):
     assert cas.get_by_text("CODE-FULL").is_visible()
     assert faults(cas) == []
     # the cookie is no script's
-    cookies = {cookie["name"]: cookie for cookie in come.contexts["b1"].cookies()}
-    ours = cookies["guard_eval_browser"]
+    (ours,) = _cookies(come.contexts["b1"])
     assert (ours["httpOnly"], ours["sameSite"], len(ours["value"])) == (True, "Lax", 43)
     # a thief with the id, and the owner again: first in another tab, then without cookies
     thief = come("ann-id", "b4")

@@ -76,6 +76,7 @@ def test_latex_has_no_live_special_character(text):
         depth += {"{": 1, "}": -1}.get(character, 0)
         assert depth >= 0
     assert depth == 0
+    assert not any(one in escaped for one in ("-----", ",,", "?`", "!`"))
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"])
@@ -102,7 +103,13 @@ def test_csv_numbers_stay_numbers():
         ("é ñ ß κ 中", r"\'{e} \~{n} \ss{} $\kappa$ {[U+4E2D]}"),
         (Escaped(r"\emph{x}"), r"\emph{x}"),
         ("a_b^c", r"a\_b\textasciicircum{}c"),
-        ("top--k", "top-{}-{}k"),
+        ("top-k, top--k, –-", "top-k, top-{}-k, --{}-"),
+        ("„a“, 1,,2", r"{[U+201E]}a``, 1,{},2"),
+        ("中文", r"{[U+4E2D]}\allowbreak{}{[U+6587]}"),
+        (
+            "contrastive_search(k=4,alpha=0.6)",
+            r"contrastive\_\allowbreak{}search(\allowbreak{}k=\allowbreak{}4,\allowbreak{}alpha=\allowbreak{}0.\allowbreak{}6)",
+        ),
         ("[0pt]*", "{[}0pt{]}{*}"),
         ('say "ą"', r"say \char34{}{[U+0105]}\char34{}"),
     ],

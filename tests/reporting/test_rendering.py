@@ -110,7 +110,7 @@ def test_latex_tables_compile(tmp_path):
     cells = tuple((text, 1) for text in [*NASTY, "".join(map(chr, range(32, 0x250))), "κ中עa\u0301"])
     table = to_latex(Table(columns=("a", "b"), rows=cells, caption=NASTY[4], strong=frozenset({1})))
     (tmp_path / "t.tex").write_text(
-        r"\documentclass{article}\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{lmodern,textcomp,amssymb,array,"
+        r"\documentclass{article}\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{times,textcomp,amssymb,array,"
         r"booktabs}\newcommand{\fitwidth}[1]{#1}\begin{document}" + table + r"\end{document}",
         encoding="utf-8",
     )

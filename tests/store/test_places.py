@@ -28,9 +28,8 @@ def study(store, make_pairs):
 
 def comes(store, plan, name, **options):
     """Return who was let in, or why nobody was."""
-    found = store.enrol(
-        name, "prolific", plan, browser=options.pop("browser", f"browser of {name}"), **options
-    )
+    browser = options.pop("browser", f"browser of {name}")
+    found = store.enrol(name, "prolific", plan, browsers=[browser], **options)
     return found.rater or found.refusal
 
 
@@ -46,8 +45,8 @@ def rate(store, rater, plan, times=1):
 
 
 def test_an_id_is_one_rater_and_its_browser_comes_back(study, quota):
-    first = study.enrol("5f3a-\x00é", "prolific", quota, browser="b1")
-    again = study.enrol("5f3a-\x00é", "prolific", quota, browser="b1")
+    first = study.enrol("5f3a-\x00é", "prolific", quota, browsers=["b1"])
+    again = study.enrol("5f3a-\x00é", "prolific", quota, browsers=["b1"])
     other = study.enrol("5f3a-\x00é", "oidc", quota)
     assert first == again
     assert (first.rater.name, other.rater.name, first.rater.kind) == ("P-1", "P-2", "person")
@@ -57,15 +56,28 @@ def test_an_id_is_one_rater_and_its_browser_comes_back(study, quota):
 
 
 def test_who_knows_anothers_id_does_not_come_in_and_its_owner_has_a_way_back(study, quota):
-    owner = study.enrol("a", "prolific", quota, browser="b1")
+    owner = study.enrol("a", "prolific", quota, browsers=["b1"])
     for browser in ("b2", "", "b1 "):
-        assert study.enrol("a", "prolific", quota, browser=browser) == (None, "", "elsewhere")
+        assert study.enrol("a", "prolific", quota, browsers=[browser]) == (None, "", "elsewhere")
     assert study.sign_in(owner.token) == owner.rater  # the personal link, in any browser
     link = study.link("P-1")
     assert study.sign_in(link) == owner.rater
     # a new link ends what was before it: also a thief's who came with the id first
     assert study.sign_in(owner.token) is None
     assert comes(study, quota, "a", browser="b1") == "elsewhere"
+
+
+def test_two_tabs_that_were_given_a_secret_each_are_one_browser(study, quota):
+    """Whichever tab enrols first knows its own secret or both, and so does the other."""
+    for name, first, second in (("x", ["a"], ["a", "b"]), ("y", ["a", "b"], ["b"]), ("z", ["b"], ["a", "b"])):
+        one = study.enrol(name, "prolific", quota, browsers=first)
+        other = study.enrol(name, "prolific", quota, browsers=second)
+        assert one.rater == other.rater
+        assert study.sign_in(one.token) == study.sign_in(other.token) == one.rater
+        for later in ("a", "b"):
+            assert study.enrol(name, "prolific", quota, browsers=[later]).rater == one.rater
+        assert study.enrol(name, "prolific", quota, browsers=["c", "d"]).refusal == "elsewhere"
+    assert len(study.raters()) == 3
 
 
 def test_a_provider_that_vouches_lets_in_from_every_browser(study, quota):
@@ -75,7 +87,7 @@ def test_a_provider_that_vouches_lets_in_from_every_browser(study, quota):
 
 
 def test_no_token_nor_browser_is_stored_and_the_id_stays_with_the_owner(study, quota):
-    found = study.enrol("SECRET-ID", "prolific", quota, browser="SECRET-BROWSER")
+    found = study.enrol("SECRET-ID", "prolific", quota, browsers=["SECRET-BROWSER"])
     blind = study.hand_out(found.rater, quota)[0]
     study.save(blind.presentation, {"fluency": "A"}, rater=found.rater)
     shown = [found.rater, blind, study.sign_in(found.token), study.tidy(), study.history(), study.notes()]
@@ -93,9 +105,9 @@ def test_a_pseudonym_that_is_taken_is_passed_over(study, quota):
 
 
 def test_a_revoked_rater_does_not_come_back(study, quota):
-    found = study.enrol("a", "prolific", quota, browser="b")
+    found = study.enrol("a", "prolific", quota, browsers=["b"])
     study.revoke("P-1")
-    again = study.enrol("a", "prolific", quota, browser="b")
+    again = study.enrol("a", "prolific", quota, browsers=["b"])
     assert again.rater == found.rater
     assert study.sign_in(again.token) is None
     assert not study.renew_place(found.rater, quota)
@@ -235,7 +247,7 @@ def test_two_browsers_that_come_with_one_id_at_once_are_one_rater_and_one_is_let
 
     def come(number):
         barrier.wait()
-        return study.enrol("a", "prolific", quota, browser=f"b{number % 2}")
+        return study.enrol("a", "prolific", quota, browsers=[f"b{number % 2}"])
 
     with ThreadPoolExecutor(6) as threads:
         found = list(threads.map(come, range(6)))

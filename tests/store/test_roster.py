@@ -5,8 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from guard_eval.store.handout.occupancy import Place
-from guard_eval.store.handout.roster import plan_roster
+from guard_eval.store.handout.roster import Place, plan_roster
 
 
 def make_places(comparisons, each, datasets=("wikinews", "wikitext")):

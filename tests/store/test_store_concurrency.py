@@ -249,25 +249,28 @@ def test_no_verdict_is_acknowledged_while_pairs_are_drawn_again(
 
 
 @pytest.mark.postgres
-def test_a_verdict_between_finding_and_taking_sends_the_other_rater_on(
+def test_a_verdict_that_comes_during_a_hand_out_waits_for_it(
     postgres_url, make_pairs, one, clock, monkeypatch
 ):
-    """On PostgreSQL a verdict can come when a hand-out has just found the slot free; it goes on."""
+    """The slot has just been found free: the other rater gets it, and the late verdict is surplus."""
     find = slots.free_slots
-    with Store.open(postgres_url, create=True, clock=clock) as store:
-        store.add_pairs(make_pairs(2))
+    with Store.open(postgres_url, create=True, clock=clock) as store, ThreadPoolExecutor(1) as threads:
+        store.add_pairs(make_pairs(1))
         late, new = people(store, "late", "new")
-        held = {blind.prompt: blind for blind in store.hand_out(late, one, limit=2)}
+        (held,) = store.hand_out(late, one)
         clock.advance(hours=1)
-        chosen = []
+        saving = []
+        waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'")
 
-        def find_then_wait(turn, places):
+        def find_while_saving(turn, places):
             found = find(turn, places)
-            prompts = {pair.id: pair.prompt for pair in store.pairs()}
-            chosen.append(prompts[next(iter(found))])
-            assert not store.save(held[chosen[0]].presentation, {"fluency": "A"}, rater=late).surplus
+            saving.append(threads.submit(store.save, held.presentation, {"fluency": "A"}, rater=late))
+            with store._database.engine.connect() as other:
+                while not other.execute(waiting).scalar_one():
+                    assert not saving[0].done()
             return found
 
-        monkeypatch.setattr(slots, "free_slots", find_then_wait)
-        given = store.hand_out(new, one)
-    assert {given[0].prompt, chosen[0]} == set(held)
+        monkeypatch.setattr(slots, "free_slots", find_while_saving)
+        (given,) = store.hand_out(new, one)
+        assert given.prompt == held.prompt
+        assert saving[0].result().surplus

@@ -16,7 +16,7 @@ def known_by(store, plan, name="Ada Lovelace", external="5f0c0ffee-ada"):
     """Let a person leave traces everywhere, and another one rate too."""
     store.invite("Grace")
     if external:
-        ada = store.enrol(external, "prolific", plan, browser="b").rater
+        ada = store.enrol(external, "prolific", plan, browsers=["b"]).rater
         with store._database.write() as connection:
             connection.execute(
                 text("UPDATE rater SET name = :name WHERE id = :id"), {"name": name, "id": ada.id}
@@ -57,7 +57,7 @@ def test_identity_and_words_go_and_anonymous_verdicts_stay(store, make_pairs, pl
     }
     assert [note.detail for note in store.notes(kind="erase")] == ['{"by": "owner", "verdicts": "kept"}']
     # the id is free: who comes with it is somebody new
-    assert store.enrol("5f0c0ffee-ada", "prolific", plan, browser="b").rater.id != ada.id
+    assert store.enrol("5f0c0ffee-ada", "prolific", plan, browsers=["b"]).rater.id != ada.id
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
         store.erase("Ada Lovelace", "owner")
 

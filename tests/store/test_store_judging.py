@@ -53,6 +53,15 @@ def test_a_run_claims_each_showing_once_and_another_takes_the_rest(store, judge,
     assert store.elsewhere(other) == (4, True)
 
 
+def test_a_run_ends_where_the_pairs_were_drawn_again_meanwhile(store, judge, run, plan, make_pairs):
+    """As many as before: it must neither show what is removed nor judge what nobody planned for it."""
+    store.judge_progress(run.rater, plan)
+    store.replace_pairs([replace(pair, id=pair.id[::-1]) for pair in make_pairs(3)])
+    with pytest.raises(StudyError, match="drawn again while this judge was running; run it again"):
+        store.claim(run, plan, 4)
+    assert len(store.claim(store.begin(judge, LEASE), plan, 99)) == 6
+
+
 def test_what_a_run_gave_up_is_claimed_again(store, judge, run, plan):
     given = store.claim(run, plan, 2)
     (right,) = store.record(run, planned=[planned("k", given[0].blind.presentation)])

@@ -216,6 +216,21 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(filled, store_url,
             assert "note" not in {column["name"] for column in inspect(connection).get_columns("meta")}
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_a_database_from_before_the_first_release_that_lacks_a_column_is_named(filled, store_url, create):
+    """Which an earlier commit made under the same version."""
+    rows = filled.tidy()
+    with filled._database.write() as connection:
+        connection.execute(text("DROP INDEX ix_presentation_skipped"))
+        connection.execute(text("ALTER TABLE presentation RENAME COLUMN skipped TO skipt"))
+    with pytest.raises(StudyError, match=r"earlier guard-eval, .* lacks presentation\.skipped; read it with"):
+        Store.open(store_url, create=create)
+    with filled._database.write() as connection:
+        connection.execute(text("ALTER TABLE presentation RENAME COLUMN skipt TO skipped"))
+    with Store.open(store_url) as again:
+        assert again.tidy() == rows
+
+
 @pytest.mark.parametrize("versions", [[], ["0000"], ["abc"], [NEWEST, NEXT]])
 def test_a_database_of_an_unknown_version_is_not_touched(store, store_url, versions):
     execute(store, f"DELETE FROM {VERSION_TABLE}")

@@ -21,8 +21,10 @@ WHAT = "AlpacaEval annotations"
 
 _COLUMNS = (
     *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
-    *("verdict", "preference", "length_a", "length_b"),
+    *("verdict", "preference_a", "preference_b", "length_a", "length_b"),
 )
+_NAMED = 10
+"""Comparisons whose win rate is said."""
 
 
 def claims(record: Record) -> bool:
@@ -34,7 +36,8 @@ def read(source: Source) -> pd.DataFrame:
     """Return a verdict for each preference: below 1.5 generator_1, above it generator_2."""
     rows = VerdictRows(columns=_COLUMNS)
     rows.notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
-    total, continuous = [], False
+    weights: dict[tuple[str, str], list[float]] = {}
+    continuous = False
     for place, record in source.records():
         where = source.at(place)
         a, b = (text_of(record.get(key), where, key) for key in ("generator_1", "generator_2"))
@@ -56,18 +59,23 @@ def read(source: Source) -> pd.DataFrame:
             rater_kind="model" if isinstance(rater, str) and not rater.isdecimal() else "person",
             criterion="overall",
             verdict=TIE if preference == 1.5 else (a if preference < 1.5 else b),
-            preference=repr(preference),
+            preference_a=repr(round(2 - preference, 12)),
+            preference_b=repr(round(preference - 1, 12)),
             length_a=str(len(outputs[0])) if isinstance(outputs[0], str) else None,
             length_b=str(len(outputs[1])) if isinstance(outputs[1], str) else None,
         )
-        total.append(preference - 1)
+        weights.setdefault((a, b), []).append(preference - 1)
         continuous |= preference not in {1.0, 1.5, 2.0}
     if continuous:
         rows.notes.append(
-            "preferences are continuous, and a verdict says only which side of 1.5 they lie on: AlpacaEval's "
-            f"own win rate of generator_2, their mean, is {math.fsum(total) / len(total):.2%} (column "
-            "preference)"
+            "preferences are continuous, and a verdict says only which side of 1.5 they lie on (the columns "
+            "preference_a and preference_b have them)"
         )
+        rows.notes += [
+            f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(found) / len(found):.2%} "
+            f"for {b} against {a}"
+            for (a, b), found in list(weights.items())[:_NAMED]
+        ]
     return rows.table(source.path, source.word)
 
 

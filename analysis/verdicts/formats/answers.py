@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.verdicts.formats.rows import VerdictRows
 from analysis.verdicts.formats.sides import WORDS, Item, is_missing
 from guard_eval.errors import StudyError
+from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
 _COLUMNS = (
@@ -66,6 +67,7 @@ def verdict_table(
     rows, asked = rows_notes, questions_of_verdicts(answers)
     if other := sorted({answer.criterion for answer in answers} - asked):
         rows.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
+    sides: dict[tuple[str, str], None] = {}
     for answer in answers:
         if answer.criterion not in asked:
             continue
@@ -78,7 +80,9 @@ def verdict_table(
                 f"{source}, {word} {answer.place}: {answer.criterion} is {str(answer.word)[:40]!r}; write "
                 f"{answer.item.first!r}, {answer.item.second!r}, or {WORDS}"
             )
-        shown = answer.item.shown_first
+        item, shown = answer.item, answer.item.shown_first
+        if shown is None and answer.word not in {item.first, item.second} and verdict != TIE:
+            sides[item.fields] = None
         showing = answer.item.known.get("showing")
         values = {
             "presentation": None
@@ -97,6 +101,11 @@ def verdict_table(
                 "shown_first": shown,
             },
         )
+    rows.notes += [
+        f"nothing says which text a rater saw on which side: A, or the left one, is taken for {first}, and "
+        f"B, or the right one, for {second}"
+        for first, second in sides
+    ]
     return rows.table(source, word)
 
 

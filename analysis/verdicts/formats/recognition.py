@@ -21,6 +21,7 @@ from analysis.verdicts.formats import (
 from analysis.verdicts.formats.records import Record, Source, open_source
 from analysis.verdicts.formats.sides import Item
 from analysis.verdicts.layout import REMARKS
+from analysis.verdicts.reading import check_lasting
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list
 
@@ -61,14 +62,23 @@ def load_verdicts(
         raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
     name = form or format_of(source)
     if name == tables.NAME:
-        return tables.tidied(tables.frame_of(source))
+        cells = tables.frame_of(source)
+        try:
+            return tables.tidied(cells)
+        except StudyError as error:
+            raise StudyError(f"{source.path}: {error}") from None
     frame = potato.read(source, items or {}) if name == potato.NAME else _READERS[name](source)
     frame.attrs[REMARKS] = [f"{source.path} is read as {_CLAIMS[name][0]}", *frame.attrs[REMARKS]]
     return frame
 
 
 def opened(path: Path) -> Source:
-    """Return a file's records, of whatever format."""
+    """Return a file's records, of whatever format.
+
+    Raises:
+        StudyError: It cannot be read, or not twice, as what comes through a pipe.
+    """
+    check_lasting(path)
     if path.suffix.lower() == ".eval" and (log := inspect_logs.open_log(path)) is not None:
         return log
     return open_source(path)

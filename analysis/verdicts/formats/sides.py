@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
+from guard_eval.reporting.words import and_list
 
 SIDES = (
     ("method_a", "method_b"),
@@ -31,6 +33,9 @@ _TIE = {
     *("tie", "tied", "draw", "equal", "same", "both", "neither", "bothbad", "bothgood", "nopreference"),
     *("tiebothbad", "tieinconsistent", "comparable", "nodifference"),
 }
+_NAMED = re.compile(r"(model|method|system)[ab12]")
+_CHANGED = re.compile(r"swap|flip|revers|switch", re.IGNORECASE)
+_NO = {"", "0", "0.0", "false", "no", "n", "none", "nan", "original"}
 _DROPPED = dict.fromkeys(map(ord, " _-.()[]"))
 WORDS = "A, B, left, right, model_a, model_b or tie"
 """What `side_of` reads, for messages."""
@@ -48,6 +53,20 @@ def side_of(word: str) -> int | None:
     if plain in _SECOND:
         return -1
     return 0 if plain in _TIE else None
+
+
+def names_field(word: str) -> bool:
+    """Return whether a word names a field such as model_a, and no side on which a text was seen."""
+    return _NAMED.fullmatch(word.casefold().translate(_DROPPED)) is not None
+
+
+def says_sides_changed(name: str, value: object) -> bool:
+    """Return whether a field such as `swapped` says that a text was not seen on its usual side.
+
+    >>> says_sides_changed("is_flipped", True), says_sides_changed("swapped", "0")
+    (True, False)
+    """
+    return _CHANGED.search(name) is not None and str(value).strip().casefold() not in _NO
 
 
 def text_of(value: object, where: str, key: str) -> str:
@@ -79,12 +98,14 @@ class Item:
     Attributes:
         first: The method on the first side.
         second: The method on the second side.
+        fields: The names of the fields that say so.
         shown_first: The method whose text the rater saw first, where the record says so.
         known: Values of the columns pair_id, dataset, prompt_id, method_a and method_b, and others.
     """
 
     first: str
     second: str
+    fields: tuple[str, str]
     shown_first: str | None
     known: dict[str, str]
 
@@ -96,7 +117,7 @@ class Item:
         if word in {self.first, self.second}:
             return word
         side = side_of(word)
-        if side is None:
+        if side is None or (names_field(word) and self.first != self.known["method_a"]):
             return None
         return (TIE, self.first, self.second)[side]
 
@@ -113,7 +134,11 @@ def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: st
     Raises:
         StudyError: The methods are missing.
     """
-    found = next(((a, b) for a, b in SIDES if a in data and b in data), None)
+    named = [(a, b) for a, b in SIDES if a in data and b in data]
+    found = next(iter(named), None)
+    if found and any((data[a], data[b]) != (data[found[0]], data[found[1]]) for a, b in named):
+        listed = and_list([f"{a} and {b}" for a, b in named])
+        raise StudyError(f"{where}: the methods could be {listed}; keep the fields method_a and method_b")
     shown = SHOWN if all(key in data for key in SHOWN) else None
     if (pairs := found or shown) is None:
         raise StudyError(
@@ -129,6 +154,12 @@ def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: st
         )
     if a == b:
         raise StudyError(f"{where}: both methods are {a!r}; name two")
+    changed = None if shown else next((key for key in data if says_sides_changed(key, data[key])), None)
+    if changed:
+        raise StudyError(
+            f"{where}: {changed} is {str(data[changed])[:40]!r}, and nothing says which text was on which "
+            "side; add the fields left and right, with the methods as they were shown"
+        )
     if any(side_of(name) is not None for name in (a, b)):
         raise StudyError(
             f"{where}: the methods {a!r} and {b!r} are called as sides are ({WORDS}), which could mean "
@@ -140,6 +171,7 @@ def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: st
     return Item(
         first=first,
         second=second,
+        fields=shown or pairs,
         shown_first=first if shown else None,
         known={**known, **ids, **optional, "method_a": a, "method_b": b},
     )

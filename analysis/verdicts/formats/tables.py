@@ -11,13 +11,13 @@ import pandas as pd
 from analysis.verdicts.encoding import TextCodes, are_strings, recoded, text_codes
 from analysis.verdicts.formats.records import Source
 from analysis.verdicts.formats.rows import VerdictRows
-from analysis.verdicts.formats.sides import SIDES, WORDS, side_of
-from analysis.verdicts.layout import REMARKS
+from analysis.verdicts.formats.sides import SHOWN, SIDES, WORDS, names_field, says_sides_changed, side_of
+from analysis.verdicts.layout import KNOWN, REMARKS
 from analysis.verdicts.reading import LINE, places
 from analysis.verdicts.remedies import PAIR_IDS, columns_of_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.escaping import FORMULA_STARTS
+from guard_eval.reporting.escaping import unescape_csv
 from guard_eval.reporting.words import and_list
 
 NAME = "table"
@@ -38,13 +38,22 @@ NAMES = {
 def frame_of(source: Source) -> pd.DataFrame:
     """Return a file's cells as a table; a JSON value that is a list or an object is refused."""
     if source.table is not None:
-        return source.table
+        _check_plain(source.table, source)
+        return _without_apostrophes(source.table)
     rows = VerdictRows(columns=())
     for place, record in source.records():
         for name in [name for name in record if name not in rows.columns]:
             rows.add_column(name)
         rows.add(place, **{name: _text(value, name, source.at(place)) for name, value in record.items()})
     return rows.table(source.path, source.word)
+
+
+def _check_plain(table: pd.DataFrame, source: Source) -> None:
+    """Refuse a list or an object in a column that is read; others may hold what they like."""
+    for name in [name for name in map(str, table.columns) if name in KNOWN and table[name].dtype == object]:
+        for number, cell in enumerate(table[name]):
+            if not pd.api.types.is_scalar(cell):
+                _text(list(cell), name, source.at(number + 1))
 
 
 def _text(value: object, name: str, where: str) -> str | None:
@@ -65,13 +74,13 @@ def tidied(frame: pd.DataFrame) -> pd.DataFrame:
         StudyError: Two columns could be one that is missing, or a letter could mean two methods.
     """
     notes: list[str] = []
-    found = _unblinded(_long(_renamed(_without_apostrophes(frame, notes), notes), notes), notes)
+    found = _unblinded(_long(_renamed(frame, notes), notes), notes)
     if notes:
         found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), *notes]}
     return found
 
 
-def _without_apostrophes(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
     """Take the apostrophe away by which a CSV keeps a spreadsheet from reading a formula (`escape_csv`)."""
     if frame.index.name != LINE:
         return frame
@@ -81,14 +90,18 @@ def _without_apostrophes(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         if not isinstance(column.dtype, pd.CategoricalDtype) or not are_strings(column.cat.categories):
             continue
         texts = list(column.cat.categories)
-        plain = [text[1:] if text[:1] == "'" and text[1:2] in FORMULA_STARTS[:4] else text for text in texts]
-        if plain != texts and len(set(plain)) == len(plain):
+        plain = [unescape_csv(text) for text in texts]
+        if len(set(plain)) < len(plain):
+            return frame  # no program wrote it so, and a name is the same in all columns
+        if plain != texts:
             changed[name] = column.cat.rename_categories(plain)
     if not changed:
         return frame
     names = and_list([repr(name) for name in sorted(changed)])
-    notes.append(f"an apostrophe before =, +, - or @ is none of the text, in {names}")
-    return frame.assign(**changed)
+    note = f"an apostrophe before =, +, -, @ or white space is none of the text, in {names}"
+    found = frame.assign(**changed)
+    found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), note]}
+    return found
 
 
 def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -135,6 +148,8 @@ def _long(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _melted(frame: pd.DataFrame, columns: list[str], heads: str, notes: list[str]) -> pd.DataFrame:
     kept = frame.drop(columns=columns)
     parts, empty = [], 0
+    _check_alike(frame, columns)
+    notes += _left_aside(kept)
     for name in columns:
         codes = text_codes(frame[name])
         filled = codes.codes >= 0
@@ -155,13 +170,41 @@ def _melted(frame: pd.DataFrame, columns: list[str], heads: str, notes: list[str
     return long
 
 
+def _check_alike(frame: pd.DataFrame, columns: list[str]) -> None:
+    """Refuse sides under some headings and methods under others: the latter may say who was on which side."""
+    sides = {name: [side_of(text) for text in text_codes(frame[name]).texts] for name in columns}
+    lettered = [name for name in columns if any(sides[name])]
+    other = [name for name in columns if set(sides[name]) == {None}]
+    if lettered and other:
+        raise StudyError(
+            f"the column {lettered[0]!r} has sides ({WORDS}), and {other[0]!r} has methods: if it says which "
+            "text was first, call it shown_first, or left and right; if not, write methods in both"
+        )
+
+
+def _left_aside(kept: pd.DataFrame) -> list[str]:
+    """Return which columns hold some verdicts, and yet too much else to be read as such."""
+    notes = []
+    for name in [name for name in map(str, kept.columns) if name not in KNOWN and name not in SHOWN]:
+        column = text_codes(kept[name])
+        word = np.array([*(side_of(text) is not None for text in column.texts), False])[column.codes]
+        if word.any():
+            notes.append(
+                f"the column {name!r} is not read, since only {word.sum()} of its "
+                f"{(column.codes >= 0).sum()} cells are verdicts"
+            )
+    return notes
+
+
 def _unblinded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Return a table whose letters are methods: A is method_a, or the text shown first where both agree."""
+    """Return a table whose letters are methods: A is that of the column left, or else that of method_a."""
     names = {str(name) for name in frame.columns}
     if not {"method_a", "method_b", "verdict"} <= names:
         return frame
-    columns = [text_codes(frame[name]) for name in ("verdict", "method_a", "method_b")]
-    (verdict, a, b), texts = recoded(columns)
+    shown = names >= set(SHOWN)
+    by = SHOWN if shown else SIDES[0]
+    columns = [text_codes(frame[name]) for name in ("verdict", *SIDES[0], *by)]
+    (verdict, a, b, first, second), texts = recoded(columns)
     sides = np.array([2 if (side := side_of(text)) is None else side for text in (*texts, "?")])[verdict]
     tie = texts.index(TIE) if TIE in texts else -2
     lettered = (verdict >= 0) & (verdict != a) & (verdict != b) & (verdict != tie) & (sides != 2)
@@ -169,33 +212,67 @@ def _unblinded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         return frame
     index = frame.index if frame.index.name else pd.RangeIndex(1, len(frame) + 1, name="row")
     word = str(index.name)
-    odd = [text for column in columns[1:] for text in column.texts if side_of(text) is not None]
+    odd = [text for column in columns[1:3] for text in column.texts if side_of(text) is not None]
     if odd:
         raise StudyError(
             f"the verdict {texts[verdict[lettered][0]]!r} on {places(list(index[lettered]), word)} may "
             f"name a side, or the method {odd[0]!r}; rename that method"
         )
     sided = lettered & (sides != 0)
+    if shown:
+        other = lettered & ~(((first == a) & (second == b)) | ((first == b) & (second == a)))
+        if other.any():
+            raise StudyError(
+                f"left and right are not the row's methods on {places(list(index[other]), word)}; name the "
+                "same"
+            )
+        named = np.array([*(names_field(text) for text in texts), False])[verdict] & sided & (first != a)
+        if named.any():
+            raise StudyError(
+                f"the verdict {texts[verdict[named][0]]!r} on {places(list(index[named]), word)} may be the "
+                "column's method, or that of the side; write the methods' names"
+            )
+    else:
+        _check_other_sides(frame[sided], index[sided])
     if "shown_first" in names:
-        _check_first(frame, sided, index)
+        _check_first(frame, sided, index, by[0])
+    elif shown:
+        frame = frame.assign(shown_first=frame[SHOWN[0]])
     plain = (*texts, TIE)
     codes = np.select(
-        [lettered & (sides == 1), lettered & (sides == -1), lettered], [a, b, len(texts)], verdict
+        [lettered & (sides == 1), lettered & (sides == -1), lettered], [first, second, len(texts)], verdict
     )
     found = sorted({texts[code] for code in verdict[lettered]})
     notes.append(
-        f"the verdicts {and_list(found)} are read by the columns method_a and method_b of their row"
+        f"the verdicts {and_list(found)} are read by the columns {by[0]} and {by[1]} of their row"
         + ("" if sided.any() else ", as ties")
     )
     new = TextCodes(codes=codes.astype(np.int64), texts=tuple(plain))
     return frame.assign(verdict=new.series(frame.index).to_numpy())
 
 
-def _check_first(frame: pd.DataFrame, sided: np.ndarray, index: pd.Index) -> None:
-    """Refuse letters in rows whose first text shown is not the first method: they could mean either."""
-    (first, a), texts = recoded([text_codes(frame[name]) for name in ("shown_first", "method_a")])
-    letter = np.array([*(text.casefold() == "a" for text in texts), True])[first]
-    other = sided & (first != a) & ~letter
+def _check_other_sides(frame: pd.DataFrame, index: pd.Index) -> None:
+    """Refuse letters where a column of another name may say that sides changed."""
+    for name in [name for name in map(str, frame.columns) if name not in KNOWN]:
+        column = text_codes(frame[name])
+        changed = np.array([*(says_sides_changed(name, text) for text in column.texts), False])[column.codes]
+        (cells, a, b), _ = recoded([column, *(text_codes(frame[side]) for side in SIDES[0])])
+        if len(cells) and ((cells == a) | (cells == b)).all():  # it names a method of each row
+            changed |= cells != a
+        if changed.any():
+            found = places(list(index[changed]), str(index.name))
+            raise StudyError(
+                f"the verdict on {found} is a side ({WORDS}), and the column {name!r} may say that sides "
+                "changed there; write the methods' names, or columns left and right with the methods as shown"
+            )
+
+
+def _check_first(frame: pd.DataFrame, sided: np.ndarray, index: pd.Index, first_side: str) -> None:
+    """Refuse letters in rows whose first text shown is not that of the first side: they could mean either."""
+    columns = [text_codes(frame[name]) for name in ("shown_first", *SIDES[0], first_side)]
+    (first, a, b, side), texts = recoded(columns)
+    letters = [np.array([*(text.casefold() == one for text in texts), False])[first] for one in "ab"]
+    other = sided & (first >= 0) & (np.select(letters, [a, b], first) != side)
     if other.any():
         raise StudyError(
             f"the verdict on {places(list(index[other]), str(index.name))} is a side ({WORDS}), which may "

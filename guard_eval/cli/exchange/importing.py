@@ -16,6 +16,7 @@ from analysis.verdicts.formats import potato
 from analysis.verdicts.formats.recognition import FORMATS, load_verdicts, opened
 from analysis.verdicts.formats.sides import Item
 from analysis.verdicts.layout import REMARKS
+from analysis.verdicts.reading import check_lasting
 from analysis.verdicts.tidy import remarks, validate
 from guard_eval.cli.console import count_of, say, say_next
 from guard_eval.errors import StudyError
@@ -57,6 +58,8 @@ def import_files(files: Sequence[Path], output: Path, *, form: str | None = None
     """
     if any(_same(output, file) for file in files):
         raise StudyError(f"--output {output} is one of the files to read; name another")
+    for file in files:
+        check_lasting(file)
     samples = [file for file in files if is_samples(file)]
     if samples:
         return _import_texts(files, samples, output)
@@ -112,7 +115,12 @@ def _bytes(table: pd.DataFrame, ending: str) -> bytes:
 
 def _escaped(column: pd.Series) -> list[str]:
     """Return a column's cells for CSV, each different one escaped once."""
-    codes, values = pd.factorize(column)
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:
+        raise StudyError(
+            f"the column {column.name!r} holds lists or objects, which no cell of a CSV takes; write .parquet"
+        ) from None
     texts = [escape_csv(value.item() if hasattr(value, "item") else value) for value in values]
     return [texts[code] if code >= 0 else "" for code in codes]
 
@@ -127,7 +135,7 @@ def _import_texts(files: Sequence[Path], samples: Sequence[Path], output: Path) 
     ids = [text.id for text in texts]
     if len(set(ids)) < len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
-        raise StudyError(f"the text {twice!r} is there twice; import each run of a task by itself")
+        raise StudyError(f"the text {twice!r} occurs twice; import each run of a task by itself")
     lines = (json.dumps(asdict(text), ensure_ascii=False) for text in texts)
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
     write_whole(output, data, make_folder=True)

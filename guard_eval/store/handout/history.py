@@ -10,7 +10,7 @@ from typing import Self
 from sqlalchemy import and_, bindparam, case, false, func, null, or_, select
 
 from guard_eval.store.handout.occupancy import First
-from guard_eval.store.handout.slots import Turn
+from guard_eval.store.handout.slots import Methods, Turn
 from guard_eval.store.schema import occupancy, presentation
 
 
@@ -26,13 +26,13 @@ class Sides:
         self._lead: Counter[object] = Counter()
         self._last: dict[object, int] = {}
 
-    def add(self, methods: tuple[str, str], first: First, *, times: int = 1) -> None:
+    def add(self, methods: Methods, first: First, *, times: int = 1) -> None:
         """Count showings of a comparison, several alike; call it in the order of the latest of each kind."""
         for key, sign in _signs(methods, first):
             self._lead[key] += times * sign
             self._last[key] = sign
 
-    def first(self, methods: tuple[str, str], draw: float) -> First:
+    def first(self, methods: Methods, draw: float) -> First:
         """Return which method of a comparison is shown as A, by a draw from 0 to 1."""
         leads = (sign * (self._lead[key] - self._last.get(key, 0) / 2) for key, sign in _signs(methods, "a"))
         lead = max(leads, key=abs)
@@ -40,13 +40,14 @@ class Sides:
         return "a" if draw < 0.5 - copysign(pull, lead) else "b"
 
 
-def _signs(methods: tuple[str, str], first: First) -> tuple[tuple[object, int], ...]:
+def _signs(methods: Methods, first: First) -> tuple[tuple[object, int], ...]:
     side = 1 if first == "a" else -1
     return (methods[0], side), (methods[1], -side), (methods, side)
 
 
 _IS_STUDYS = presentation.c.role == "study"
 _COUNTS = or_(presentation.c.rated_at.is_not(None), presentation.c.superseded == false())
+_IS_OPEN = and_(presentation.c.rated_at.is_(None), presentation.c.superseded == false())
 _check = case((_IS_STUDYS, null()), else_=presentation.c.pair_id)
 _kinds = (
     presentation.c.role,
@@ -56,7 +57,7 @@ _kinds = (
     occupancy.c.method_b,
 )
 _MINE = (
-    select(*_kinds, func.count().label("times"))
+    select(*_kinds, func.count().label("times"), func.max(case((_IS_OPEN, 1), else_=0)).label("opened"))
     .select_from(presentation)
     .outerjoin(
         occupancy,
@@ -83,12 +84,14 @@ class RaterHistory:
     """One rater's showings.
 
     Attributes:
+        opened: Whether it has pairs that it has not rated and nobody else has taken.
         shown: How many of the study's it was shown that count: rated, or still its own.
         sides: On which sides it saw the methods in those that count.
         gold: The gold pairs it was shown.
         repeated: The pairs it was shown again.
     """
 
+    opened: bool = False
     shown: int = 0
     sides: Sides = field(default_factory=Sides)
     gold: set[str] = field(default_factory=set)
@@ -99,13 +102,15 @@ class RaterHistory:
         """Read the history of the rater whose turn it is."""
         history = cls()
         for row in turn.connection.execute(_MINE, {"param_rater": turn.rater.id}):
-            if row.role == "study":
-                history.add_study((row.method_a, row.method_b), row.first, times=row.times)
+            role, check_id, first, method_a, method_b, times, opened = row
+            history.opened |= bool(opened)
+            if role == "study":
+                history.add_study((method_a, method_b), first, times=times)
             else:
-                (history.gold if row.role == "gold" else history.repeated).add(row.check_id)
+                (history.gold if role == "gold" else history.repeated).add(check_id)
         return history
 
-    def add_study(self, methods: tuple[str, str], first: First, *, times: int = 1) -> None:
+    def add_study(self, methods: Methods, first: First, *, times: int = 1) -> None:
         """Count showings of the study's that count."""
         self.shown += times
         self.sides.add(methods, first, times=times)

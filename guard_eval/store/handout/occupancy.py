@@ -38,7 +38,6 @@ from guard_eval.store import schema
 from guard_eval.store.schema import (
     HOLDS_SLOT,
     assignment,
-    batches,
     gold,
     meta,
     occupancy,
@@ -65,20 +64,6 @@ IS_OUT = or_(rater.c.revoked_at.is_not(None), rater.c.excluded_at.is_not(None))
 
 First = Literal["a", "b"]
 """Which of a pair's texts is shown as A."""
-
-
-class Place(NamedTuple):
-    """Where a pair stands in the study."""
-
-    position: int
-    dataset: str
-    method_a: str
-    method_b: str
-
-    @property
-    def methods(self) -> tuple[str, str]:
-        """Return the comparison that the pair belongs to."""
-        return self.method_a, self.method_b
 
 
 class PoolState(NamedTuple):
@@ -177,7 +162,7 @@ _MARK = _IN_POOL.where(occupancy.c.vacant != _IS_VACANT).values(vacant=_IS_VACAN
 _RECOUNT = _IN_POOL.values(
     held=_HOLDERS + _KEPT, vacant=and_(func.coalesce(_SLOTS, 1) > _HOLDERS + _KEPT, _MAY_BE_GIVEN)
 )
-_RECOUNT_SOME = _RECOUNT.where(occupancy.c.pair_id.in_(bindparam("param_pairs", expanding=True)))
+_RECOUNT_ONE = _RECOUNT.where(occupancy.c.pair_id == bindparam("param_pair"))
 _OF_RATER = union(
     *(
         select(table.c.pair_id).where(table.c.rater_id == bindparam("param_rater"))
@@ -260,8 +245,9 @@ def recount(connection: Connection, pool: str, pair_ids: Sequence[str] | None = 
     if pair_ids is None:
         connection.execute(_RECOUNT, _parameters(pool))
         return
-    for part in batches(pair_ids):
-        connection.execute(_RECOUNT_SOME, {**_parameters(pool), "param_pairs": part})
+    if pair_ids:
+        same = _parameters(pool)
+        connection.execute(_RECOUNT_ONE, [{**same, "param_pair": pair_id} for pair_id in pair_ids])
 
 
 def recount_of(connection: Connection, pool: str, rater_id: int) -> None:

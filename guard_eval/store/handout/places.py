@@ -71,22 +71,28 @@ def enrol(
     plan: Plan,
     now: datetime,
     *,
-    browser: str | None,
+    browsers: Sequence[str] | None,
     neighbours: Sequence[int],
     left: Sequence[int],
 ) -> Enrolment:
     """Let somebody in by an id (`Store.enrol`); must run alone in the pool of people, and among raters."""
     check_name("external id", external_id)
     check_name("source", source)
-    token = secrets.token_urlsafe() if browser is None else _token(browser, source, external_id)
+    tokens = (
+        [secrets.token_urlsafe()]
+        if browsers is None
+        else [_token(browser, source, external_id) for browser in browsers]
+    )
     known = (rater.c.source == source, rater.c.external_id == external_id)
     row = connection.execute(select(rater).where(*known)).one_or_none()
     if row is not None:
-        if browser is None and row.revoked_at is None:
-            _admit(connection, row.id, token, now)
-        elif browser is not None and not _is_admitted(connection, row.id, token):
+        admitted = [token for token in tokens if _is_admitted(connection, row.id, token)]
+        if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
-        return Enrolment(raters.to_rater(row), token)
+        if row.revoked_at is None:
+            # two tabs opened at once have a cookie each; from now on either will do
+            _admit(connection, row.id, [token for token in tokens if token not in admitted], now)
+        return Enrolment(raters.to_rater(row), (admitted or tokens)[0])
     _release(connection, left)
     demand = _demand(connection, plan, now)
     if demand.remaining < 1:
@@ -96,8 +102,8 @@ def enrol(
     name = raters.pseudonym(connection)
     who = raters.add(connection, name, "person", now, source=source, external_id=external_id)
     _set_place(connection, who.id, now + HOLD)
-    _admit(connection, who.id, token, now)
-    return Enrolment(who, token)
+    _admit(connection, who.id, tokens, now)
+    return Enrolment(who, tokens[0])
 
 
 def renew(connection: Connection, who: Rater, plan: Plan, now: datetime) -> bool:
@@ -196,9 +202,10 @@ def _token(browser: str, source: str, external_id: str) -> str:
     return raters.hash_of(f"{browser}\0{source}\0{external_id}")
 
 
-def _admit(connection: Connection, number: int, token: str, now: datetime) -> None:
-    values = {"token_hash": raters.hash_of(token), "rater_id": number, "created_at": now}
-    connection.execute(insert(visit).values(values))
+def _admit(connection: Connection, number: int, tokens: Sequence[str], now: datetime) -> None:
+    same = {"rater_id": number, "created_at": now}
+    if tokens:
+        connection.execute(insert(visit), [{"token_hash": raters.hash_of(one), **same} for one in tokens])
 
 
 def _is_admitted(connection: Connection, number: int, token: str) -> bool:

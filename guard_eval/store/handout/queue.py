@@ -12,15 +12,12 @@ from guard_eval.records import PEOPLE_OF, BlindPair, Plan, Rater, Role, content_
 from guard_eval.store import verdicts
 from guard_eval.store.handout import occupancy, slots
 from guard_eval.store.handout.history import RaterHistory, rated
-from guard_eval.store.handout.occupancy import First, Place
-from guard_eval.store.handout.slots import FreeSlot, Turn
-from guard_eval.store.raters import pool_of, standing
+from guard_eval.store.handout.occupancy import First
+from guard_eval.store.handout.slots import TOGETHER, FreeSlot, Methods, Turn
+from guard_eval.store.raters import Standing, pool_of, standing
 from guard_eval.store.schema import batches, gold, presentation
 
 _Row = dict[str, Any]
-
-_CHOICE = 8
-"""Among how many pairs the next one is chosen, where there are so many; so many are looked at together."""
 
 _MINE_OPEN = (
     select(presentation.c.id)
@@ -32,22 +29,31 @@ _MINE_OPEN = (
     .order_by(presentation.c.id)
 )
 _GOLD = select(gold.c.pair_id).distinct()
-_MINE_OPEN_LOCKED = _MINE_OPEN.with_for_update()
 _INSERT = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
 
 
 def hand_out(
-    connection: Connection, rater: Rater, plan: Plan, *, now: datetime, limit: int
+    connection: Connection,
+    rater: Rater,
+    plan: Plan,
+    *,
+    now: datetime,
+    limit: int,
+    found: Standing | None = None,
 ) -> list[BlindPair]:
-    """Return up to `limit` pairs (`Store.hand_out`); must run alone in the rater's pool."""
+    """Return up to `limit` pairs (`Store.hand_out`); must run alone in the rater's pool.
+
+    `found` is the rater's standing where this transaction has read it.
+    """
     sees_once(rater)
-    if limit < 1 or any(standing(connection, rater)):
+    if limit < 1 or any(found or standing(connection, rater)):
         return []
     turn = Turn(connection, rater, plan, now, occupancy.make_ready(connection, pool_of(rater), plan.slots))
-    numbers = _renew(turn, limit)
+    history = RaterHistory.of(turn)
+    numbers = _renew(turn, limit) if history.opened else []
     if len(numbers) < limit:
         slots.shorten_leases(turn)
-        numbers += _insert(turn, list(_next(turn, limit - len(numbers))))
+        numbers += _insert(turn, list(_next(turn, history, limit - len(numbers))))
     return verdicts.blind(connection, numbers)
 
 
@@ -78,10 +84,7 @@ def sees_once(rater: Rater) -> None:
 
 
 def _renew(turn: Turn, limit: int) -> list[int]:
-    # locked, so that a verdict coming this moment is waited for and seen
-    numbers = list(turn.connection.execute(_MINE_OPEN_LOCKED, {"param_rater": turn.rater.id}).scalars())[
-        :limit
-    ]
+    numbers = list(turn.connection.execute(_MINE_OPEN, {"param_rater": turn.rater.id}).scalars())[:limit]
     for ids in batches(numbers):
         turn.connection.execute(
             update(presentation)
@@ -99,9 +102,8 @@ def _insert(turn: Turn, rows: list[_Row]) -> list[int]:
     return numbers
 
 
-def _next(turn: Turn, limit: int) -> Iterator[_Row]:
+def _next(turn: Turn, history: RaterHistory, limit: int) -> Iterator[_Row]:
     """Yield what the rater is shown next."""
-    history = RaterHistory.of(turn)
     offers = _Offers(turn, history)
     for _ in range(limit):
         row = _due(turn, history)
@@ -190,7 +192,7 @@ class _Offers:
         self._turn = turn
         self._history = history
         self._open: dict[str, list[FreeSlot]] = {}
-        self._places: dict[str, Place] = {}
+        self._methods: dict[str, Methods] = {}
         self._ranks: dict[str, int] = {}
         self._groups = [self._parts(slots.kept_pairs(turn))] if turn.has_roster else []
         self._groups.append(self._parts(slots.free_pairs(turn, history.shown)))
@@ -202,28 +204,27 @@ class _Offers:
         has just that side left comes first, then one that still leaves the choice, then any.
         """
         key = (self._turn.plan.seed, "side", self._turn.rater.name, self._history.shown)
-        while True:
-            self._refill()
-            offers = []
-            for pair_id, free in self._open.items():
-                draw = int(content_id(*key, pair_id), 16) / 16**16
-                drawn = self._history.sides.first(self._places[pair_id].methods, draw)
-                for slot in free:
-                    merit = (slot.first not in {drawn, None}, slot.first is None, self._ranks[pair_id])
-                    offers.append((*merit, slot.slot, pair_id, slot.first or drawn, slot))
-            if not offers:
-                return None
-            *_, pair_id, first, slot = min(offers)
-            del self._open[pair_id]
-            if slots.take(self._turn, slot):
-                self._history.add_study(self._places[pair_id].methods, first)
-                return pair_id, slot._replace(first=first)
+        self._refill()
+        offers = []
+        for pair_id, free in self._open.items():
+            draw = int(content_id(*key, pair_id), 16) / 16**16
+            drawn = self._history.sides.first(self._methods[pair_id], draw)
+            for slot in free:
+                merit = (slot.first not in {drawn, None}, slot.first is None, self._ranks[pair_id])
+                offers.append((*merit, slot.slot, pair_id, slot.first or drawn, slot))
+        if not offers:
+            return None
+        *_, pair_id, first, slot = min(offers)
+        del self._open[pair_id]
+        slots.take(self._turn, slot)
+        self._history.add_study(self._methods[pair_id], first)
+        return pair_id, slot._replace(first=first)
 
     def _refill(self) -> None:
-        while self._groups and len(self._open) < _CHOICE:
+        while self._groups and len(self._open) < TOGETHER:
             part = next(self._groups[0], None)
             if part is not None:
-                self._places.update(part)
+                self._methods.update(part)
                 for pair_id, free in slots.free_slots(self._turn, part).items():
                     self._ranks[pair_id] = len(self._ranks)
                     self._open[pair_id] = free
@@ -232,12 +233,12 @@ class _Offers:
             else:
                 del self._groups[0]
 
-    def _parts(self, parts: Iterator[dict[str, Place]]) -> Iterator[dict[str, Place]]:
+    def _parts(self, parts: Iterator[dict[str, Methods]]) -> Iterator[dict[str, Methods]]:
         """Yield the pairs few at a time, each once."""
         for part in parts:
-            new = [(pair_id, place) for pair_id, place in part.items() if pair_id not in self._places]
-            for start in range(0, len(new), _CHOICE):
-                yield dict(new[start : start + _CHOICE])
+            new = [(pair_id, pair) for pair_id, pair in part.items() if pair_id not in self._methods]
+            for start in range(0, len(new), TOGETHER):
+                yield dict(new[start : start + TOGETHER])
 
 
 def _gold_place(plan: Plan, rater: str, number: int) -> int:

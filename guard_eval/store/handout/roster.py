@@ -24,7 +24,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Plan, content_id
 from guard_eval.store import raters
 from guard_eval.store.handout import occupancy
-from guard_eval.store.handout.occupancy import First, Place
+from guard_eval.store.handout.occupancy import First
 from guard_eval.store.schema import assignment, presentation
 from guard_eval.store.schema import occupancy as table
 
@@ -36,6 +36,15 @@ _Part = dict[_Seat, int]
 
 _Links = dict[_Seat, list[tuple[_Seat, int]]]
 """What each showing is coupled with, and whether it is on the same side (1) or on the other (-1)."""
+
+
+class Place(NamedTuple):
+    """Where a pair stands in the study."""
+
+    position: int
+    dataset: str
+    method_a: str
+    method_b: str
 
 
 class KeptSlot(NamedTuple):

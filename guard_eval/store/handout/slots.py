@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import cycle
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     Row,
     String,
     and_,
@@ -43,7 +45,6 @@ from guard_eval.store.handout.occupancy import (
     PEOPLE,
     RING,
     First,
-    Place,
     PoolState,
     place,
     shuffled,
@@ -54,8 +55,14 @@ from guard_eval.store.schema import HOLDS_SLOT, assignment, occupancy, presentat
 WINDOW = 16
 """How many pairs with a free slot are looked up together; a rater's order is an order of these."""
 
+TOGETHER = 8
+"""Of how many pairs `free_slots` finds the free slots at once, at most."""
+
 MOST_COUNTED = 10_000
 """Up to how many what a rater without a quota can still get is counted."""
+
+Methods = tuple[str, str]
+"""The comparison that a pair belongs to."""
 
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
 _OTHER: dict[First | None, First] = {"a": "b", "b": "a"}
@@ -139,7 +146,8 @@ _SHOWN = select(
     KEEPS_SLOT.label("held"),
 ).where(
     presentation.c.pool == bindparam("param_pool"),
-    presentation.c.pair_id.in_(bindparam("param_pairs", expanding=True)),
+    # so many, some perhaps twice: a list of any length would be put into the statement's text each time
+    presentation.c.pair_id.in_([bindparam(f"param_pair_{number}") for number in range(TOGETHER)]),
 )
 _ROSTER = (
     select(assignment, IS_OUT.label("is_out"))
@@ -157,13 +165,7 @@ _SHORTEN = (
     .values(leased_until=bindparam("param_longest"))
 )
 
-_PLACE = (
-    occupancy.c.pair_id,
-    occupancy.c.position,
-    occupancy.c.dataset,
-    occupancy.c.method_a,
-    occupancy.c.method_b,
-)
+_METHODS = (occupancy.c.pair_id, occupancy.c.method_a, occupancy.c.method_b)
 _seen = presentation.alias("seen")
 # the index of what a rater has seen is of these pools, which SQLite knows only if they are written out
 _ONCE = literal_column("seen.pool", String).in_([literal_column("'people'"), literal_column("'simulated'")])
@@ -175,9 +177,9 @@ def _unseen(pair_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 
 # the ring is searched from a place to its end, then from its beginning to that place
-_RING = union_all(
+_PARTS = union_all(
     *(
-        select(*_PLACE, occupancy.c.ring)
+        select(*_METHODS, occupancy.c.ring, literal_column(f"{part}", Integer).label("part"))
         .where(
             occupancy.c.pool == bindparam("param_pool"),
             occupancy.c.vacant == true(),
@@ -191,7 +193,8 @@ _RING = union_all(
         .select()
         for part in (1, 2)
     )
-)
+).subquery()
+_RING = select(_PARTS).order_by(_PARTS.c.part, _PARTS.c.ring).limit(bindparam("param_limit"))
 # a slot kept for somebody else is free for nobody, whoever held it
 _IS_KEPT = (
     exists()
@@ -216,7 +219,7 @@ _LEFT = (
 )
 _SAME_PAIR = and_(occupancy.c.pool == presentation.c.pool, occupancy.c.pair_id == presentation.c.pair_id)
 _NEXT_LEFT = (
-    select(*_PLACE, presentation.c.leased_until, presentation.c.id)
+    select(*_METHODS, presentation.c.leased_until, presentation.c.id)
     .join(presentation, _SAME_PAIR)
     .where(
         *_LEFT,
@@ -235,7 +238,7 @@ _MINE = (
     _unseen(assignment.c.pair_id),
 )
 _MINE_KEPT = (
-    select(*_PLACE)
+    select(*_METHODS)
     .join(assignment, assignment.c.pair_id == occupancy.c.pair_id)
     .where(*_MINE, occupancy.c.pool == bindparam("param_pool"))
 )
@@ -300,12 +303,12 @@ def count_vacant_slots(connection: Connection, slots: int) -> int:
     return int(connection.execute(statement).scalar_one())
 
 
-def kept_pairs(turn: Turn) -> Iterator[dict[str, Place]]:
+def kept_pairs(turn: Turn) -> Iterator[dict[str, Methods]]:
     """Yield the pairs that a roster keeps for the rater and that it has not seen, in the rater's order."""
     yield _in_order(turn, turn.connection.execute(_MINE_KEPT, turn.parameters))
 
 
-def free_pairs(turn: Turn, shown: int) -> Iterator[dict[str, Place]]:
+def free_pairs(turn: Turn, shown: int) -> Iterator[dict[str, Methods]]:
     """Yield pairs with a free slot that the rater has not seen, some at a time, each part in its order.
 
     Where all fit into one part, that is the order of all; otherwise rater and seed decide for each of its
@@ -317,8 +320,7 @@ def free_pairs(turn: Turn, shown: int) -> Iterator[dict[str, Place]]:
     has_left = turn.state.earliest_lease is not None and turn.state.earliest_lease <= turn.now
     while True:
         parameters = {**turn.parameters, **reached, "param_limit": WINDOW}
-        found = turn.connection.execute(_RING, parameters).all()
-        ring = sorted(found, key=lambda row: (row.ring < start, row.ring))[:WINDOW]
+        ring = turn.connection.execute(_RING, parameters).all()
         left: Sequence[Row[*tuple[Any, ...]]] = ()
         if has_left:
             parameters |= {"param_since": since, "param_after": after}
@@ -360,11 +362,14 @@ def count_free(turn: Turn, most: int) -> int:
 def free_slots(turn: Turn, pair_ids: Iterable[str]) -> dict[str, list[FreeSlot]]:
     """Return the free slots of each pair's first couple that has one; pairs without one are left out.
 
-    Couples are of one side each: a pair is even whenever all its couples are full.
+    Couples are of one side each: a pair is even whenever all its couples are full. `pair_ids` are 1 to
+    `TOGETHER`.
     """
     pair_ids = list(pair_ids)
     shown: dict[str, dict[int, _Shown]] = {pair_id: {} for pair_id in pair_ids}
-    rows = turn.connection.execute(_SHOWN, {**turn.parameters, "param_pairs": pair_ids})
+    listed = zip(range(TOGETHER), cycle(pair_ids))
+    asked = {f"param_pair_{number}": pair_id for number, pair_id in listed}
+    rows = turn.connection.execute(_SHOWN, {**turn.parameters, **asked})
     # the rows grow with the overlap, and their attributes' names would cost as much as all the rest
     for number, pair_id, slot, first, attempt, holds, held in rows:
         before = shown[pair_id].get(slot, _NOT_SHOWN)
@@ -380,10 +385,11 @@ def free_slots(turn: Turn, pair_ids: Iterable[str]) -> dict[str, list[FreeSlot]]
 
 def _first_couple(turn: Turn, shown: Mapping[int, _Shown], kept: Mapping[int, Row[Any]]) -> list[FreeSlot]:
     """Return the free slots of a pair's first couple that has one, lowest first."""
-    slots = range(turn.plan.slots)
-    mine = [slot for slot in slots if slot in kept and kept[slot].rater_id == turn.rater.id]
+    mine = sorted(
+        slot for slot, row in kept.items() if row.rater_id == turn.rater.id and slot < turn.plan.slots
+    )
     found: list[FreeSlot] = []
-    for slot in mine or slots:
+    for slot in mine or range(turn.plan.slots):
         if found and found[0].slot // 2 != slot // 2:
             break
         here = shown.get(slot, _NOT_SHOWN)
@@ -399,13 +405,11 @@ def _side(slot: int, shown: Mapping[int, _Shown], kept: Mapping[int, Row[Any]]) 
     return planned or shown.get(slot, _NOT_SHOWN).first
 
 
-def take(turn: Turn, slot: FreeSlot) -> bool:
-    """Take a slot from who left it, if anybody did, unless that has been rated this moment."""
-    if slot.left_by is None:
-        return True
-    unrated = (presentation.c.id == slot.left_by, presentation.c.rated_at.is_(None))
-    done = turn.connection.execute(update(presentation).where(*unrated).values(superseded=true()))
-    return done.rowcount == 1
+def take(turn: Turn, slot: FreeSlot) -> None:
+    """Take a slot from who left it, if anybody did."""
+    if slot.left_by is not None:
+        left = update(presentation).where(presentation.c.id == slot.left_by)
+        turn.connection.execute(left.values(superseded=true()))
 
 
 def shorten_leases(turn: Turn) -> None:
@@ -420,6 +424,6 @@ def shorten_leases(turn: Turn) -> None:
         turn.connection.execute(_SHORTEN, {"param_pool": turn.pool, "param_longest": longest})
 
 
-def _in_order(turn: Turn, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[str, Place]:
-    places = {row.pair_id: Place(row.position, row.dataset, row.method_a, row.method_b) for row in rows}
-    return {pair_id: places[pair_id] for pair_id in shuffled(places, turn.plan.seed, turn.rater.name)}
+def _in_order(turn: Turn, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[str, Methods]:
+    methods = {pair_id: (method_a, method_b) for pair_id, method_a, method_b, *_ in rows}
+    return {pair_id: methods[pair_id] for pair_id in shuffled(methods, turn.plan.seed, turn.rater.name)}

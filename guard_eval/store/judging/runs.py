@@ -30,7 +30,17 @@ from guard_eval.store import verdicts
 from guard_eval.store.judging.schema import request
 from guard_eval.store.judging.values import JudgeProgress, JudgeRun, Showing
 from guard_eval.store.raters import pool_of, standing
-from guard_eval.store.schema import HOLDS_SLOT, batches, gold, pair, presentation, run
+from guard_eval.store.schema import (
+    DRAWING,
+    HOLDS_SLOT,
+    batches,
+    gold,
+    meta,
+    pair,
+    presentation,
+    run,
+    value_of,
+)
 
 _LIVE = select(run.c.id, run.c.host, run.c.process).where(
     run.c.rater_id == bindparam("asked_rater"),
@@ -83,7 +93,9 @@ _ELSEWHERE = select(func.count()).where(
 )
 
 
-_COUNT = select(func.count()).select_from(pair)
+_KNOWN = select(
+    func.count(), select(meta.c.value).where(meta.c.key == DRAWING).scalar_subquery()
+).select_from(pair)
 
 
 class Claims:
@@ -94,7 +106,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._positions: dict[str, int] = {}
-        self._known = 0
+        self._known: tuple[int, str | None] = (0, None)
         self._orders: dict[tuple[int, str], list[str]] = {}
         self._reached: dict[int, tuple[list[str], int]] = {}
 
@@ -108,7 +120,11 @@ class Claims:
         if limit < 1 or any(standing(connection, this.rater)):
             return []
         renew(connection, this, now)
-        self._refresh(connection)
+        if self._refresh(connection) != this.drawing:
+            raise StudyError(
+                "the study's pairs were drawn again while this judge was running; run it again for the new "
+                "pairs"
+            )
         taken = self._take_left(connection, this, plan, now=now, limit=limit)
         if len(taken) < limit:
             taken |= self._take_new(connection, this, plan, now=now, limit=limit - len(taken))
@@ -140,15 +156,17 @@ class Claims:
                     shown.append(Showing(blind=BlindPair.of(0, row.prompt, a, b), sample=slot // 2))
         return shown
 
-    def _refresh(self, connection: Connection) -> None:
-        """Notice what was added; pairs are never changed or removed, so their number is enough."""
-        known = connection.execute(_COUNT).scalar_one()
+    def _refresh(self, connection: Connection) -> str | None:
+        """Notice what was added or drawn again, and return which drawing it is; pairs are never changed."""
+        count, drawing = connection.execute(_KNOWN).one()
+        known: tuple[int, str | None] = count, drawing
         if known == self._known:
-            return
+            return known[1]
         study = select(pair.c.id, pair.c.position).where(pair.c.id.not_in(select(gold.c.pair_id)))
         self._positions = {row.id: row.position for row in connection.execute(study)}
         self._orders = {}
         self._known = known
+        return known[1]
 
     def _order(self, plan: Plan, rater: str) -> list[str]:
         """Return the pairs' ids, shuffled for one rater by the study's seed."""
@@ -260,7 +278,7 @@ def begin(connection: Connection, rater: Rater, lease: timedelta, now: datetime)
         "leased_until": now + lease,
     }
     number = connection.execute(insert(run).values(values).returning(run.c.id)).scalar_one()
-    return JudgeRun(id=number, rater=rater, lease=lease)
+    return JudgeRun(id=number, rater=rater, lease=lease, drawing=value_of(connection, DRAWING))
 
 
 def renew(connection: Connection, this: JudgeRun, now: datetime) -> None:

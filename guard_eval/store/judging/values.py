@@ -19,11 +19,15 @@ or its presentation is rated by now, or another run's."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeRun:
-    """A process that lets one model rate. What it claims is its own while its lease holds; see `renew`."""
+    """A process that lets one model rate. What it claims is its own while its lease holds; see `renew`.
+
+    `drawing` names the drawing of the pairs at its beginning: None for the first.
+    """
 
     id: int
     rater: Rater
     lease: timedelta
+    drawing: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
