@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from guard_eval.cli.console import count_of
 from guard_eval.cli.exchange.tool_folders import hub_configs
 from guard_eval.cli.publication.croissant import PublishedTable
 from guard_eval.records import SIMULATED
@@ -182,9 +183,10 @@ See `CITATION.cff`.{"" if self.authors else " Its authors are still to be filled
         by_kind: Counter[str] = Counter()
         for kind, _ in {(row.rater_kind, row.rater) for row in self.rows}:
             by_kind[kind] += 1
-        words = {"person": "people", "model": "language models as judges"}
-        words |= {"simulated": "SIMULATED raters", "simulated_model": "SIMULATED judges"}
-        who = ", ".join(f"{by_kind[kind]} {word}" for kind, word in words.items() if by_kind[kind])
+        words = {"person": ("person", "people"), "model": ("model as a judge", "models as judges")}
+        words |= {"simulated": ("SIMULATED rater", "SIMULATED raters")}
+        words |= {"simulated_model": ("SIMULATED judge", "SIMULATED judges")}
+        who = ", ".join(count_of(by_kind[kind], *word) for kind, word in words.items() if by_kind[kind])
         simulated = by_kind.keys() & SIMULATED
         people = settings.annotation.raters_per_pair
         model = escape_markdown(settings.model.name)
