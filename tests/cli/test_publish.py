@@ -41,6 +41,7 @@ authors = ["Zoë Author"]
 CODE = "C0FFEE42"
 RECRUITMENT = f"""[annotation.recruitment]
 prolific = true
+prolific_study = "61a2b3c4d5e6f708192a3b4c"
 [annotation.recruitment.codes]
 completed = "{CODE}"
 """

@@ -145,6 +145,7 @@ PRIVATE_SETTINGS = (
     ("database",),
     ("annotation", "recruitment", "codes"),
     ("annotation", "recruitment", "completion_url"),
+    ("annotation", "recruitment", "prolific_study"),
 )
 """Settings that are left out: none of them can change a result or the study's hash."""
 
