@@ -27,14 +27,14 @@ def rate(folder):
     """
     study = Study.open(folder)
     with Store.open(study.database, study_hash=study.hash) as store:
-        pairs = {pair.text_a: pair for pair in store.pairs()}
-        pairs |= {pair.text_b: pair for pair in store.pairs()}
+        pairs = {pair.text_a.strip(): pair for pair in store.pairs()}
+        pairs |= {pair.text_b.strip(): pair for pair in store.pairs()}
         order = {pair.id: place for place, pair in enumerate(store.pairs())}
         for number, name in enumerate(("Ann", "Bob")):
             rater, _ = store.invite(name)
             for shown in store.hand_out(rater, study.plan, limit=3):
-                pair = pairs[shown.text_a]
-                first = "A" if shown.text_a == pair.text_a else "B"
+                pair = pairs[shown.text_a.strip()]
+                first = "A" if shown.text_a.strip() == pair.text_a.strip() else "B"
                 other = "B" if first == "A" else "A"
                 fluency = {0: first, 1: other, 2: "tie" if number else first}[order[pair.id]]
                 store.save(shown.presentation, {"coherence": "tie", "fluency": fluency}, rater=rater)
@@ -58,7 +58,7 @@ def test_counts_are_those_of_the_study(rated):
     found = answers(rated)
     assert found["3.1.1", ""].answer.text.startswith("3 (")  # three prompts, each continued by both methods
     assert found["3.2.1", ""].answer.text == "2"
-    # Fluency: categories (2, 0, 0), (0, 0, 2), (1, 1, 0), so the mean agreement is (1 + 1 + 0) / 3 and that of
+    # Fluency: categories (2, 0, 0), (0, 0, 2), (1, 1, 0), so agreement is (1 + 1 + 0) / 3 on average and by
     # chance (3/6)² + (1/6)² + (2/6)² = 14/36: κ = (2/3 - 14/36) / (1 - 14/36) = 10/22.
     assert "kappa 0.45" in found["4.3.11.2", "fluency"].answer.text
     assert "6\u00a0verdicts, 17\u00a0% ties" in found["4.3.11.2", "fluency"].answer.text
@@ -157,7 +157,7 @@ def test_a_plan_before_the_first_verdict_has_the_hashes_and_the_same_bytes(run, 
     study = Study.open(paired)
     assert study.hash in text
     assert "No: there is no verdict yet." in text
-    assert "Family: 2\u00a0results" in text  # one comparison by two criteria
+    assert "Family: 2 results of people" in text  # one comparison by two criteria
     assert run("preregister", "small", "--date", "2026-05-31").code == 0
     assert preregister(study, on="2026-05-31") == text
     assert "says something else" in run("preregister", "small", "--date", "2026-06-01").refused()

@@ -165,7 +165,7 @@ def _test(study: Study) -> list[str]:
     )
     found = [
         (
-            f"Estimand: the tie-split win share, (wins + ties/2) / n, by comparison and criterion, for {whom}. "
+            f"Estimand: the tie-split win share, (wins + ties/2) / n, by criterion, for {whom}. "
             "Raters of a pair are averaged first, and every pair weighs the same."
         ),
         (
