@@ -39,6 +39,7 @@ __all__ = [
     "paper_tables",
     "power",
     "progress",
+    "publish",
     "replicate",
     "replicate_verdicts",
     "report",
@@ -57,6 +58,7 @@ COMMANDS = {
     "pair": "Draw prompts and make blinded pairs.",
     "gold": "Add gold pairs.",
     "raters": "Invite raters, list them, or take them out.",
+    "prolific": "Recruit on Prolific: make a draft, free what was left, approve.",
     "annotate": "Serve the pairs to people, in a browser.",
     "progress": "See how far the raters are.",
     "judge": "Have language models compare the pairs.",
@@ -65,6 +67,7 @@ COMMANDS = {
     "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
+    "publish": "Make a data set of the study, without its raters' identities.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
     "demo": "Run a complete small study.",
@@ -76,9 +79,10 @@ MODULES = {
     "try": "generation.one_text",
     "merge": "generation.merge",
     "progress": "overview.progress",
+    "publish": "publication.publish",
     "status": "overview.status",
     "replicate": "replication.replicate",
-    **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
+    **{name: f"administration.{name}" for name in ("gold", "raters", "prolific", "export", "db")},
 }
 """Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
 
@@ -94,6 +98,7 @@ FUNCTIONS = {
     "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
+    "publish": "guard_eval.cli.publication.published_folder",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
@@ -113,6 +118,7 @@ if TYPE_CHECKING:
     from guard_eval.cli.overview.status import status
     from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
+    from guard_eval.cli.publication.published_folder import publish
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
     from guard_eval.cli.replication.studies import ReplicationOptions
@@ -150,7 +156,7 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
 _WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"raters", "measure", "judge", "db", "status"}
+WITH_JSON = {"raters", "prolific", "measure", "judge", "db", "status"}
 """Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
 
 
