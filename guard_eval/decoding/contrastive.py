@@ -139,7 +139,7 @@ class Proposer:
             alpha = torch.full((len(ids),), self._strategy.alpha, dtype=torch.float64, device=ids.device)
             return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
         q = self._strategy.q
-        entropy, log_z = shannon_entropy(logits)
+        entropy, log_z = shannon_entropy(logits, values[:, :1])
         over_vocabulary = _noted(self._entropies, entropy, step, math.log(logits.shape[-1]), q)
         k = adaptive_k(over_vocabulary).clamp(max=logits.shape[-1])
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]

@@ -32,7 +32,7 @@ SMOOTHING = 1e-5
 """What the authors' released program adds to a probability within the logarithm."""
 
 
-def shannon_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
+def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return H(X)_t = −Σ p ln p, in nats, and ln Σ exp(logits): ln p of a token is its logit less the latter.
 
     With m the largest logit, Z = Σ exp(x − m) and S = Σ exp(x − m)(x − m), it is ln Z − S / Z: one pass over
@@ -40,13 +40,14 @@ def shannon_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         logits: `[B, V]`; −inf is a token that cannot come.
+        best: The largest of each row, `[B, 1]`, float32, where it is known.
 
     Returns:
         `[B]` and `[B]`, float64. A row's bits do not depend on the other rows.
 
     Source: the display before `eq:hglob`.
     """
-    best = logits.amax(-1, keepdim=True).float()
+    best = _largest(logits) if best is None else best
     mass, moment = [], []
     for shifted in _shifted(logits, best):
         weight = shifted.exp()
@@ -59,17 +60,17 @@ def shannon_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 def log_normaliser(logits: Tensor) -> Tensor:
     """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64, with the same bits as in `shannon_entropy`."""
-    best = logits.amax(-1, keepdim=True).float()
+    best = _largest(logits)
     return _total([_sum(shifted.exp_()) for shifted in _shifted(logits, best)]).log() + best[:, 0]
 
 
-def smoothed_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
+def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return −Σ p ln(p + 1e-5), as the authors' program has it, and ln Σ exp(logits).
 
     Arguments and returns as in `shannon_entropy`. It is lower than the entropy, the more so the more of the
     probability lies on tokens with p below 1e-5, and −1e-5 where one token is certain.
     """
-    best = logits.amax(-1, keepdim=True).float()
+    best = _largest(logits) if best is None else best
     z = _total([_sum(shifted.exp_()) for shifted in _shifted(logits, best)])
     scale = z.reciprocal().float()[:, None]
     parts = []
@@ -77,6 +78,10 @@ def smoothed_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
         p = shifted.exp_().mul_(scale)
         parts.append(_sum((p + SMOOTHING).log_().mul_(p)))
     return -_total(parts), z.log() + best[:, 0]
+
+
+def _largest(logits: Tensor) -> Tensor:
+    return logits.amax(-1, keepdim=True).float()
 
 
 def _shifted(logits: Tensor, best: Tensor) -> Iterator[Tensor]:
@@ -92,7 +97,7 @@ def _sum(block: Tensor) -> Tensor:
 
 
 def _total(parts: list[Tensor]) -> Tensor:
-    return torch.stack(parts, -1).double().sum(-1)
+    return torch.stack(parts, -1).double().sum(-1) if len(parts) > 1 else parts[0].double()
 
 
 def row_sums(values: Tensor) -> Tensor:

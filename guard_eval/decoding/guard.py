@@ -103,14 +103,14 @@ def guard_step(logits: Tensor, past: StepHistory, tokens: Tensor, strategy: Guar
     Source: `eq:hglob` to `eq:alphat`, or as the formulation has it.
     """
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
-    entropy, log_z = measure(logits)
+    values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
+    entropy, log_z = measure(logits, values[:, :1])
     total = discounted_sum(entropy, past.total, strategy.decay)
     overall = global_entropy(total, past.weights)
     adapted = _ADAPT[strategy.formulation](
         torch.cat([past.entropies, entropy[None]]), overall, math.log(logits.shape[-1]), strategy
     )
-    values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
-    log_p = values.double() - log_z[:, None]
+    log_p = values - log_z[:, None]  # in float64
     scores = penalised(log_p, token_counts(ids, tokens), adapted.log_alpha)
     allowed = torch.arange(ids.shape[-1], device=ids.device) < adapted.k[:, None]
     if strategy.formulation == "released":

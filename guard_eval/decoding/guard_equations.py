@@ -56,8 +56,7 @@ def amplification(change: Tensor, difference: Tensor) -> Tensor:
 
 def differences(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
     """Return H(X)_t − med and med − H_glob,t, `[2, B]`: what `eq:deltaloc` and `eq:deltaglob` divide."""
-    levels = torch.stack([entropy, local, overall])
-    return levels[:-1] - levels[1:]
+    return torch.stack([entropy - local, local - overall])
 
 
 def deltas(

@@ -25,7 +25,7 @@ ZIPF_TOKENS = 100
 def epsilon_sampling(logits: Tensor, epsilon: float) -> Tensor:
     """Leave in the tokens with p ≥ ε.
 
-    Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), ε-sampling.
+    Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), ε-sampling; `EpsilonWarper` of their program.
     """
     return _from(logits, logits.double() - log_normaliser(logits)[:, None], math.log(epsilon))
 
@@ -33,7 +33,8 @@ def epsilon_sampling(logits: Tensor, epsilon: float) -> Tensor:
 def eta_sampling(logits: Tensor, epsilon: float) -> Tensor:
     """Leave in the tokens with p ≥ η = min(ε, √ε · exp(−H)), where H is the entropy in nats.
 
-    Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), η-sampling with α = √ε.
+    Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), η-sampling with α = √ε; `EtaWarper` of their
+    program.
     """
     entropy, log_z = shannon_entropy(logits)
     log_eta = (math.log(epsilon) / 2 - entropy).clamp(max=math.log(epsilon))
@@ -43,7 +44,7 @@ def eta_sampling(logits: Tensor, epsilon: float) -> Tensor:
 def p_less(logits: Tensor) -> Tensor:
     """Leave in the tokens with p ≥ Σ p², the chance that two draws are the same token.
 
-    Source: Tan, Wu and Howard 2025 (arXiv 2509.23234).
+    Source: Tan, Wu and Howard 2025 (arXiv 2509.23234); `p_less_decode` of their program.
     """
     best = logits.amax(-1, keepdim=True)
     shifted = logits - best
@@ -56,7 +57,8 @@ def p_less(logits: Tensor) -> Tensor:
 def top_n_sigma(logits: Tensor, n: float) -> Tensor:
     """Leave in the tokens with l ≥ M − nσ, M and σ the largest and the standard deviation (n − 1) of logits.
 
-    What cannot come (−inf) counts for neither. Source: Tang et al. 2024 (arXiv 2411.07641).
+    What cannot come (−inf) counts for neither. Source: Tang et al. 2024 (arXiv 2411.07641); README of their
+    program, whose `nsigma_truncate` leaves out a token at the bound itself, too.
     """
     possible = logits > -torch.inf
     count = possible.sum(-1, dtype=torch.float64)
@@ -69,8 +71,9 @@ def top_n_sigma(logits: Tensor, n: float) -> Tensor:
 def top_h(logits: Tensor, alpha: float) -> Tensor:
     """Leave in the likeliest tokens as long as Σ −p ln p over them is at most α times that over all.
 
-    p and "all" are of the 100 likeliest tokens. The paper bounds the entropy of what is left, renormalised;
-    its authors' program and transformers', which this equals, bound its part of the sum.
+    p and "all" are of the 100 likeliest tokens, as in transformers. The paper bounds the entropy of what is
+    left, renormalised; its authors' program (`TopH_LogitsProcessor`) bounds its part of the sum, too, with p
+    of the whole vocabulary: that is the same where the 100 hold all of the probability.
 
     Source: Baghaei Potraghloo et al. 2025 (arXiv 2509.02510).
     """
@@ -108,7 +111,8 @@ def exclude_top_choices(
 ) -> Tensor:
     """Leave out the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
 
-    Equally likely ones of the least stay in. Source: p-e-w 2024 (text-generation-webui, pull request 6335).
+    Equally likely ones of the least stay in. The author's program leaves all in where the end of the text or
+    of a line would be left out. Source: p-e-w 2024 (text-generation-webui, pull request 6335).
 
     Args:
         logits: `[B, V]`.
@@ -128,7 +132,8 @@ def mirostat(logits: Tensor, mu: Tensor) -> Tensor:
     """Leave in the k likeliest tokens, for a surprise of μ bits under Zipf's law.
 
     s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100 likeliest, and
-    k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, and one more, as in the authors' program.
+    k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, and one more, as in the authors' program, which
+    takes 3001 tokens for s, and V = 50,000 of any model.
 
     Args:
         logits: `[B, V]`.

@@ -182,6 +182,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 def escape_csv(value: Cell) -> str:
     """Return a cell that a spreadsheet reads as text: an apostrophe stands before a formula.
 
+    One more stands before a text that is a formula behind apostrophes, so that `unescape_csv` returns either.
     What is no finite number is an empty cell.
     """
     if value is None:
@@ -195,7 +196,12 @@ def escape_csv(value: Cell) -> str:
     # A bare carriage return would end the row: the csv module quotes only the line ending it writes itself.
     text = value.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\N{REPLACEMENT CHARACTER}")
     text = text.encode("utf-8", "replace").decode("utf-8")
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    return f"'{text}" if text.lstrip("'").startswith(FORMULA_STARTS) else text
+
+
+def unescape_csv(text: str) -> str:
+    """Return a text without the apostrophe that `escape_csv` wrote before it."""
+    return text[1:] if text[:1] == "'" and text.lstrip("'").startswith(FORMULA_STARTS) else text
 
 
 def csv_text(rows: Iterable[Sequence[Cell]]) -> str:

@@ -44,6 +44,16 @@ def test_nothing_to_test_and_units_that_say_nothing():
     assert any_difference(more).p_value == any_difference(nets).p_value == 1 / 2**5
 
 
+def test_no_name_moves_a_p_that_is_drawn():
+    rng = np.random.default_rng(5)
+    nets = rng.integers(-3, 4, (40, 3)).astype(float)
+    nets[:, 2] = -nets[:, 0] - nets[:, 1]
+    p = any_difference(nets).p_value
+    for _ in range(5):
+        again = nets[rng.permutation(40)][:, rng.permutation(3)]
+        assert any_difference(again).p_value == p
+
+
 def study(rng, quality, prompts, compared, sd=0.6):
     """Verdicts of one rater: unit, first, second, points."""
     pairs = np.array(list(combinations(range(len(quality)), 2)))

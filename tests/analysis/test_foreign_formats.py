@@ -660,7 +660,9 @@ def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
     path.write_text(f"{HEADER}\n1,d,'+x,y,anna,c,'+x\n2,d,'+x,y,'tis,c,tie\n")
     table = read(path)
     assert column(table, "method_a", "verdict", "rater") == [("+x", "+x", "anna"), ("+x", "tie", "'tis")]
-    assert "an apostrophe before =, +, - or @ is none of the text" in notes(table)
+    assert "an apostrophe before =, +, -, @ or white space is none of the text" in notes(table)
+    path.write_text(f"{HEADER}\n1,d,'+x,y,+x,c,'+x\n2,d,'+x,y,'+x,c,tie\n")
+    assert set(column(read(path), "method_a", "verdict")) == {("'+x", "'+x"), ("'+x", "tie")}
 
 
 def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):

@@ -25,6 +25,8 @@ NAMES = [
     "@me",
     "-1",
     "'tis",
+    "'=x",
+    "\uff1dx",
     "Zoë",
     'quo"te',
     "com,ma",

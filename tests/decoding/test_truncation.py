@@ -43,6 +43,58 @@ def test_equals_transformers(name: str, spread: float):
     assert torch.equal(made[made > NONE], logits[made > NONE])
 
 
+# What the authors' programs leave in of 120 logits 3 sin 1.7i + 2 cos .3i (or 9 sin 1.7i + 2 cos .3i), run
+# in float64: john-hewitt/truncation-sampling src/warpers.py; p_less_samplers.py; top_nsigma
+# eval_code/my_sampler.py; Top-H-Decoding logit_processor.py, of the first 100 (its undefined `bias` 0); what
+# text-generation-webui's XTCLogitsWarper leaves out.
+AUTHORS = {
+    "epsilon": (
+        lambda x: truncation.epsilon_sampling(x, 0.02),
+        [1, 19, 20, 23, 38, 41, 42, 45, 60, 64, 82, 86, 101, 104, 105, 108],
+        [1, 23, 38, 42, 45, 60, 64, 82, 86, 101, 104, 108],
+    ),
+    "eta": (
+        lambda x: truncation.eta_sampling(x, 0.3),
+        [1, 19, 20, 23, 38, 41, 42, 45, 60, 64, 82, 86, 101, 104, 105, 108],
+        [1, 23, 38, 60, 64, 82, 86, 108],
+    ),
+    "p_less": (truncation.p_less, [1, 23, 42, 60, 64, 82, 86, 104], [1, 23, 60, 86]),
+    "top_n_sigma": (
+        lambda x: truncation.top_n_sigma(x, 0.5),
+        [1, 19, 23, 38, 42, 45, 60, 64, 82, 86, 104, 105, 108],
+        [1, 16, 19, 23, 27, 38, 42, 45, 49, 60, 64, 82, 86, 97, 101, 104, 108, 119],
+    ),
+    "top_h": (
+        lambda x: truncation.top_h(x[:, :100], 0.7),
+        [1, 19, 20, 23, 38, 41, 42, 45, 60, 63, 64, 82, 86],
+        [1, 23, 38, 60, 64, 82, 86],
+    ),
+    "xtc": (
+        lambda x: -truncation.exclude_top_choices(x, 0.03, 1.0, torch.tensor([1]), 0),
+        [1, 19, 23, 42, 45, 60, 64, 82, 86, 104, 108],
+        [1, 23, 38, 60, 64, 82, 86, 108],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_equals_the_authors_program(name: str):
+    ours, *expected = AUTHORS[name]
+    i = torch.arange(120, dtype=torch.float64)
+    for height, left in zip((3, 9), expected, strict=True):
+        made = ours((height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float())
+        found = made == -NONE if name == "xtc" else made > NONE
+        assert found[0].nonzero()[:, 0].tolist() == left
+
+
+def test_mirostat_equals_the_authors_formulas():
+    """Their `estimate_s` and `compute_k`, of the 100 likeliest and V = 120: 1, 2, 12, and 2, 4, 15 tokens."""
+    i, mu = torch.arange(120, dtype=torch.float64), torch.tensor([2.0, 4.0, 6.0]).double()
+    for height, k in ((3, [1, 2, 12]), (9, [2, 4, 15])):
+        logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos()).float().expand(3, -1)
+        assert (truncation.mirostat(logits, mu) > NONE).sum(-1).tolist() == k
+
+
 def test_epsilon_by_hand():
     assert kept(truncation.epsilon_sampling(P.log(), 0.15)) == {1, 3, 4}
     assert kept(truncation.epsilon_sampling(P.log(), 0.9)) == {1}  # the likeliest stays

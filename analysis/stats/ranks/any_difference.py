@@ -24,7 +24,7 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
         nets: Each unit's wins less losses of each method, [units, K].
         seed: It alone decides the flips.
     """
-    shown = nets[np.abs(nets).sum(axis=1) > 0]
+    shown = _in_order(nets[np.abs(nets).sum(axis=1) > 0])
     squares = (shown**2).sum(axis=0)
     scaled = shown[:, squares > 0] / np.sqrt(squares[squares > 0])
     if not len(scaled):
@@ -50,6 +50,13 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
         n=len(nets),
         method=f"{METHOD}, {REPLICATES:,} random patterns",
     )
+
+
+def _in_order(nets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return methods and units in an order of their numbers: drawn flips hang on no names."""
+    sorted_columns = nets[:, np.lexsort(((nets**2).sum(axis=0), nets.sum(axis=0)))]
+    found: NDArray[np.float64] = sorted_columns[np.lexsort(sorted_columns.T[::-1])]
+    return found
 
 
 def _statistics(flips: NDArray[np.floating], scaled: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from analysis.verdicts.reading import LINE, places
 from analysis.verdicts.remedies import PAIR_IDS, columns_of_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-from guard_eval.reporting.escaping import FORMULA_STARTS
+from guard_eval.reporting.escaping import unescape_csv
 from guard_eval.reporting.words import and_list
 
 NAME = "table"
@@ -39,7 +39,7 @@ def frame_of(source: Source) -> pd.DataFrame:
     """Return a file's cells as a table; a JSON value that is a list or an object is refused."""
     if source.table is not None:
         _check_plain(source.table, source)
-        return source.table
+        return _without_apostrophes(source.table)
     rows = VerdictRows(columns=())
     for place, record in source.records():
         for name in [name for name in record if name not in rows.columns]:
@@ -74,13 +74,13 @@ def tidied(frame: pd.DataFrame) -> pd.DataFrame:
         StudyError: Two columns could be one that is missing, or a letter could mean two methods.
     """
     notes: list[str] = []
-    found = _unblinded(_long(_renamed(_without_apostrophes(frame, notes), notes), notes), notes)
+    found = _unblinded(_long(_renamed(frame, notes), notes), notes)
     if notes:
         found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), *notes]}
     return found
 
 
-def _without_apostrophes(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
     """Take the apostrophe away by which a CSV keeps a spreadsheet from reading a formula (`escape_csv`)."""
     if frame.index.name != LINE:
         return frame
@@ -90,14 +90,18 @@ def _without_apostrophes(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         if not isinstance(column.dtype, pd.CategoricalDtype) or not are_strings(column.cat.categories):
             continue
         texts = list(column.cat.categories)
-        plain = [text[1:] if text[:1] == "'" and text[1:2] in FORMULA_STARTS[:4] else text for text in texts]
-        if plain != texts and len(set(plain)) == len(plain):
+        plain = [unescape_csv(text) for text in texts]
+        if len(set(plain)) < len(plain):
+            return frame  # no program wrote it so, and a name is the same in all columns
+        if plain != texts:
             changed[name] = column.cat.rename_categories(plain)
     if not changed:
         return frame
     names = and_list([repr(name) for name in sorted(changed)])
-    notes.append(f"an apostrophe before =, +, - or @ is none of the text, in {names}")
-    return frame.assign(**changed)
+    note = f"an apostrophe before =, +, -, @ or white space is none of the text, in {names}"
+    found = frame.assign(**changed)
+    found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), note]}
+    return found
 
 
 def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

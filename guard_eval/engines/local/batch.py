@@ -86,10 +86,12 @@ class Rows:
 
     def check(self, logits: Tensor, step: int | Tensor) -> None:
         """Stop the rows whose logits `[R, V]` hold a NaN or have no finite greatest."""
-        self.fail(~logits.amax(-1).isfinite(), step)
+        self.fail(~(logits.amax(-1).abs() < torch.inf), step)
 
     def fail(self, bad: Tensor, step: int | Tensor) -> None:
         """Stop the rows that are `bad`, `[R]`, at a step."""
+        if self._cpu and not bad.any():
+            return
         bad = bad & self._running
         failed = self._failed_at[self._index]
         self._failed_at[self._index] = torch.where(bad, failed.clamp(max=step), failed)

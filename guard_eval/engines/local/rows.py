@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -62,11 +62,6 @@ class _Pass:
     siblings: bool
 
     def __post_init__(self) -> None:
-        counts = torch.tensor(self.counts)
-        starts = torch.tensor(self.slots) * self.capacity + torch.tensor(self.lengths)
-        before = counts.cumsum(0) - counts
-        self.total = sum(self.counts)
-        self._places = (starts - before).repeat_interleave(counts) + torch.arange(self.total)
         self.runs, start = [], self.slots.start
         for (length, count), texts in groupby(zip(self.lengths, self.counts, strict=True)):
             stop = start + len(list(texts))
@@ -74,14 +69,17 @@ class _Pass:
             start = stop
         self._masks: dict[tuple[int, int, int, int | None], Tensor | None] = {}
 
-    def store(self, number: int, key: Tensor, value: Tensor) -> _Layer:
-        """Write keys and values `[1, heads, N, D]`, or longer, where they belong, and return their layer."""
+    def positions(self) -> Tensor:
+        """Return the places `[N]` of the tokens in their texts."""
+        texts = zip(self.lengths, self.counts, strict=True)
+        places = ([length] * n if self.siblings else range(length, length + n) for length, n in texts)
+        return torch.tensor(list(chain.from_iterable(places)))
+
+    def layer(self, number: int, like: Tensor) -> _Layer:
+        """Return a layer, made at its first keys `[1, heads, N, D]`."""
         if number not in self.layers:
-            self.layers[number] = _Layer(self.texts, self.capacity, key)
-        layer = self.layers[number]
-        for kept, new in ((layer.keys, key), (layer.values, value)):
-            kept.flatten(0, 1).index_copy_(0, self._places, new[0, :, : self.total].transpose(0, 1))
-        return layer
+            self.layers[number] = _Layer(self.texts, self.capacity, like)
+        return self.layers[number]
 
     def mask(self, run: _Run, shared: int, window: int | None) -> Tensor | None:
         """Return what the queries of each text of a run see; every one `shared` times, for as many heads."""
@@ -128,7 +126,7 @@ def _attend(
     The kernel works on each text and head by itself: in a run a text gets the bits that it gets alone.
     """
     now = _current.get()
-    layer = now.store(module.layer_idx, key, value)
+    layer = now.layer(module.layer_idx, key)
     _, heads, total, width = query.shape
     groups = key.shape[1]
     shared = heads // groups
@@ -137,7 +135,11 @@ def _attend(
         slots, length, count = run
         texts = slots.stop - slots.start
         seen = slice(now.first(length, sliding_window), length + count)
-        piece = query[0, :, done : done + texts * count].view(groups, shared, texts, count, width)
+        tokens = slice(done, done + texts * count)
+        for stored, new in ((layer.keys, key), (layer.values, value)):
+            fresh = new[0, :, tokens].view(groups, texts, count, -1).permute(1, 2, 0, 3)
+            stored[slots, length : length + count] = fresh
+        piece = query[0, :, tokens].view(groups, shared, texts, count, width)
         attended = scaled_dot_product_attention(
             # The heads that share keys stand as more queries of one head: nothing is copied.
             piece.permute(2, 0, 1, 3, 4).flatten(2, 3),
@@ -192,8 +194,7 @@ class RowSession:
             while stop < len(sizes) and sum(sizes[start : stop + 1]) <= _TOGETHER:
                 stop += 1
             ids = torch.tensor([token for prompt in self._prompts[start:stop] for token in prompt])
-            positions = torch.cat([torch.arange(size) for size in sizes[start:stop]])
-            hidden = self._hidden(ids, positions, sizes[start:stop], slots=range(start, stop))
+            hidden = self._hidden(ids, sizes[start:stop], slots=range(start, stop))
             for states in hidden.split_with_sizes(sizes[start:stop]):
                 last.append(states[-1])
                 if self._contrast:
@@ -205,17 +206,16 @@ class RowSession:
 
     def step(self, tokens: Tensor) -> Tensor:
         """See `Session`."""
-        hidden = self._hidden(tokens[self._row], torch.tensor(self._lengths), [1] * len(tokens))
+        hidden = self._hidden(tokens[self._row], [1] * len(tokens))
         self._lengths = [length + 1 for length in self._lengths]
         return self._logits(hidden)
 
     def fork(self, ids: Tensor, allowed: Tensor) -> Tensor:
         """See `Session`. A row passes only the candidates it considers."""
         ids, allowed = ids[self._row], allowed[self._row]
-        counts = allowed.sum(-1)
-        positions = torch.tensor(self._lengths).repeat_interleave(counts)
-        hidden = self._hidden(ids[allowed], positions, counts.tolist(), siblings=True)
-        self._forked = list(hidden.split_with_sizes(counts.tolist()))
+        counts = allowed.sum(-1).tolist()
+        hidden = self._hidden(ids[allowed], counts, siblings=True)
+        self._forked = list(hidden.split_with_sizes(counts))
         penalty = torch.zeros(ids.shape)
         present = torch.ones(1, 1, dtype=torch.bool)
         texts = zip(self._forked, self._contexts, self._lengths, strict=True)
@@ -268,15 +268,9 @@ class RowSession:
         self._slot, self._row = torch.tensor(slots), torch.tensor(_inverse(slots))
 
     def _hidden(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        counts: list[int],
-        *,
-        slots: range | None = None,
-        siblings: bool = False,
+        self, ids: Tensor, counts: list[int], *, slots: range | None = None, siblings: bool = False
     ) -> Tensor:
-        """Return the last hidden states `[N, D]` of tokens `[N]` at their positions `[N]`, in order of slots.
+        """Return the last hidden states `[N, D]` of tokens `[N]`, `counts` for each text, in order of slots.
 
         One more token, which nobody reads, stands at the end: vectorised loops finish odd lengths in another
         way, with other last bits, and so what they finish is never a row's.
@@ -284,7 +278,7 @@ class RowSession:
         slots = range(len(counts)) if slots is None else slots
         lengths = self._lengths[slots.start : slots.stop]
         now = _Pass(self._layers, self._texts, self._capacity, slots, lengths, counts, siblings)
-        ids, positions = (torch.nn.functional.pad(t, (0, 1))[None] for t in (ids, positions))
+        ids, positions = (torch.nn.functional.pad(t, (0, 1))[None] for t in (ids, now.positions()))
         with attending(self._model, _NAME, _current, now):
             output = self._model.base_model(input_ids=ids, position_ids=positions, use_cache=False)
         hidden: Tensor = output.last_hidden_state
