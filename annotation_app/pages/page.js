@@ -9,7 +9,11 @@ function begin() {
 }
 
 function lead(event) {
-  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) {
+    // Whoever does something else in between has seen the page.
+    if (!["Control", "Meta"].includes(event.key)) last = { at: -AGAIN };
+    return;
+  }
   const button = document.querySelector(".stMain [data-testid^=stBaseButton-primary]");
   if (!button) return;
   stop(event);
