@@ -45,8 +45,8 @@ def rooms(build_study, tmp_path_factory) -> Iterator[Served]:
         folder / "study",
         number=2,
         hostile=("marigold here", "thistle there"),
-        raters=("ann", "ben", "cas", "dan"),
-        slots=4,
+        raters=("ann", "ben", "cas", "dan", "eva"),
+        slots=5,
     )
     with serving(built.folder, folder / "log") as url:
         yield Served(built, url)
@@ -165,12 +165,12 @@ def test_a_browser_that_forbids_cookies_and_storage_rates_all_the_same(chromium,
     )
     try:
         context.set_default_timeout(15_000)
-        page = come(context, rooms, "dan")
+        page = come(context, rooms, "eva")
         read = "() => { try { return localStorage.length } catch (error) { return error.name } }"
         assert page.evaluate(read) == "SecurityError"
         pick(page, "Coherence", "Similar")
         pick(page, "Fluency", "Similar")
         save(page)
-        assert rooms.revisions("dan") == 2
+        assert rooms.revisions("eva") == 2
     finally:
         context.close()
