@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import random
 import statistics
 import subprocess
@@ -32,10 +33,10 @@ from common import Measure, Row, Turns, environment, in_turns, make_pair, parser
 from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
-from guard_eval.store import Answer, PlannedRequest, Reservation, Store, Usage
+from guard_eval.store import Answer, PlannedRequest, Reservation, Showing, Store, Usage
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import Judge
-from judge.request import request, wire
+from judge.request import RequestBuilder
 from judge.run import run_judge
 
 TITLES = {
@@ -72,11 +73,16 @@ def make_pairs(count: int) -> list[Pair]:
     return [make_pair(number, METHODS, three) for number, three in enumerate(texts)]
 
 
+def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
+    blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
+    return RequestBuilder(judge, seed=1).build(Showing(blind=blind, sample=0)).body
+
+
 def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
     """Let a raw loop of `AsyncOpenAI.create` and the judge run in turns in this process."""
     pairs, settings = make_pairs(options.requests // 2), Judge(model=MODEL)
     bodies = [
-        request(settings, BlindPair(presentation=0, prompt=pair.prompt, text_a=first, text_b=second), 1)
+        json.loads(_body(settings, pair.prompt, first, second))
         for pair in pairs
         for first, second in ((pair.text_a, pair.text_b), (pair.text_b, pair.text_a))
     ]
@@ -236,14 +242,7 @@ def kept(folder: Path, options: argparse.Namespace) -> list[Row]:
         " ".join(words[start : start + 190])
         for start in (choose.randrange(len(words) - 190) for _ in range(2 * options.requests))
     ]
-    bodies = [
-        wire(
-            request(
-                judge, BlindPair(presentation=0, prompt=texts[n][:200], text_a=texts[n], text_b=texts[-n]), 1
-            )
-        )
-        for n in range(options.requests)
-    ]
+    bodies = [_body(judge, texts[n][:200], texts[n], texts[-n]) for n in range(options.requests)]
     count, sizes = itertools.count(), {}
 
     def journal(*, keep: bool) -> float:

@@ -22,7 +22,7 @@ class JudgeRequest:
     """A request, ready to be sent.
 
     Attributes:
-        key: Its name, under which the response is journalled; see `judge.request.request_key`.
+        key: Its name, under which the response is journalled; see `judge.request.RequestBuilder.key`.
         body: The request's JSON, in UTF-8, as it is sent.
         shape: In which shape it is put; recorded with the response.
         max_output_tokens: What the request allows for the answer, reasoning included.

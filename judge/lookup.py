@@ -17,7 +17,7 @@ from judge.parsing import Choices
 from judge.providers.envelopes import excerpt
 from judge.providers.shapes import RequestShape
 from judge.rater import check_criteria, rater_name
-from judge.request import RequestBuilder, asks_the_same, parse_answer, question_of
+from judge.request import RequestBuilder, asks_the_same, question_of
 
 _PART = 500
 """How many pairs are read at once."""
@@ -115,6 +115,7 @@ def reparse(store: Store, judge: Judge, *, seed: int) -> Reparsed:
     """
     rater = store.rater(rater_name(judge), "model")
     check_criteria(store, judge, rater)
+    builder = RequestBuilder(judge, seed=seed)
     unread: Counter[ErrorKind] = Counter()
     answers = presentations = changed = 0
     groups = (
@@ -129,7 +130,7 @@ def reparse(store: Store, judge: Judge, *, seed: int) -> Reparsed:
         for (presentation, bodies), showing in zip(part, showings, strict=True):
             answers += len(bodies)
             presentations += 1
-            outcomes = [parse_answer(judge, showing.blind, body, seed=seed) for body in bodies]
+            outcomes = [builder.parse(showing, body, shape=None) for body in bodies]
             outcome = next((each for each in outcomes if not isinstance(each, JudgeError)), outcomes[-1])
             if isinstance(outcome, JudgeError):
                 unread[outcome.kind] += 1

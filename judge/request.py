@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import get_args
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
 from guard_eval.study.request_extras import counting
@@ -34,32 +33,7 @@ from judge.providers.shapes import (
     with_texts,
 )
 
-Purpose = Literal["study", "calibration"]
-"""What a request is for; a calibration's is never the study's, even about the same texts."""
-
 _LIMIT_DIGITS = 12
-
-
-def request(
-    judge: Judge,
-    blind: BlindPair,
-    seed: int,
-    *,
-    shape: RequestShape | None = None,
-    sample: int = 0,
-    purpose: Purpose = "study",
-) -> dict[str, Any]:
-    """Return the body of the request that asks `judge` about `blind`, in the order in which it is sent.
-
-    Args:
-        judge: The study's settings for this judge.
-        blind: The two texts, in the order in which they are shown.
-        seed: The study's seed.
-        shape: In which shape it is put; the judge's first one by default.
-        sample: 0 for the first time a pair is asked, 1 for the next, …; it changes the request's own seed.
-        purpose: What it is for; it changes the request's own seed too.
-    """
-    return _Requests(judge, seed).body(blind, shape or first_shape(judge), sample, purpose)
 
 
 def _temperature(judge: Judge) -> float | None:
@@ -71,31 +45,10 @@ def _temperature(judge: Judge) -> float | None:
     return None if judge.is_reasoning or judge.samples > 1 else 0
 
 
-def _request_seed(seed: int, sample: int, purpose: Purpose) -> int:
+def _request_seed(seed: int, sample: int, purpose: str) -> int:
     name = f"{seed}:{sample}" if purpose == "study" else f"{seed}:{sample}:{purpose}"
     digest = hashlib.sha256(name.encode()).digest()
     return int.from_bytes(digest[:4]) >> 1  # servers take signed 32-bit seeds
-
-
-def wire(body: dict[str, Any]) -> bytes:
-    """Return a request as it is sent: JSON in UTF-8, keys in the body's own order, no spaces."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def request_key(
-    judge: Judge, blind: BlindPair, seed: int, *, sample: int = 0, purpose: Purpose = "study"
-) -> str:
-    """Return the 64 hexadecimal digits that name a request, and its response in the journal.
-
-    They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version (of
-    instructions, definitions and examples), the judge's settings that can change the response, the seed, the
-    texts in their order, and the sample. The server is one of these settings, since another may serve the
-    same model in another precision: study.toml's `base_url` counts, and not OPENAI_BASE_URL, which is no part
-    of the study. What a server makes us change on the wire is recorded with the response and is no part of
-    it: the dialect, the output mode that follows from `output = "auto"`, the name of the token limit,
-    parameters left out. The token limit is hashed apart, into the last digits; see `asks_the_same`.
-    """
-    return _Requests(judge, seed).key(blind, sample, purpose)
 
 
 def _server(judge: Judge) -> str | None:
@@ -118,53 +71,6 @@ def question_of(key: str) -> str:
 
 def _digest(part: object) -> str:
     return hashlib.sha256(json.dumps(part, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
-
-
-def parse_answer(judge: Judge, blind: BlindPair, body: bytes, *, seed: int) -> Choices | JudgeError:
-    """Return the verdict in a response to a question of `judge` about `blind`, or why there is none."""
-    return _Requests(judge, seed).parse(blind, body)
-
-
-class _Requests:
-    """Makes the bodies and keys of one judge's requests; what they have in common is made once."""
-
-    def __init__(self, judge: Judge, seed: int) -> None:
-        self._judge = judge
-        self._seed = seed
-        self._prompt = prompt_of(judge)
-        self._titles = {each.name: each.title for each in self._prompt.criteria}
-        self._temperature = _temperature(judge)
-        self._settings = _settings_in_key(judge, self._temperature)
-        self._limit = _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
-
-    def body(self, blind: BlindPair, shape: RequestShape, sample: int, purpose: Purpose) -> dict[str, Any]:
-        """Return the body of a request; see `request`."""
-        judge = self._judge
-        texts = self._prompt.messages(blind, self._seed, lines=shape.output == "text")
-        if "system" in shape.without:
-            system, first, *rest = texts
-            texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
-        body = settings_of(judge, shape)
-        if shape.dialect in TAKES_SEED:
-            body["seed"] = _request_seed(self._seed, sample, purpose)
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
-        if judge.top_p is not None:
-            body["top_p"] = judge.top_p
-        body |= judge.extra_body
-        for name in shape.without:
-            body.pop(name, None)
-        return with_texts(body, texts, shape)  # they come last, as a dry run shows them
-
-    def key(self, blind: BlindPair, sample: int, purpose: Purpose) -> str:
-        """Return the name of a request; see `request_key`."""
-        texts = [blind.prompt, blind.text_a, blind.text_b]
-        whole = _digest([purpose, self._prompt.version, self._settings, self._seed, texts, sample])
-        return whole[:-_LIMIT_DIGITS] + self._limit
-
-    def parse(self, blind: BlindPair, body: bytes) -> Choices | JudgeError:
-        """Return the verdict in a response; see `parse_answer`."""
-        return parse(body, self._judge.criteria, code=code(blind, self._seed), titles=self._titles)
 
 
 def _settings_in_key(judge: Judge, temperature: float | None) -> list[object]:
@@ -205,7 +111,12 @@ class RequestBuilder:
         self.shape = first_shape(judge)
         self.notices: list[str] = []
         self._judge = judge
-        self._requests = _Requests(judge, seed)
+        self._seed = seed
+        self._prompt = prompt_of(judge)
+        self._titles = {each.name: each.title for each in self._prompt.criteria}
+        self._temperature = _temperature(judge)
+        self._settings = _settings_in_key(judge, self._temperature)
+        self._limit = _digest(judge.max_output_tokens)[:_LIMIT_DIGITS]
         self._held: set[RequestShape] = set()
         self._missed = 0
         self._tried: dict[str, RequestShape] = {}
@@ -217,24 +128,51 @@ class RequestBuilder:
         self._broken: set[str] = set()  # requests that met an error of the server itself
 
     def key(self, showing: Showing, *, again: int = 0) -> str:
-        """Return the name of the request about `showing`; see `request_key`."""
+        """Return the 64 hexadecimal digits that name a request, and its response in the journal.
+
+        They are a SHA-256 of everything that the study decides about it: the purpose, the prompt's version
+        (of instructions, definitions and examples), the judge's settings that can change the response, the
+        seed, the texts in their order, and the sample. The server is one of these settings, since another may
+        serve the same model in another precision: study.toml's `base_url` counts, and not OPENAI_BASE_URL,
+        which is no part of the study. What a server makes us change on the wire is recorded with the response
+        and is no part of it: the dialect, the output mode that follows from `output = "auto"`, the name of
+        the token limit, parameters left out. The token limit is hashed apart, into the last digits; see
+        `asks_the_same`.
+        """
+        texts = [showing.blind.prompt, showing.blind.text_a, showing.blind.text_b]
         sample = showing.sample * SAMPLES + again
-        return self._requests.key(showing.blind, sample, showing.purpose)
+        asked = [showing.purpose, self._prompt.version, self._settings, self._seed, texts, sample]
+        return _digest(asked)[:-_LIMIT_DIGITS] + self._limit
 
     def build(self, showing: Showing, *, again: int = 0) -> JudgeRequest:
-        """Return the request about `showing`, in the present shape.
+        """Return the request about `showing`, in the present shape: JSON without spaces, texts last.
 
         Args:
             showing: The pair as it is shown.
-            again: How often it was asked before, because a response could not be read.
+            again: How often it was asked before, because a response could not be read; like the showing's
+                sample and purpose it changes the request's own seed.
         """
-        sample = showing.sample * SAMPLES + again
-        body = self._requests.body(showing.blind, self.shape, sample, showing.purpose)
+        judge, shape = self._judge, self.shape
+        texts = self._prompt.messages(showing.blind, self._seed, lines=shape.output == "text")
+        if "system" in shape.without:
+            system, first, *rest = texts
+            texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+        body = settings_of(judge, shape)
+        if shape.dialect in TAKES_SEED:
+            body["seed"] = _request_seed(self._seed, showing.sample * SAMPLES + again, showing.purpose)
+        if self._temperature is not None:
+            body["temperature"] = self._temperature
+        if judge.top_p is not None:
+            body["top_p"] = judge.top_p
+        body |= judge.extra_body
+        for name in shape.without:
+            body.pop(name, None)
+        whole = with_texts(body, texts, shape)
         return JudgeRequest(
             key=self.key(showing, again=again),
-            body=wire(body),
-            shape=self.shape.name,
-            max_output_tokens=self._judge.max_output_tokens,
+            body=json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode(),
+            shape=shape.name,
+            max_output_tokens=judge.max_output_tokens,
         )
 
     def parse(self, showing: Showing, body: bytes, *, shape: str | None) -> Choices | JudgeError:
@@ -245,7 +183,7 @@ class RequestBuilder:
             body: The response.
             shape: In which shape was asked; None where that is not known.
         """
-        outcome = self._requests.parse(showing.blind, body)
+        outcome = parse(body, self._judge.criteria, code=code(showing.blind, self._seed), titles=self._titles)
         if shape == self.shape.name:
             self._learn(outcome)
         return outcome

@@ -16,9 +16,12 @@ from itertools import islice
 
 from guard_eval.errors import StudyError
 from guard_eval.store import JudgeRun, Showing, Store
-from guard_eval.study.judge_settings import Judge
+from guard_eval.study.judge_settings import Judge, ProviderName
 from judge.backend import Backend
-from judge.batch.providers import batch_api
+from judge.batch.anthropic_batches import AnthropicBatches
+from judge.batch.api import BatchApi
+from judge.batch.gemini_batches import GeminiBatches
+from judge.batch.openai_batches import OpenAIBatches
 from judge.batch.runner import BatchRunner, Patience
 from judge.failures import JudgeError, Retry
 from judge.journal import Journal
@@ -48,6 +51,12 @@ LOOK = 2.0
 
 BATCH_CALL = 120.0
 """Seconds until a call that makes or polls a batch is tried again; the batch itself takes hours."""
+
+_BATCHES: dict[ProviderName, Callable[..., BatchApi]] = {
+    "openai": OpenAIBatches,
+    "anthropic": AnthropicBatches,
+    "gemini": GeminiBatches,
+}
 
 
 def run_judge(
@@ -134,7 +143,7 @@ def run_judge(
                 )
                 async with session.renewing():
                     if server is not None:
-                        api = batch_api(server.client, retry=again, seed=seed)
+                        api = _BATCHES[judge.provider](server.client, retry=again, seed=seed)
                         await BatchRunner(session, api, server, budget, patience or Patience()).run()
                     else:
                         limiter = RateLimiter(judge.concurrency, timeout=again.timeout or judge.timeout)

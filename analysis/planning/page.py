@@ -95,7 +95,7 @@ def needs_table(plan: PowerPlan, *, narrow: bool = False) -> Table:
         f"±: two Monte-Carlo standard errors. {alone}{names[1]}: items if verdicts come about as in the "
         f"{plan.other_model} model; all else is {plan.question.model}. {names[2]} and {names[3]}: of the "
         "test that may be looked at after every item and stopped at once, the items after which it is given "
-        "up, and its mean where the difference is there."
+        "up, and its mean where there is a difference."
     )
     caption = f"Items for a power of {percent(plan.question.wanted, 0)}"
     return Table(columns=columns, rows=rows, caption=caption, note=note)

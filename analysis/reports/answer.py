@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from analysis.results.ranking import RankingRow
-from analysis.results.shares import ShareRow
+from analysis.results.shares import ShareRow, disagreement
 from analysis.stats.population import FEWEST_RATERS
 from analysis.verdicts.composite import Composite
 from analysis.verdicts.panel import PANEL_OF
@@ -139,7 +139,7 @@ def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[Ra
         sentences.append(
             f"In {plural(len(rest) - more, 'further result')} there is no evidence of a difference."
         )
-    return " ".join([_opening(declared, texts), *ranked, *sentences])
+    return " ".join([_opening(declared, texts), *ranked, *sentences]) + disagreement(shown)
 
 
 def ranking_sentence(row: RankingRow, alpha: float) -> str:
@@ -161,7 +161,7 @@ def ranking_sentence(row: RankingRow, alpha: float) -> str:
         first = f"{on} {names[0]} leads and cannot be told apart from {_some(others)}"
     last = ""
     if len(may_lead) + len(may_be_last) <= len(names) or len(may_be_last) == 1:
-        last = f"; {_some(may_be_last[::-1])} {'comes' if len(may_be_last) == 1 else 'come'} last"
+        last = f"; {_some(may_be_last[::-1])} {'comes' if len(may_be_last) == 1 else 'may come'} last"
     return f"{first}{last} ({about})."
 
 
@@ -180,10 +180,14 @@ def _counted(rows: Sequence[ShareRow], alpha: float) -> str:
         results = f"{len(rows)} results ({len(of)} comparisons, {len(criteria)} criteria)"
     found = sum(differs(row, alpha) for row in rows)
     corrected = f" after {rows[0].correction}'s correction" if rows[0].family else ""
+    few = sum(bool(row.out_of_reach or row.test.withheld) for row in rows)
+    rest = "rests" if few == 1 else "rest"
+    small = f" {few} of them {rest} on too few {rows[0].unit}s to show one, whatever the verdicts."
+    small = small if few else ""
     if not found:
-        return f"None of the {results} shows a difference by itself{corrected}."
+        return f"None of the {results} shows a difference by itself{corrected}.{small}"
     shows = "shows" if found == 1 else "show"
-    return f"Of {results}, {found} {shows} a difference{corrected}: see Comparisons."
+    return f"Of {results}, {found} {shows} a difference{corrected}: see Comparisons.{small}"
 
 
 def _opening(rows: list[ShareRow], texts: str, *, brief: bool = False) -> str:

@@ -17,7 +17,7 @@ from analysis.reports.sections.equivalence import points
 from analysis.results.agreement import AgreementRow
 from analysis.results.equivalence import EquivalenceRow
 from analysis.results.ranking import RankingRow
-from analysis.results.shares import ShareRow
+from analysis.results.shares import ShareRow, disagreement
 from analysis.stats.intervals import PROMPT_T
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
@@ -100,7 +100,7 @@ def manuscript(
         table, figure, text = (
             _share_table(totals, context, near),
             _share_figure(totals, context.alpha),
-            _share_sentence(totals, context),
+            _share_sentence(totals, context) + disagreement(totals[:SPELT_OUT]),
         )
     text = " ".join(filter(None, (text, equivalence.sentence(near))))
     if any(row.simulated for row in totals):
@@ -228,7 +228,8 @@ def _share_table(totals: Sequence[ShareRow], context: Context, near: Sequence[Eq
         },
         caption=f"{_mark(first)}Verdicts of {_judges(totals)} on {context.texts}{words}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. p: {tests}"
-        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}.{_overall(totals, context)}{cut}",
+        f"{_corrected(totals)}. Bold: p at most {rate(context.alpha)}."
+        f"{disagreement(shown)}{_overall(totals, context)}{cut}",
         text_columns=len(left),
         strong=_differs,
     )

@@ -14,7 +14,7 @@ from analysis.stats.significance import TestResult, binomial
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import judged_by, number, title
+from guard_eval.reporting.words import equals, judged_by, number, title
 
 ALL, OVERALL = "All", "Overall"
 
@@ -85,7 +85,7 @@ def _wins(comparisons: Mapping[tuple[str, str], Shares]) -> Table:
     for (a, b), shares in comparisons.items():
         whole = sum((row.counts for row in shares.values() if row.dataset is None), NO_VERDICTS)
         pooled += _percentages(whole)
-        tests.append(f"{a} against {b} p = {_p(binomial(whole.wins, whole.losses))}")
+        tests.append(f"{a} against {b} {equals(binomial(whole.wins, whole.losses).p_value)}")
     lines: list[tuple[Cell, ...]] = []
     for criterion in criteria:
         line: list[Cell] = [title(criterion)]
@@ -145,5 +145,5 @@ def _percentages(counts: VerdictCounts) -> tuple[str, str, str]:
 
 
 def _p(test: TestResult) -> str:
-    """Return the p-value with four significant digits, as the paper prints it."""
+    """Return the p-value with four digits, as the paper prints those that this table reproduces."""
     return "none" if test.p_value is None else f"{test.p_value:.4g}"

@@ -133,6 +133,35 @@ class ShareRow(CellRow):
         """Return how many scores were counted."""
         return self.wins + self.ties + self.losses
 
+    def disagrees(self, p: float | None) -> bool:
+        """Return whether one of interval and `p` tells the share from one half and the other does not."""
+        low, high = self.share.low, self.share.high
+        if p is None or low is None or high is None:
+            return False
+        return (not low <= 0.5 <= high) != (p <= 1 - self.level + 1e-12)
+
+
+def disagreement(rows: Sequence[ShareRow]) -> str:
+    """Say in how many of `rows` interval and p disagree about one half, and why, to follow a sentence.
+
+    A t interval has its width from the spread around the share found, within datasets, and the sign-flip
+    test its p from the scores' distance to one half, in steps that are coarse where pairs are few.
+    """
+    apart = [row for row in rows if row.disagrees(row.deciding)]
+    if not apart:
+        return ""
+    corrected = sum(not row.disagrees(row.test.p_value) for row in apart)
+    reasons = ["each interval stands for one result and p is corrected for several"] if corrected else []
+    if corrected < len(apart):
+        reasons.append(
+            "the interval rests on the spread around the share found, p on chance around 50\u00a0%"
+        )
+    where = "one result" if len(apart) == 1 else f"{len(apart)} results"
+    return (
+        f" In {where} the interval and the deciding p disagree on whether the share differs from 50\u00a0%: "
+        f"{' or '.join(reasons)}. p decides."
+    )
+
 
 def share_rows(
     verdicts: Verdicts,

@@ -74,7 +74,10 @@ COMMANDS = {
 MODULES = {
     "import": "exchange.importing",
     "try": "generation.one_text",
+    "merge": "generation.merge",
     "progress": "overview.progress",
+    "status": "overview.status",
+    "replicate": "replication.replicate",
     **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
 }
 """Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
@@ -86,7 +89,7 @@ FUNCTIONS = {
     "import_files": "guard_eval.cli.exchange.importing",
     "measure": "guard_eval.cli.measuring.job",
     "measure_files": "guard_eval.cli.measuring.job",
-    "merge": "guard_eval.cli.merge",
+    "merge": "guard_eval.cli.generation.merge",
     "pair": "guard_eval.cli.pair",
     "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
@@ -96,7 +99,7 @@ FUNCTIONS = {
     "show_list": "guard_eval.cli.replication.output",
     "report": "guard_eval.cli.reporting.significance",
     "show_power": "guard_eval.cli.power_plan",
-    "status": "guard_eval.cli.status",
+    "status": "guard_eval.cli.overview.status",
     "verdicts": "guard_eval.cli.reporting.verdict_tables",
 }
 """Where the functions are that can be imported from here."""
@@ -104,9 +107,10 @@ FUNCTIONS = {
 if TYPE_CHECKING:
     from guard_eval.cli.exchange.importing import import_files
     from guard_eval.cli.generate import generate
+    from guard_eval.cli.generation.merge import merge
     from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
-    from guard_eval.cli.merge import merge
     from guard_eval.cli.overview.progress import progress
+    from guard_eval.cli.overview.status import status
     from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
     from guard_eval.cli.replication.output import show_list
@@ -114,7 +118,6 @@ if TYPE_CHECKING:
     from guard_eval.cli.replication.studies import ReplicationOptions
     from guard_eval.cli.reporting.significance import paper_tables, report
     from guard_eval.cli.reporting.verdict_tables import verdicts
-    from guard_eval.cli.status import status
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:
@@ -149,6 +152,7 @@ _WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 
 WITH_JSON = {"raters", "measure", "judge", "db", "status"}
 """Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
+
 
 Quiet = Annotated[
     bool,

@@ -65,9 +65,9 @@ def _report(study: Study) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Lay the demo's study.toml and prompts into `folder`; a study that is there stays as it is."""
+    """Lay the demo's study.toml and prompts into `folder`; an existing study stays as it is."""
     if (folder / "study.toml").exists():
-        say(f"{folder} is there already; going on with it")
+        say(f"{folder} exists already; going on with it")
         return
     if folder.exists() and any(folder.iterdir()):
         raise StudyError(

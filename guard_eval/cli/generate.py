@@ -93,7 +93,7 @@ def command(
 ) -> None:
     """Write continuations with every strategy.
 
-    Every batch is on disk before the next begins; what is there already is not made again. Stop it at any
+    Every batch is on disk before the next begins; existing texts are not made again. Stop it at any
     moment and run it again. A prompt keeps its last max_prompt_tokens tokens, a beginning-of-text token in
     front included; a chat model's template comes on top. With batch_size = "auto" batches grow as long as
     memory holds them, and shrink when it runs out.

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from guard_eval.cli.console import StudyFolder, say_next
-from guard_eval.cli.judging.reading import read_exchanges
+from guard_eval.cli.console import StudyFolder, say, say_next
 from guard_eval.cli.judging.running import JudgeRunner
 from guard_eval.errors import StudyError
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
+from judge import viewing
 from judge.rater import rater_name
 
 CLASHES = (
@@ -142,7 +142,7 @@ def command(
         raise StudyError("--unblind says which method wrote which text: give it with --show or --view")
     study = Study.open(folder)
     if show is not None or view is not None:
-        read_exchanges(study, only=only, show=show, view=view, unblind=unblind)
+        _read_exchanges(study, only=only, show=show, view=view, unblind=unblind)
         return
     with Store.open(study.database, study_hash=study.hash) as store:
         runner = JudgeRunner(
@@ -187,3 +187,24 @@ def _judges(study: Study, only: str | None, *, orders: OrderOption | None, batch
     if only and known:
         raise StudyError(f"the study has no judge {only!r}; it has: {known}")
     raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
+
+
+def _read_exchanges(
+    study: Study, *, only: str | None, show: str | None, view: Path | None, unblind: bool
+) -> None:
+    """Print the exchanges about a pair, or write those of all pairs as a page; `only` names a judge.
+
+    Raises:
+        StudyError: There is no such pair or no exchange, or the file cannot be written.
+    """
+    judges = study.settings.judge
+    name = next((rater_name(each) for each in judges if only in (each.model, rater_name(each))), only)
+    with Store.open(study.database, study_hash=study.hash) as store:
+        if show is not None:
+            say(viewing.show(store, judges, show, seed=study.settings.seed, only=name, unblind=unblind))
+        if view is not None:
+            page = viewing.view(store, judges, view, seed=study.settings.seed, only=name, unblind=unblind)
+            say(
+                f"{view}: {page.exchanges:,} exchanges about {page.comparisons:,} comparisons, "
+                f"{page.size / 1e6:.1f} MB; open it in a browser"
+            )

@@ -147,7 +147,7 @@ class BatchApi(Protocol):
         ...
 
     async def create(self, draft: BatchDraft) -> BatchStatus:
-        """Make a batch of what was uploaded; where the answer is lost, find out whether it is there.
+        """Make a batch of what was uploaded; where the answer is lost, find out whether it exists.
 
         Raises:
             NotTakenError: The provider refuses it, or has no Batch API.
@@ -208,7 +208,7 @@ class BatchCalls:
                 return await find()
             except Missing:
                 raise StudyError(
-                    f"the connection to {self.url} was lost while a batch was made, and whether it is there "
+                    f"the connection to {self.url} was lost while a batch was made, and whether it exists "
                     "cannot be asked; run again: what it may cost stays set aside"
                 ) from None
 

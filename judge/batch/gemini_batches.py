@@ -63,11 +63,9 @@ class GeminiBatches:
             return await self._api.files.upload(file=io.BytesIO(content), config=config)
 
         try:
-            found = (await self._calls.until(call, "upload")).name
+            found = (await self._read(self._calls.until(call, "upload"))).name
         except Missing:
             raise self._calls.no_batch_api() from None
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise _strange(error) from None
         if not isinstance(found, str):
             raise StudyError(STRANGE)
         return found
@@ -128,12 +126,8 @@ class GeminiBatches:
             return await call
         except StudyError:
             raise
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise _strange(error) from None
-
-
-def _strange(error: Exception) -> StudyError:
-    return error if isinstance(error, StudyError) else StudyError(STRANGE)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise StudyError(STRANGE) from None
 
 
 def _result(entry: dict[str, Any], line: bytes) -> ResultLine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -34,7 +34,6 @@ from judge.batch.api import (
     NotTakenError,
     ResultLine,
 )
-from judge.batch.files import parts
 from judge.failures import ATTEMPTS, JudgeError
 from judge.lookup import look_up
 from judge.pricing.prices import Budget
@@ -463,3 +462,19 @@ class BatchRunner:
     async def _close(self, batch: JudgeBatch, *, billed: bool) -> None:
         """Store that a batch brings nothing more; unless `billed`, what it has no answer to is free."""
         await self._session.call(lambda: self._store.close_batch(batch.id, billed=billed))
+
+
+def parts(
+    lines: Iterable[tuple[JudgeRequest, bytes]], *, requests: int, size: int
+) -> Iterator[list[tuple[JudgeRequest, bytes]]]:
+    """Yield the lines in parts that fit into one batch each, at most so many and so many bytes."""
+    part: list[tuple[JudgeRequest, bytes]] = []
+    taken = 0
+    for request, line in lines:
+        if part and (len(part) == requests or taken + len(line) > size):
+            yield part
+            part, taken = [], 0
+        part.append((request, line))
+        taken += len(line)
+    if part:
+        yield part

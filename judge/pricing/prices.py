@@ -112,9 +112,8 @@ class Budget:
     def __init__(self, price: Price | None, limit_usd: float | None, *, model: str) -> None:
         if limit_usd is not None and price is None:
             raise StudyError(
-                f"the price of {model!r} is unknown, so no budget can be held; set "
-                "usd_per_million_input_tokens and usd_per_million_output_tokens in study.toml, or leave out "
-                "--budget"
+                f"the price of {model!r} is unknown, so no budget can be held; set {KEYS} in study.toml, or "
+                "leave out --budget"
             )
         self.limit_usd = limit_usd
         self._price = price

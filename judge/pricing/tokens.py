@@ -73,7 +73,7 @@ def counter(
 
 
 def _snapshots(model: str, environ: Mapping[str, str]) -> list[Path]:
-    """Return the newest revision of a model in the cache of the Hub, where it is there."""
+    """Return the newest revision of a model in the cache of the Hub, if it is stored."""
     home = Path(environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     cached = Path(environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
     try:

@@ -65,6 +65,13 @@ def test_the_paragraph_says_who_cannot_be_told_apart_from_the_first():
     assert "m4 comes last" in text
 
 
+def test_a_comparison_of_few_prompts_is_not_said_to_have_shown_nothing():
+    """Two prompts give p ≥ .5 each, whatever is said of them: none of ten comparisons could show anything."""
+    frame = verdicts((3.0, 1.0, 0.0, -1.0, -3.0), prompts=2)
+    assert "10 of them rest on too few prompts to show one, whatever the verdicts." in paragraph(frame)
+    assert "too few" not in paragraph(verdicts((3.0, 0.0, 0.0, 0.0, -3.0)))
+
+
 def test_methods_that_are_alike_have_no_leader():
     text = paragraph(verdicts((0.0,) * 5, seed=2))
     assert "On fluency there is no evidence of any difference among 5 methods (any difference: p" in text

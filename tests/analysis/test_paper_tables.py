@@ -50,7 +50,7 @@ def test_the_judge_as_in_the_paper(with_gpt4):
         ("interestingness", "40.0", "34.7", "25.3"),
         ("story development", "40.7", "34.0", "25.3"),
     )
-    assert "p = 0.172)" in wins.note  # scipy.stats.binomtest(309, 584)
+    assert "p\u00a0=\u00a0.17)" in wins.note  # scipy.stats.binomtest(309, 584)
 
 
 def test_people_beside_the_judge_as_in_the_paper(with_gpt4):

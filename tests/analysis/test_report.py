@@ -4,6 +4,7 @@ import csv
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,6 +15,8 @@ from analysis.reports.context import Context, MeasuredMetrics
 from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
+from guard_eval.reporting import tables
+from guard_eval.reporting.tables import Table, to_latex
 
 pytestmark = pytest.mark.slow
 
@@ -277,6 +280,18 @@ def test_the_latex_compiles(tmp_path, kind):
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout[-800:].decode("utf-8", "replace")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+def test_a_table_of_many_rows_fits_its_page(tmp_path):
+    rows = tuple((f"method {place}", place) for place in range(140))
+    table = to_latex(Table(columns=("method", "rank"), rows=rows, caption="Many"))
+    macro = Path(tables.__file__).parent / "templates" / "fitwidth.tex"
+    head = r"\documentclass{article}\usepackage{booktabs,array,graphicx}" + macro.read_text()
+    (tmp_path / "t.tex").write_text(head + r"\begin{document}" + table + r"\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
+    assert "too large" not in (tmp_path / "t.log").read_text("utf-8", "replace")
 
 
 def test_a_metric_stands_with_its_interval(written):

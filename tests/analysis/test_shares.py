@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import listed, papers_people
 
-from analysis.results.shares import share_rows
+from analysis.results.shares import disagreement, share_rows
 from analysis.verdicts.scores import item_scores, rater_scores
 from analysis.verdicts.tidy import orient, read, validate
 
@@ -87,6 +87,39 @@ def test_a_judge_that_flips_has_tied():
     (row,) = share_rows(validate(pd.concat([both, turned], ignore_index=True)))
     assert (row.wins, row.ties, row.losses, row.verdicts) == (1, 1, 0, 4)
     assert row.share.estimate == pytest.approx(3 / 4)
+
+
+def of_pairs(letters, criterion="fluency"):
+    """Return one rater's verdicts, a letter a pair."""
+    by_letter = {"A": "x", "B": "y"}
+    verdicts = [(f"{place}", "ann", by_letter[letter]) for place, letter in enumerate(letters)]
+    return table(verdicts, criterion=criterion)
+
+
+def test_an_interval_beside_a_p_that_disagrees_is_explained():
+    """11 of 14 pairs: .7857 ± 2.1604 √(.7857 · .2143 / 13) excludes .5, and p = 2 · 470 / 2¹⁴ = .0574."""
+    (row,) = share_rows(validate(of_pairs("A" * 11 + "B" * 3)))
+    assert row.share.low == pytest.approx(0.5399, abs=1e-4)
+    assert row.deciding == pytest.approx(940 / 2**14)
+    text = disagreement([row])
+    assert text.startswith(" In one result the interval and the deciding p disagree")
+    assert "spread around the share found" in text
+    assert "several" not in text
+
+
+def test_correction_alone_can_set_an_interval_and_p_apart():
+    """15 of 20 pairs: p = .0414 alone, and .0828 by Holm over two."""
+    rows = share_rows(validate(pd.concat([of_pairs("A" * 15 + "B" * 5, c) for c in ("fluency", "style")])))
+    assert [row.deciding for row in rows] == [pytest.approx(2 * 0.041389, abs=1e-4)] * 2
+    text = disagreement(rows)
+    assert text.startswith(" In 2 results")
+    assert "p is corrected for several" in text
+    assert "spread" not in text
+
+
+@pytest.mark.parametrize("letters", ["A" * 14 + "B", "AB" * 7, "A", "AAAA", "AAB" * 30])
+def test_nothing_is_explained_where_nothing_disagrees(letters):
+    assert disagreement(share_rows(validate(of_pairs(letters)))) == ""
 
 
 def test_items_are_exact_fractions():

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from command_line import command, environment
+from made import edit_settings
 
 from guard_eval.texts.shards import Shard, reserve
 
@@ -27,12 +28,6 @@ def rows(folder, pattern="*.jsonl"):
 
 def texts(files):
     return {(row["strategy"], row["prompt_id"]): row["text"] for lines in files.values() for row in lines}
-
-
-def edited(study, before, after):
-    text = (study / "study.toml").read_text()
-    assert before in text
-    (study / "study.toml").write_text(text.replace(before, after))
 
 
 TWO = ("--strategy", "guard", "--strategy", "greedy")
@@ -73,7 +68,7 @@ def test_two_at_once_are_refused(run, study):
 
 def test_a_full_disk_and_then_room(run, study):
     """No file may grow beyond two and a half lines: as when the disk is full in mid-run."""
-    edited(study, "batch_size = 4", "batch_size = 2")
+    edit_settings(study, "batch_size = 4", "batch_size = 2")
     limited = subprocess.run(
         command("generate", "small", "--strategy", "greedy"),
         cwd=study.parent,
@@ -103,8 +98,8 @@ def finish(run, study, strategy, kept):
 
 
 def test_killed_without_a_word(run, study):
-    edited(study, "batch_size = 4", "batch_size = 1")
-    edited(study, "max_new_tokens = 12", "max_new_tokens = 50")
+    edit_settings(study, "batch_size = 4", "batch_size = 1")
+    edit_settings(study, "max_new_tokens = 12", "max_new_tokens = 50")
     process = subprocess.Popen(
         command("generate", "small", "--strategy", "guard"),
         cwd=study.parent,
@@ -180,6 +175,6 @@ def test_bad_options(run, study):
     ],
 )
 def test_bad_settings(run, study, before, after, says):
-    edited(study, before, after)
+    edit_settings(study, before, after)
     only = ("--strategy", "top_k(k=5000)") if "5000" in after else ()
     assert says in run("generate", "small", *only).refused()

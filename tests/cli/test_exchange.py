@@ -3,11 +3,13 @@
 import json
 import xml.etree.ElementTree as ET
 import zipfile
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made import TIDY
 
 from analysis.verdicts.tidy import read
 from guard_eval.cli.commands import import_files
@@ -76,7 +78,8 @@ def studies(draw):
             for criterion in criteria:
                 choice = draw(st.sampled_from(["A", "tie", "B"]))
                 rows.append(
-                    TidyRow(
+                    replace(
+                        TIDY,
                         pair_id=one.id,
                         dataset=one.dataset,
                         prompt_id=one.prompt_id,
@@ -90,11 +93,6 @@ def studies(draw):
                         slot=slot,
                         shown_first=first,
                         seconds=draw(st.sampled_from([None, 1.5])),
-                        active_seconds=None,
-                        at="2026-11-22T21:26:14.000+00:00",
-                        length_a=7,
-                        length_b=7,
-                        surplus=False,
                         position=choice,
                     )
                 )
@@ -141,27 +139,7 @@ def test_what_goes_out_comes_in_again(tmp_path_factory, form, study):
 @pytest.fixture
 def one():
     pairs = [pair(0, ("=1+1", "b"), "news")]
-    row = TidyRow(
-        pair_id=pairs[0].id,
-        dataset="news",
-        prompt_id="prompt-0",
-        method_a="=1+1",
-        method_b="b",
-        rater="anna",
-        criterion='<"c">',
-        verdict="=1+1",
-        rater_kind="person",
-        presentation=1,
-        slot=0,
-        shown_first="b",
-        seconds=None,
-        active_seconds=None,
-        at="2026-11-22T21:26:14.000+00:00",
-        length_a=7,
-        length_b=7,
-        surplus=False,
-        position="B",
-    )
+    row = replace(TIDY, pair_id=pairs[0].id, method_a="=1+1", verdict="=1+1", criterion='<"c">')
     return [row], pairs
 
 

@@ -114,7 +114,7 @@ def test_samples_of_the_harness_become_prompts_and_texts(tmp_path):
     [
         (sample(2, arguments={"gen_args_0": {"arg_0": "x", "arg_1": " yes"}}), "asks for likelihoods"),
         (sample(2, resps=[["a"], ["b"]]), "line 2: has 1 requests; a generated text has one"),
-        (sample(1), "the text 'wikitext-0001' is there twice"),
+        (sample(1), "the text 'wikitext-0001' occurs twice"),
     ],
 )
 def test_samples_that_are_no_texts_are_refused(tmp_path, bad, message):

@@ -92,7 +92,7 @@ def test_another_machines_copy_fills_what_is_missing(folder, tmp_path):
     (other / "top_k(k=5).jsonl").write_text("")
     printed = merge(folder, "--from", tmp_path / "copy")
     assert "top_k(k=5).jsonl: of none of the study's strategies; left alone" in printed
-    assert "guard: 10 of 10 continuations in 3 files; 8 there twice, the same both times" in printed
+    assert "guard: 10 of 10 continuations in 3 files; 8 occur twice, the same both times" in printed
     assert printed.endswith(f"or: guard-eval pair {folder}")
     assert len(list(other.iterdir())) == 2
 
@@ -128,7 +128,7 @@ def test_files(folder, tmp_path):
         (("{folder}", "-o", "x.jsonl"), "--output x.jsonl is for files"),
         (("{folder}", "--from", "nowhere"), "--from nowhere: there is no such folder"),
         (("{part}",), "say what the files become: --output OUT.jsonl"),
-        (("{part}", "-o", "{part}"), "is there already"),
+        (("{part}", "-o", "{part}"), "exists already"),
         (("{part}", "-o", "out.csv"), "names no format"),
         (("{part}", "none.jsonl", "-o", "out.jsonl"), "there is no file none.jsonl"),
         (("{part}", "x.csv", "-o", "out.jsonl"), "x.csv: no file of guard-eval generate"),

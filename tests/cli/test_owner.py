@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from made import STUDY_HEAD
 
 from analysis.verdicts.tidy import read
 from guard_eval.cli.administration import db, export, gold, raters
@@ -20,19 +21,13 @@ from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
 
-TOML = """
-name = "owned"
-seed = 7
-[model]
-name = "bundled"
-[generation]
-strategies = ["guard", "top_k(k=50)"]
-[pairs]
-compare = [["guard", "top_k(k=50)"]]
-[annotation]
+TOML = (
+    STUDY_HEAD
+    + """[annotation]
 criteria = ["fluency"]
 raters_per_pair = 2
 """
+)
 NOT_A_FORMULA = "=HYPERLINK(1)"
 
 

@@ -5,6 +5,7 @@ import json
 import shutil
 
 import pytest
+from made import edit_settings
 
 from guard_eval.records import Recipe
 from guard_eval.store import Store
@@ -12,12 +13,6 @@ from guard_eval.study.folder import Study
 from guard_eval.texts.prompts import read_prompts
 
 pytestmark = pytest.mark.slow
-
-
-def edited(study, before, after):
-    text = (study / "study.toml").read_text()
-    assert before in text
-    (study / "study.toml").write_text(text.replace(before, after))
 
 
 def lines(study, name="top_k(k=50)"):
@@ -31,7 +26,7 @@ def texts(study, name="top_k(k=50)"):
 @pytest.fixture
 def three(paired):
     """A study that was made with one run, and then asked for three of each strategy."""
-    edited(paired, "max_new_tokens", "runs = 3\nmax_new_tokens")
+    edit_settings(paired, "max_new_tokens", "runs = 3\nmax_new_tokens")
     return paired
 
 
@@ -52,10 +47,10 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     assert sorted(made) == [(p, r) for p in sorted({p for p, _ in made}) for r in (1, 2, 3)]
     prompts = {prompt for prompt, _ in made}
     assert all(len({made[prompt, r] for r in (1, 2, 3)}) == 3 for prompt in prompts)
-    edited(three, "runs = 3", "runs = 1")
+    edit_settings(three, "runs = 3", "runs = 1")
     assert "top_k(k=50): 6 of 6 continuations exist" in run("generate", "small").out
     assert "24 texts: 4 strategies" in run("measure", "small", "--dry-run").out
-    edited(three, "runs = 1", "runs = 3")
+    edit_settings(three, "runs = 1", "runs = 3")
     assert "would make 0" in run("generate", "small", "--dry-run").out
     assert texts(three) == made
 
@@ -88,7 +83,7 @@ def test_ids_of_runs_by_hand(run, three):
 def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
     assert run("generate", "small").code == 0
     other = shutil.copytree(three, tmp_path / "other", ignore=shutil.ignore_patterns("continuations"))
-    edited(other, "batch_size = 4", "batch_size = 1")
+    edit_settings(other, "batch_size = 4", "batch_size = 1")
     for shard in ("2/2", "1/2"):
         assert run("generate", "other", "--shard", shard, "--strategy", "top_k").code == 0
     merged = run("merge", "other")
@@ -102,7 +97,7 @@ def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
 
 
 def test_a_named_run_is_compared(run, three):
-    edited(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nrun = 2')
+    edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nrun = 2')
     message = run("pair", "small", "--redraw").refused()
     assert "top_k(k=50) has no continuation" in message
     assert run("generate", "small").code == 0
@@ -112,12 +107,12 @@ def test_a_named_run_is_compared(run, three):
         pairs = store.pairs()
     assert len(pairs) == 3
     assert all(pair.text_b == made[pair.prompt_id, 2] for pair in pairs)
-    edited(three, "run = 2", "run = 4")
+    edit_settings(three, "run = 2", "run = 4")
     assert "pairs.run = 4, and generation.runs = 3" in run("pair", "small").refused()
 
 
 def test_the_best_by_a_metric_is_compared_and_the_seed_decides_between_equals(run, three):
-    edited(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nbest_of_runs = "diversity"')
+    edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nbest_of_runs = "diversity"')
     assert run("generate", "small").code == 0
     said = run("pair", "small", "--redraw").out
     assert "compared: of each prompt's texts by a strategy the one with the highest diversity" in said

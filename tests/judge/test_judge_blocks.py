@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_requests import request
 
 from guard_eval.records import BlindPair
 from guard_eval.rubric import criteria
@@ -13,7 +14,6 @@ from judge.failures import JudgeError
 from judge.parsing import parse, read_block
 from judge.prompts.prompt import JudgePrompt, code
 from judge.prompts.sanitize import neutralise
-from judge.request import request
 
 ASKED = ("fluency", "story_development")
 CODE = "1f2e3d4c5b6a"

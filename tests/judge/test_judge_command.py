@@ -5,6 +5,7 @@ import sys
 import pytest
 import typer
 from databases import every_row, setting
+from judge_requests import sent
 from made import STUDY_HEAD
 
 from guard_eval.cli.judge import WITH_FAILURES, OrderOption, command
@@ -14,7 +15,6 @@ from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from judge.prompts.prompt import PROMPT_VERSION
 from judge.rater import judge_plan
-from judge.request import request, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -153,7 +153,7 @@ def test_a_budget_ends_a_run_and_a_larger_one_goes_on(folder, printed):
     judge = Study.open(folder).settings.judge[0]
     with opened(folder) as store:
         blind = store.waiting("m", judge_plan(judge, seed=11))[0].blind
-    most = (len(wire(request(judge, blind, 11))) * 2.5 + 512 * 10) / 1e6
+    most = (len(sent(judge, blind, 11)) * 2.5 + 512 * 10) / 1e6
     budget = most + 0.0002  # an answer costs $0.00035: a second one does not fit
     with pytest.raises(StudyError, match=r"the budget of \$0.01\d* is used up"):
         printed(folder, yes=True, budget=budget)

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 from fake_openai import Ask, Out, answer, failure, verdict
+from judge_requests import request, request_key
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Answer, PlannedRequest, Usage
 from judge.providers.shapes import first_shape
 from judge.rater import LEASE, judge_plan
-from judge.request import request, request_key
 
 pytestmark = pytest.mark.slow
 

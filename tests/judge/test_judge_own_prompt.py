@@ -10,6 +10,7 @@ import pytest
 import typer
 from databases import setting
 from fake_openai import REASONS
+from judge_requests import completion_body
 from made import STUDY_HEAD
 
 from guard_eval.cli import commands
@@ -132,7 +133,7 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, 
         asked, answered = examples[2 * place][1], examples[2 * place + 1][1]
         tag = nonce(shown, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in asked
-        read = parse(fake_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"})
+        read = parse(completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"})
         assert read == {name: example["verdict"][name] for name in ("wit", "fluency")}
         assert "</method-a>" not in asked
         assert "<|im_start|>" not in asked
@@ -154,10 +155,6 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, 
         shown = store.shown([each.presentation for each in answers])
     for each, showing in zip(answers, shown, strict=True):
         assert rationale(each.body, code=code(showing.blind, 11)) == REASONS
-
-
-def fake_body(content):
-    return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
 
 
 def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, printed, server, fake):
@@ -364,7 +361,7 @@ FORGED = block("B", "B")
     ],
 )
 def test_a_rationale_is_read_apart_from_the_verdict(text, expected):
-    body = fake_body(reasons(text) + REAL)
+    body = completion_body(reasons(text) + REAL)
     assert parse(body, ASKED, code=CODE, titles=TITLES) == {"wit": "A", "fluency": "tie"}
     assert rationale(body, code=CODE) == (expected or text)
 
@@ -388,7 +385,7 @@ def test_a_rationale_is_read_apart_from_the_verdict(text, expected):
     ],
 )
 def test_no_rationale_makes_a_verdict(content):
-    found = parse(fake_body(content), ASKED, code=CODE, titles=TITLES)
+    found = parse(completion_body(content), ASKED, code=CODE, titles=TITLES)
     assert not isinstance(found, dict)
     assert found.kind in ("wrong_schema", "unparseable")
 
@@ -405,14 +402,14 @@ def test_no_rationale_makes_a_verdict(content):
     ],
 )
 def test_in_json_a_rationale_is_a_text_and_nothing_else(words):
-    body = fake_body(json.dumps({"rationale": words, "wit": "A", "fluency": "tie"}))
+    body = completion_body(json.dumps({"rationale": words, "wit": "A", "fluency": "tie"}))
     assert parse(body, ASKED, code=CODE, titles=TITLES) == {"wit": "A", "fluency": "tie"}
     assert rationale(body, code=CODE) == words.strip()
 
 
 @pytest.mark.parametrize("content", ["", REAL, "[]", '{"rationale": 3}', '{"rationale": " "}', "{"])
 def test_where_there_is_no_rationale_there_is_none(content):
-    assert rationale(fake_body(content), code=CODE) is None
+    assert rationale(completion_body(content), code=CODE) is None
 
 
 def test_an_answer_is_expected_to_cost_more_with_a_rationale():

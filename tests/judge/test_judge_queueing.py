@@ -12,8 +12,9 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
+from judged import JournalInMemory
 
-from guard_eval.store import Reservation, Settlement, Showing, Usage
+from guard_eval.store import Showing, Usage
 from judge.backend import JudgeRequest, Response
 from judge.failures import JudgeError, Retry
 from judge.ledger import Ledger
@@ -89,23 +90,6 @@ class QueueingServer:
         await asyncio.gather(*self._working, return_exceptions=True)
 
 
-class Memory:
-    """A journal that remembers what became of requests."""
-
-    def __init__(self):
-        self.lost = 0
-
-    def write(self, entry):
-        self.lost += isinstance(entry, Settlement) and entry.state == "lost"
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
-
-    async def reserve(self, planned):
-        await asyncio.sleep(0)
-        return Reservation(key=planned.key, attempt=0, usd=None)
-
-
 @pytest.fixture
 def ask(blind):
     """Ask so many questions; return the server, the failures, and the seconds that it took."""
@@ -116,7 +100,7 @@ def ask(blind):
         async def go():
             loop = asyncio.get_running_loop()
             server = QueueingServer(slots, times, timeout=timeout, gateway=gateway)
-            journal = Memory()
+            journal = JournalInMemory()
             sender = Sender(
                 server,
                 journal,
@@ -138,7 +122,7 @@ def ask(blind):
             await asyncio.gather(*(work() for _ in range(CONCURRENCY + CONCURRENCY // 4)))
             took = loop.time()
             await server.close()
-            assert journal.lost == server.late  # each was set aside as paid
+            assert journal.settled.count("lost") == server.late  # each was set aside as paid
             return server, failures, took
 
         with asyncio.Runner(loop_factory=SimulatedLoop) as runner:

@@ -5,6 +5,7 @@ import hashlib
 import json
 
 import pytest
+from judge_requests import completion_body, request, request_key
 
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
@@ -17,7 +18,7 @@ from judge.prompts.prompt import PROMPT_VERSION, prompt_of
 from judge.providers.endpoint import provider_of
 from judge.providers.errors import ErrorReader, ServerError
 from judge.providers.shapes import RequestShape, first_shape, schema
-from judge.request import MISSES, RequestBuilder, asks_the_same, request, request_key
+from judge.request import MISSES, RequestBuilder, asks_the_same
 
 EXAMPLE = StudyFile(
     file="e",
@@ -248,11 +249,7 @@ def test_a_fixed_dialect_stays(builder):
     assert first_shape(Judge(model="m", style="batch")).path == "/chat/completions"
 
 
-def completion(content):
-    return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
-
-
-PROSE = completion("A is better")
+PROSE = completion_body("A is better")
 
 
 @pytest.fixture
@@ -282,7 +279,7 @@ def test_a_server_that_ignores_the_form_is_asked_in_plain_text(builder, read):
 def test_one_answer_of_the_form_proves_the_server_and_a_fixed_form_stays(builder, read, first):
     one = builder() if first else builder(output="json_schema")
     if first:
-        assert read(one, completion(first)) == {"fluency": "A"}
+        assert read(one, completion_body(first)) == {"fluency": "A"}
     for _ in range(3 * MISSES):
         read(one, PROSE)
     assert one.shape.output == "json_schema"
@@ -300,7 +297,7 @@ def test_a_block_is_read_by_its_own_comparison_s_code_alone(builder, read, blind
     one = builder(output="text")
     sent = json.loads(one.build(Showing(blind=blind("one"), sample=0)).body)
     lines = sent["messages"][1]["content"].rpartition("<verdict-")[2]
-    answer = completion("<verdict-" + lines.replace("…", "Both methods are similar"))
+    answer = completion_body("<verdict-" + lines.replace("…", "Both methods are similar"))
     assert read(one, answer, "one") == {"fluency": "tie"}
     assert isinstance(read(one, answer, "two"), JudgeError)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from databases import every_row
 from fake_openai import KEY
+from judge_requests import request_key
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
@@ -21,7 +22,7 @@ from judge.pricing.lists import PriceList
 from judge.providers.client import Client
 from judge.providers.endpoint import provider_of
 from judge.rater import judge_plan
-from judge.request import RequestBuilder, request_key
+from judge.request import RequestBuilder
 from judge.run import Retry, run_judge
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]

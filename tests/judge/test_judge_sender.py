@@ -5,9 +5,10 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from judged import JournalInMemory
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Answer, PlannedRequest, Reservation, Settlement, Showing, Usage
+from guard_eval.store import Answer, Showing, Usage
 from judge.backend import JudgeRequest, Response, ShapeChanged
 from judge.failures import JudgeError, Retry
 from judge.ledger import Ledger
@@ -49,37 +50,12 @@ class Scripted:
         return act
 
 
-class Memory:
-    """A journal that remembers, and answers reservations as a test decides."""
-
-    def __init__(self, *outcomes):
-        self.outcomes = list(outcomes)
-        self.written = []
-
-    def write(self, entry):
-        self.written.append(entry)
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
-
-    async def reserve(self, planned):
-        await asyncio.sleep(0)
-        assert isinstance(planned, PlannedRequest)
-        attempt = sum(isinstance(entry, Settlement) for entry in self.written)
-        right = Reservation(key=planned.key, attempt=attempt, usd=None)
-        return self.outcomes.pop(0) if self.outcomes else right
-
-    @property
-    def settled(self):
-        return [entry.state if isinstance(entry, Settlement) else "answered" for entry in self.written]
-
-
 @pytest.fixture
 def ask(blind):
     """Ask scripted backends; return the outcome or what was raised, the ledger, the journal, the backend."""
 
     def run(*acts, retry=FAST, journal=None, during=None, times=1, backend=None):
-        journal = journal or Memory()
+        journal = journal or JournalInMemory()
         backend = backend or Scripted(*acts)
 
         async def go():
@@ -221,16 +197,16 @@ def test_an_answer_that_is_there_is_not_asked_for(ask):
         key="k", attempt=0, presentation=1, status=200, body=b"stored", request_id=None, usage=Usage(),
         seconds=0.0, at=REPLY.at,
     )  # fmt: skip
-    outcome, ledger, journal, _ = ask(REPLY, journal=Memory(stored))
+    outcome, ledger, journal, _ = ask(REPLY, journal=JournalInMemory(stored))
     assert (outcome, ledger.requests) == (stored, 0)
     assert journal.written == []
-    outcome, *_ = ask(REPLY, journal=Memory("not_claimed"))
+    outcome, *_ = ask(REPLY, journal=JournalInMemory("not_claimed"))
     assert isinstance(outcome, ClaimLost)
 
 
 def test_the_same_request_of_another_process_is_waited_for(ask, monkeypatch):
     monkeypatch.setattr("judge.sender.POLL", 0.01)
-    outcome, ledger, _, _ = ask(REPLY, journal=Memory("elsewhere", "elsewhere"))
+    outcome, ledger, _, _ = ask(REPLY, journal=JournalInMemory("elsewhere", "elsewhere"))
     assert isinstance(outcome, Answer)
     assert ledger.requests == 1
 

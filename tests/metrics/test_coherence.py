@@ -75,8 +75,11 @@ def test_batches_equal_a_plain_loop(model, tokenizer, batch_size):
     assert found[0].mean == pytest.approx(expected[0] / 4, abs=1e-5)
 
 
-def test_a_model_that_knows_nothing_scores_minus_ln_v(tokenizer, model):
-    class Uniform(torch.nn.Module):
+@pytest.mark.parametrize(("logit", "expected"), [(0.0, -math.log(7)), (math.nan, math.nan)])
+def test_equal_logits_score_minus_ln_v_and_a_model_that_breaks_down_is_no_error(
+    tokenizer, model, logit, expected
+):
+    class Constant(torch.nn.Module):
         config = model.config
 
         def __init__(self):
@@ -84,23 +87,10 @@ def test_a_model_that_knows_nothing_scores_minus_ln_v(tokenizer, model):
             self.anything = torch.nn.Parameter(torch.zeros(1))
 
         def forward(self, ids, **_):
-            return type("Output", (), {"logits": torch.zeros(*ids.shape, len(WORDS))})
+            return type("Output", (), {"logits": torch.full((*ids.shape, len(WORDS)), logit)})
 
-    assert scored(Uniform(), tokenizer, ["the"], ["cat sat"])[0].mean == pytest.approx(-math.log(7))
-
-
-def test_a_model_that_breaks_down_is_not_a_number_and_no_error(tokenizer, model):
-    class Broken(torch.nn.Module):
-        config = model.config
-
-        def __init__(self):
-            super().__init__()
-            self.anything = torch.nn.Parameter(torch.zeros(1))
-
-        def forward(self, ids, **_):
-            return type("Output", (), {"logits": torch.full((*ids.shape, len(WORDS)), torch.nan)})
-
-    assert math.isnan(scored(Broken(), tokenizer, ["the"], ["cat sat"])[0].total)
+    found = scored(Constant(), tokenizer, ["the"], ["cat sat"])[0].mean
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("empty", ["", "  \n"])

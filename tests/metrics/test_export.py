@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 from dataclasses import asdict, replace
-from html.parser import HTMLParser
 
 import pytest
+from html_page import Page
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import metrics_csv, metrics_latex, results_json, write_results
@@ -357,26 +357,10 @@ def test_latex_compiles(tmp_path, packages):
         assert ("Overfull" in output) == (name != "plain" and packages == "booktabs")
 
 
-class Page(HTMLParser):
-    """What a browser would find in a page: tags, attributes and text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.attributes, self.text = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
 def test_html_by_hand(written):
     text = written(RESULTS, "metrics.html")
     page = Page(text)
-    shown = " ".join(" ".join(page.text).split())
+    shown = " ".join(" ".join(page.texts).split())
     for words in [
         "wikitext",
         "92.86 1 [92.00, 93.50]",
@@ -395,7 +379,8 @@ def test_html_by_hand(written):
         assert words in shown
     assert re.findall(r'<strong class="closest">(.*?)</strong>', text) == ["92.86", "-2.61"]
     assert "prefers-color-scheme: dark" in text
-    assert not any(str(value).startswith(("http", "//")) for _, value in page.attributes)
+    values = [value for _, held in page.tags for value in held.values()]
+    assert not any(str(value).startswith(("http", "//")) for value in values)
 
 
 def test_html_holds_no_markup_of_others(written):
@@ -404,11 +389,11 @@ def test_html_holds_no_markup_of_others(written):
     }
     text = written(NASTY, "metrics.html", drawn)
     page = Page(text)
-    assert "script" not in page.tags
-    assert "img" not in page.tags
-    assert page.tags.count("figure") == page.tags.count("svg") == 3
-    assert not [name for name, _ in page.attributes if name.startswith("on")]
-    ids = [value for name, value in page.attributes if name == "id"]
+    names = [name for name, _ in page.tags]
+    assert not {"script", "img"} & {*names}
+    assert names.count("figure") == names.count("svg") == 3
+    assert not [name for _, held in page.tags for name in held if name.startswith("on")]
+    ids = [held["id"] for _, held in page.tags if "id" in held]
     assert len(ids) == len(set(ids))
     assert "{{ 7*7 }}" in text  # a name is no template
     assert "\x1b" not in text

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -159,28 +160,15 @@ def test_a_run_that_is_stopped_goes_on(tmp_path):
         if stage == "coherence" and done:
             raise StoppedError
 
-    cache = ScoreCache(path)
+    def measure(progress):
+        settings = MetricSettings(compute=["coherence"], **QUICK)
+        with closing(ScoreCache(path)) as cache:
+            measure_generations(texts, settings, seed=1, models=Counted(), cache=cache, progress=progress)
+
     with pytest.raises(StoppedError):
-        measure_generations(
-            texts,
-            MetricSettings(compute=["coherence"], **QUICK),
-            seed=1,
-            models=Counted(),
-            cache=cache,
-            progress=stop,
-        )
-    cache.close()
+        measure(stop)
     steps = []
-    cache = ScoreCache(path)
-    measure_generations(
-        texts,
-        MetricSettings(compute=["coherence"], **QUICK),
-        seed=1,
-        models=Counted(),
-        cache=cache,
-        progress=lambda stage, done, total: steps.append((stage, done, total)),
-    )
-    cache.close()
+    measure(lambda stage, done, total: steps.append((stage, done, total)))
     kept, *rest = [done for stage, done, _ in steps if stage == "coherence"]
     assert kept > 0
     assert kept + sum(rest) == 24  # with the references

@@ -18,11 +18,11 @@ from email.policy import HTTP
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler
 
+from judge_requests import request_key
 from local_server import LocalServer
 
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CHOICE_LABELS
-from judge.request import request_key
 
 REASONS = 'The one is "better" than the other, as far as it goes.'
 """The rationale of every answer."""

@@ -1,9 +1,10 @@
-"""A judge's rows in the store, as its runs write them."""
+"""A judge's rows in the store, as its runs write them, and a journal without a store."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from guard_eval.store import Answer, PlannedRequest, Unjudged, Usage
+from guard_eval.store import Answer, PlannedRequest, Reservation, Settlement, Unjudged, Usage
 
 LEASE = timedelta(minutes=1)
 
@@ -37,3 +38,26 @@ def fail(store, judge, presentation, kind="refusal", detail=""):
     run = store.begin(judge, LEASE)
     store.record(run, unjudged=[Unjudged(presentation=presentation, kind=kind, detail=detail)])
     store.end(run)
+
+
+class JournalInMemory:
+    """A journal that remembers what is written, and answers reservations as a test decides."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.written = []
+        self.settled = []
+
+    def write(self, entry):
+        self.written.append(entry)
+        self.settled.append(entry.state if isinstance(entry, Settlement) else "answered")
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def reserve(self, planned):
+        await asyncio.sleep(0)
+        assert isinstance(planned, PlannedRequest)
+        attempt = len(self.settled) - self.settled.count("answered")
+        right = Reservation(key=planned.key, attempt=attempt, usd=None)
+        return self.outcomes.pop(0) if self.outcomes else right

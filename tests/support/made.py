@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.store import TidyRow
 from guard_eval.study.settings import Settings
 
 STUDY_HEAD = """
@@ -65,3 +66,34 @@ SETTINGS = Settings.model_validate(
 
 OF_SETTINGS = recipe(model="bundled", revision="sha256:00", seed=3)
 """How that study's continuations by GUARD are made."""
+
+
+def edit_settings(study, before, after):
+    """Replace what stands in a study's study.toml."""
+    text = (study / "study.toml").read_text()
+    assert before in text
+    (study / "study.toml").write_text(text.replace(before, after))
+
+
+TIDY = TidyRow(
+    pair_id="pair",
+    dataset="news",
+    prompt_id="prompt-0",
+    method_a="a",
+    method_b="b",
+    rater="anna",
+    criterion="fluency",
+    verdict="a",
+    rater_kind="person",
+    presentation=1,
+    slot=0,
+    shown_first="b",
+    seconds=None,
+    active_seconds=None,
+    at="2026-11-22T21:26:14.000+00:00",
+    length_a=7,
+    length_b=7,
+    surplus=False,
+    position="B",
+)
+"""A verdict as the store un-blinds it."""

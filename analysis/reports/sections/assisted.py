@@ -74,7 +74,7 @@ NOTE = (
 RANK_NOTE = (
     "Win share: the mean of people's assisted shares against the others, each comparison weighing the same. "
     "Rank: with a chance of {level} all true ranks of a criterion lie in these sets at once (Mogstad, "
-    "Romano, Shaikh and Wilhelm 2024, with Bonferroni); methods whose sets overlap are not distinguished."
+    "Romano, Shaikh and Wilhelm 2024, with Bonferroni); methods whose sets do not overlap differ."
 )
 RANK_COLUMNS: Columns[AssistedRank] = {
     "simulated": lambda row: row.rater_kind in SIMULATED,

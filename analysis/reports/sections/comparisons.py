@@ -8,12 +8,12 @@ from analysis.reports.columns import interval_name
 from analysis.reports.section import Section
 from analysis.reports.sections import shares
 from analysis.results.ranking import RankingRow
-from analysis.results.shares import ShareRow, unit_note
+from analysis.results.shares import ShareRow, disagreement, unit_note
 from analysis.verdicts.composite import Composite
 from guard_eval.reporting.drawing import Drawing, short
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.tables import Columns, Table, table_of
-from guard_eval.reporting.words import judged_by, limits, p_of, percent, title, why_none
+from guard_eval.reporting.words import judged_by, limits, p_of, percent, plural, title, why_none
 
 MOST_MATRICES = 6
 """Matrices in a report; the table has every comparison."""
@@ -26,8 +26,8 @@ DARKEST = 5
 
 MATRIX_NOTE = (
     "How often the method of the row was preferred to that of the column, ties split, in %; columns have the "
-    "rows' numbers. Blue: the row is ahead; orange: behind. After {correction}'s correction over all of "
-    "{whose} comparisons: * p ≤ .05, ** p ≤ .01, *** p ≤ .001."
+    "rows' numbers. A cell rests on {pairs}. Blue: the row is ahead; orange: behind. After "
+    "{correction}'s correction over all of {whose} comparisons: * p ≤ .05, ** p ≤ .01, *** p ≤ .001."
 )
 ON_REQUEST = (
     "One comparison in full, with its datasets, figures, agreement and sensitivity: guard-eval report … "
@@ -93,11 +93,13 @@ def _matrix(rows: Sequence[ShareRow], ranking: RankingRow) -> Table:
             shades[place, column + 1] = _shade(share)
         lines.append(tuple(cells))
     whose = "one judge's" if ranking.judge else "these"
+    items = sorted({row.items for row in rows})
+    pairs = plural(items[0], "pair") if len(items) == 1 else f"{items[0]} to {plural(items[-1], 'pair')}"
     return Table(
         columns=("Method", *(str(place + 1) for place in range(len(methods)))),
         rows=tuple(lines),
         caption=f"Win shares on {title(ranking.criterion)}, judged by {judged_by(*ranking.who)}",
-        note=MATRIX_NOTE.format(correction=rows[0].correction, whose=whose),
+        note=MATRIX_NOTE.format(correction=rows[0].correction, whose=whose, pairs=pairs),
         shades=shades,
         instead="A matrix of this size is on the page alone." if len(methods) > 12 else "",
     )
@@ -141,7 +143,7 @@ def _table(totals: Sequence[ShareRow]) -> Table:
         shown,
         columns,
         caption=f"All {len(totals)} comparisons, the smallest p first",
-        note=shares.family_note(totals) + why_none(row.test for row in totals) + rest,
+        note=shares.family_note(totals) + disagreement(shown) + why_none(row.test for row in totals) + rest,
         text_columns=len(left),
         sortable=True,
         folded=True,

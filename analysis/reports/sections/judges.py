@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.reports.columns import interval_name, left_columns, with_limits
+from analysis.reports.columns import CELL_COLUMNS, interval_name, left_columns, with_limits
 from analysis.reports.section import Section
 from analysis.results.judges.judge_agreement import EPSILONS, BesideRow, JudgeRow
 from analysis.stats.judge_tests import AlternativeTest, Annotator
@@ -38,17 +38,8 @@ def _omega(place: int) -> Callable[[JudgeRow], Cell]:
     return lambda row: row.alternative[place].winning_rate
 
 
-JUDGE_COLUMNS: dict[str, Callable[[JudgeRow | BesideRow], Cell]] = {
-    "simulated": lambda row: row.simulated,
-    "rater_kind": lambda row: row.rater_kind,
-    "judge": lambda row: row.judge,
-    "method_a": lambda row: row.method_a,
-    "method_b": lambda row: row.method_b,
-    "criterion": lambda row: row.criterion,
-}
-
 COLUMNS: Columns[JudgeRow] = {
-    **JUDGE_COLUMNS,
+    **CELL_COLUMNS,
     "people": lambda row: row.people,
     "items": lambda row: row.items,
     "same_as_most_people": lambda row: row.same.estimate,
@@ -76,7 +67,7 @@ COLUMNS: Columns[JudgeRow] = {
 }
 
 BESIDE_COLUMNS: Columns[BesideRow] = {
-    **JUDGE_COLUMNS,
+    **CELL_COLUMNS,
     "dataset": lambda row: row.dataset or ALL,
     "people_wins": lambda row: row.people.wins,
     "people_losses": lambda row: row.people.losses,

@@ -41,8 +41,8 @@ MODEL = (
 )
 NOTE = (
     "Ranks possible: with a chance of {level} all true ranks lie in these sets at once; methods whose sets "
-    "overlap are not told apart. Expected share: against the average other method, ties split. Strength: on "
-    "a log scale, summing to 0."
+    "do not overlap are told apart. Expected share: against the average other method, ties split. Strength: "
+    "on a log scale, summing to 0."
 )
 METHOD = (
     "Ranks: {model} Sets of ranks follow from the differences of expected shares, with sandwich errors over "

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from analysis.reports.columns import CELL_COLUMNS, comparisons, interval_name, left_columns
 from analysis.reports.forest import ForestLine, forest
 from analysis.reports.section import Section
-from analysis.results.shares import ShareRow, unit_note
+from analysis.results.shares import ShareRow, disagreement, unit_note
 from analysis.verdicts.composite import Composite
 from guard_eval.reporting.drawing import Drawing, in_rows, short
 from guard_eval.reporting.escaping import NOTHING
@@ -156,7 +156,7 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
         },
         caption=f"Win shares, judged by {'one judge each' if several else judged_by(*first.who)}"
         + ("" if name_methods else f": {first.method_a} against {first.method_b}"),
-        note=family_note(rows) + why_none(tests, [row.out_of_reach for row in rows]),
+        note=family_note(rows) + disagreement(rows) + why_none(tests, [row.out_of_reach for row in rows]),
         text_columns=len(left),
         strong=lambda row: row.dataset is None,
     )

@@ -135,7 +135,7 @@ def _import_texts(files: Sequence[Path], samples: Sequence[Path], output: Path) 
     ids = [text.id for text in texts]
     if len(set(ids)) < len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
-        raise StudyError(f"the text {twice!r} is there twice; import each run of a task by itself")
+        raise StudyError(f"the text {twice!r} occurs twice; import each run of a task by itself")
     lines = (json.dumps(asdict(text), ensure_ascii=False) for text in texts)
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
     write_whole(output, data, make_folder=True)

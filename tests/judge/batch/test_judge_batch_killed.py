@@ -13,9 +13,8 @@ from fake_openai import Out, completion
 
 from guard_eval.errors import StudyError
 from judge.backend import JudgeRequest
-from judge.batch.files import parts
 from judge.batch.openai_batches import OpenAIBatches
-from judge.batch.runner import BatchRunner
+from judge.batch.runner import BatchRunner, parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 

@@ -3,6 +3,7 @@ import socket
 from datetime import date
 
 import pytest
+from judge_requests import request, request_key, sent
 
 from guard_eval.errors import StudyError
 from guard_eval.records import JudgeSpending
@@ -11,7 +12,6 @@ from guard_eval.study.settings import Judge
 from judge.pricing.estimate import estimate
 from judge.pricing.preview import dry_run
 from judge.prompts.prompt import PROMPT_VERSION
-from judge.request import request, request_key, wire
 
 
 def priced(**settings):
@@ -46,7 +46,7 @@ def test_what_is_answered_or_the_same_costs_nothing(blind):
     answered = {request_key(judge, blind("y"), 1)}
     found = estimate(judge, shown(*blinds), seed=1, answered=answered)
     assert (found.requests, found.reused) == (2, 2)
-    assert found.input_tokens == sum(len(wire(request(judge, blind(text), 1))) for text in "xz")
+    assert found.input_tokens == sum(len(sent(judge, blind(text), 1)) for text in "xz")
 
 
 def test_nothing_left_costs_nothing():
@@ -102,7 +102,7 @@ def test_reasoning_is_guessed_until_there_are_answers(blind):
     judge = Judge(model="gpt-5.4-mini-2026-03-17", criteria=["fluency"])
     found = estimate(judge, shown(blind()), seed=1)
     bare = 8 + 4
-    size = len(wire(request(judge, blind(), 1)))
+    size = len(sent(judge, blind(), 1))
     assert found.expected_usd == pytest.approx((-(-size // 4) * 0.75 + (bare + 1000) * 4.5) / 1e6)
     assert found.output_tokens == 8192
     assert "how long" in found.notes[0]

@@ -12,6 +12,7 @@ from typing import get_args
 import anthropic.resources.messages.messages as anthropic_messages
 import anthropic.types.model as anthropic_models
 import pytest
+from made import STUDY_HEAD
 from openai.types.shared import chat_model
 
 import guard_eval
@@ -320,10 +321,7 @@ def test_the_command_refuses_a_model_that_was_shut_down_before_it_connects(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never-sent")
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("a connection was opened"))
-    (tmp_path / "study.toml").write_text(
-        'name = "s"\nseed = 1\n[model]\nname = "bundled"\n[generation]\nstrategies = ["guard", "greedy"]\n'
-        '[pairs]\ncompare = [["guard", "greedy"]]\n[[judge]]\nmodel = "gpt-4"\n'
-    )
+    (tmp_path / "study.toml").write_text(f'{STUDY_HEAD}[[judge]]\nmodel = "gpt-4"\n')
     with Store.open(Study.open(tmp_path).database, create=True) as store:
         store.add_pairs([pair(1)])
     command(tmp_path, dry_run=True)

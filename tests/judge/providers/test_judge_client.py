@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+from judge_requests import request, sent
 
 from guard_eval.errors import StudyError
 from guard_eval.study.settings import Judge
@@ -18,7 +19,6 @@ from judge.failures import JudgeError
 from judge.providers.client import Client
 from judge.providers.endpoint import provider_of, server
 from judge.providers.errors import retry_after
-from judge.request import request, wire
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def send(judge, environ, blind):
         async def go():
             provider = replace(provider_of(settings, environ), timeout=timeout)
             async with Client(provider, concurrency=1) as client:
-                body = wire(request(settings, blind(), 1))
+                body = sent(settings, blind(), 1)
                 return await client.post("/chat/completions", body, on_error=on_error)
 
         return asyncio.run(go())

@@ -8,6 +8,7 @@ import pytest
 from fake_anthropic import FakeAnthropic
 from fake_gemini import FakeGemini
 from fake_openai import KEY, FakeOpenAI, Out, answer, failure, verdict
+from made import STUDY_HEAD
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
@@ -324,8 +325,7 @@ def test_a_panel_of_three_has_three_keys_and_none_reaches_anothers_server(tmp_pa
 
     servers = {"openai": FakeOpenAI(), "anthropic": FakeAnthropic(), "gemini": FakeGemini()}
     keys = {"openai": KEY, **KEYS}
-    lines = ['name = "s"', "seed = 11", "[model]", 'name = "bundled"', "[generation]"]
-    lines += ['strategies = ["guard", "top_k(k=50)"]', "[pairs]", 'compare = [["guard", "top_k(k=50)"]]']
+    lines = [STUDY_HEAD]
     for name, server in servers.items():
         lines += ["[[judge]]", f'provider = "{name}"', f'model = "{name}-1"', 'criteria = ["fluency"]']
         monkeypatch.setenv(MAKERS[name].variable, keys[name])

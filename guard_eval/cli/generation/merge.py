@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Check and join the parts of a study's continuations.
 
-    The files of --shard i/n and of --engine ray become one file for each strategy. A text that is there twice
+    The files of --shard i/n and of --engine ray become one file for each strategy. A text that occurs twice
     counts once; two different texts of one id are refused. What is missing is listed, with the command that
     makes it. Parts are removed when the whole is on disk; stop it at any moment and run it again.
     """
@@ -136,7 +136,7 @@ def _name_foreign(folders: Sequence[Path], strategies: Sequence[str]) -> None:
 def _show(one: Merged, wanted: int) -> None:
     found = [f"{wanted - len(one.missing)} of {wanted} continuations in {len(one.files)} files"]
     if one.doubled:
-        found.append(f"{one.doubled} there twice, the same both times")
+        found.append(f"{one.doubled} occur twice, the same both times")
     if one.earlier:
         found.append(f"{one.earlier} that earlier settings made, kept")
     say(f"{one.strategy}: {'; '.join(found)}")
@@ -182,9 +182,9 @@ def _merge_files(paths: Sequence[Path], output: Path | None, *, dry_run: bool) -
     if output.suffix not in {".jsonl", ".parquet"}:
         raise StudyError(f"--output {output} names no format; let it end in .jsonl or .parquet")
     if output.exists():
-        raise StudyError(f"--output {output} is there already; name another file, or remove it")
+        raise StudyError(f"--output {output} exists already; name another file, or remove it")
     merged = merge_files(paths, output, write=not dry_run)
-    twice = f", {merged.doubled} more there twice and the same" if merged.doubled else ""
+    twice = f", {merged.doubled} more occur twice and are the same" if merged.doubled else ""
     say(f"{merged.strategy}: {merged.texts} texts of {len(paths)} files{twice}")
     if dry_run:
         say_next(f"guard-eval merge {' '.join(map(str, paths))} -o {output}")
