@@ -57,6 +57,7 @@ COMMANDS = {
     "pair": "Draw prompts and make blinded pairs.",
     "gold": "Add gold pairs.",
     "raters": "Invite raters, list them, or take them out.",
+    "prolific": "Recruit on Prolific: make a draft, free what was left, approve.",
     "annotate": "Serve the pairs to people, in a browser.",
     "progress": "See how far the raters are.",
     "judge": "Have language models compare the pairs.",
@@ -78,7 +79,7 @@ MODULES = {
     "progress": "overview.progress",
     "status": "overview.status",
     "replicate": "replication.replicate",
-    **{name: f"administration.{name}" for name in ("gold", "raters", "export", "db")},
+    **{name: f"administration.{name}" for name in ("gold", "raters", "prolific", "export", "db")},
 }
 """Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
 
@@ -150,7 +151,7 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
 _WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"raters", "measure", "judge", "db", "status"}
+WITH_JSON = {"raters", "prolific", "measure", "judge", "db", "status"}
 """Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
 
 

@@ -31,7 +31,7 @@ _LATER: Any = {"generation": {"runs": 1, "stop": []}, "pairs": {"run": 1, "best_
 _NO_INFLUENCE: Any = {
     "database": True,
     "judge": {"__all__": {"api_key_env", "timeout"}},
-    "annotation": {"recruitment": {"codes", "completion_url"}},
+    "annotation": {"recruitment": {"codes", "completion_url", "prolific_study"}},
 }
 """Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
 
