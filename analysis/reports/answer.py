@@ -30,6 +30,7 @@ RANKINGS_SPELT_OUT = 4
 """Up to this many rankings of one group of raters are put into words."""
 NAMED = 3
 """Methods that a sentence names before it counts the rest."""
+RANKS_OF_THESE = "Ranks, and the test of any difference, hold for these raters alone."
 RANKS_HOLD = "All statements on ranks hold together at the level of the intervals (see Ranking)."
 ONE_BY_ONE = "Each judge is a result of its own; they are not counted together."
 ONE_BY_ONE_BUT_PANEL = "Judges are counted together in the declared panel alone."
@@ -124,6 +125,8 @@ def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[Ra
         ranked.append(f"{plural(len(rankings) - len(ranked), 'more ranking')} stand below.")
     if ranked:
         ranked.append(RANKS_HOLD)
+        if any(row.estimand == "population" for row in declared):
+            ranked.append(RANKS_OF_THESE)
     if ranked and len(declared) > SPELT_OUT:
         return " ".join([_opening(declared, texts, brief=True), *ranked, _counted(declared, alpha)])
     ordered = sorted(declared, key=lambda row: (not differs(row, alpha), _rank(row)))
@@ -226,11 +229,12 @@ def _who(row: ShareRow) -> str:
 
 
 def _finding(row: ShareRow, alpha: float) -> tuple[str, str, str]:
-    """Return what is found, and of which two methods, in the order of the tables."""
+    """Return what is found, or why there is no test, and of which two methods, in the order of the tables."""
     if row.out_of_reach or row.test.withheld:
         return ("out of reach", row.method_a, row.method_b)
     if row.test.p_value is None:
-        return ("no test", row.method_a, row.method_b)
+        why = "; ".join(row.test.warnings) or "there is none"
+        return ("no test" if row.test.n == 0 else why, row.method_a, row.method_b)
     if not differs(row, alpha):
         return ("no evidence", row.method_a, row.method_b)
     ahead = (row.share.estimate or 0.0) > 0.5
@@ -251,8 +255,12 @@ def _sentence(finding: tuple[str, str, str], rows: list[ShareRow]) -> str:
     if result == "out of reach":
         few = f"There are too few {rows[0].unit}s to tell {first} and {second} apart, whatever the verdicts,"
         return f"{few} on {figures}; the share is that of {first}."
-    none = f"There is no evidence of a difference between {first} and {second} on"
-    return f"{none} {figures}; the share is that of {first}."
+    if result == "no evidence":
+        none = f"There is no evidence of a difference between {first} and {second} on"
+        return f"{none} {figures}; the share is that of {first}."
+    return (
+        f"Between {first} and {second} there is no test on {figures}; the share is that of {first}: {result}."
+    )
 
 
 def _figures(row: ShareRow) -> str:

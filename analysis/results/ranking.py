@@ -179,7 +179,10 @@ def _row(
     own = pd.factorize(cell["dataset"].groupby(item, sort=True).min())[0]
     influence = share_errors(parameters, item, first, second, 1 + sides, strata=own)
     line = simultaneous_line(influence, freedom=max(1, items - 1), level=level, seed=seed)
-    sets = rank_sets(shares(parameters), influence, freedom=max(1, items - 1), level=level, line=line)
+    known = np.array([len(np.unique(item[(first == one) | (second == one)])) for one in range(len(methods))])
+    sets = rank_sets(
+        shares(parameters), influence, freedom=max(1, items - 1), level=level, line=line, known=known
+    )
     nets = np.zeros((items, len(methods)))
     np.add.at(nets, (item, first), sides)
     np.add.at(nets, (item, second), -sides)

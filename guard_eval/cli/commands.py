@@ -39,6 +39,7 @@ __all__ = [
     "paper_tables",
     "power",
     "progress",
+    "publish",
     "replicate",
     "replicate_verdicts",
     "report",
@@ -66,6 +67,7 @@ COMMANDS = {
     "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
+    "publish": "Make a data set of the study, without its raters' identities.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
     "demo": "Run a complete small study.",
@@ -77,6 +79,7 @@ MODULES = {
     "try": "generation.one_text",
     "merge": "generation.merge",
     "progress": "overview.progress",
+    "publish": "publication.publish",
     "status": "overview.status",
     "replicate": "replication.replicate",
     **{name: f"administration.{name}" for name in ("gold", "raters", "prolific", "export", "db")},
@@ -95,6 +98,7 @@ FUNCTIONS = {
     "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
+    "publish": "guard_eval.cli.publication.published_folder",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
@@ -114,6 +118,7 @@ if TYPE_CHECKING:
     from guard_eval.cli.overview.status import status
     from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
+    from guard_eval.cli.publication.published_folder import publish
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
     from guard_eval.cli.replication.studies import ReplicationOptions

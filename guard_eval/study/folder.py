@@ -30,6 +30,7 @@ _LATER: Any = {"generation": {"runs": 1, "stop": []}, "pairs": {"run": 1, "best_
 """Settings that came later: where they are as usual, a study has the hash that it had before."""
 _NO_INFLUENCE: Any = {
     "database": True,
+    "publication": True,
     "judge": {"__all__": {"api_key_env", "timeout"}},
     "annotation": {"recruitment": {"codes", "completion_url", "prolific_study"}},
 }

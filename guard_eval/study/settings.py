@@ -33,6 +33,7 @@ __all__ = [
     "Pairs",
     "Panel",
     "Prompts",
+    "Publication",
     "Settings",
     "needs_amateur",
 ]
@@ -83,6 +84,7 @@ _LONGEST_STOP = 100
 
 StrategyName = Annotated[str, AfterValidator(_canonical)]
 BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
+License = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+-]{0,63}$")]
 DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placement)]
 
 
@@ -314,6 +316,18 @@ class Panel(SettingsTable):
         return self
 
 
+class Publication(SettingsTable):
+    """What a published data set says of itself (docs/publication.md); it changes no result.
+
+    Attributes:
+        authors: Who made the study, as they are to be cited.
+        license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
+    """
+
+    authors: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[])
+    license: License | None = None
+
+
 class Settings(SettingsTable):
     """All of study.toml.
 
@@ -340,6 +354,7 @@ class Settings(SettingsTable):
     panel: Panel | None = None
     composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
+    publication: Publication = Publication()
 
     @classmethod
     def read(cls, tables: dict[str, Any], folder: Path) -> Settings:

@@ -9,6 +9,7 @@ from analysis.reports.answer import answer
 from analysis.reports.context import Context
 from analysis.reports.methods import limitations
 from analysis.reports.sections import shares
+from analysis.results.ranking import ranking_rows
 from analysis.results.shares import share_rows
 from analysis.verdicts.tidy import validate
 
@@ -58,6 +59,20 @@ def test_no_evidence():
 def test_no_test():
     text = answer(rows(0, 0, 5), alpha=0.05, exploratory=False)
     assert "every pair is balanced between x and y, so there is nothing to test" in text
+
+
+def test_too_few_raters_for_a_population_are_not_called_balanced():
+    three = listed(
+        "pair_id rater method_b verdict",
+        [(f"{i}{b}", r, b, "x") for i in range(9) for r in "ab" for b in "yz"],
+    )
+    found = share_rows(three, raters="population")
+    text = answer(found, alpha=0.05, exploratory=False)
+    assert "balanced" not in text
+    assert "Between x and y there is no test on c (" in text
+    assert "needs at least 3 raters, and there are 2." in text
+    ranked = answer(found, alpha=0.05, exploratory=False, rankings=ranking_rows(three, replicates=50))
+    assert "Ranks, and the test of any difference, hold for these raters alone." in ranked
 
 
 def test_holm_decides():

@@ -22,6 +22,7 @@ from guard_eval.cli.commands import (
     pair,
     power,
     progress,
+    publish,
     replicate,
     report,
     verdicts,
@@ -37,6 +38,8 @@ from guard_eval.texts.shards import Shard
 def a_study(folder: Path) -> str:
     """Run a study up to its report; return what it says."""
     study = Study.open(folder)
+    sizes: dict[str, int] = publish(study, folder / "published", include=["comments"], dry_run=bool(folder))
+    assert sizes
     generate(study, strategies=["guard"], shard=Shard.parse("1/2"))
     generate(study, engine="ray", workers=2)
     missing: dict[str, int] = {one.strategy: len(one.missing) for one in merge(study, [Path("other")])}

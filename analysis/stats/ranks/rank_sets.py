@@ -14,6 +14,8 @@ DRAWS = 20_000
 """Draws of the largest error among all differences; its quantile has a Monte-Carlo error of some .01."""
 MANY_UNITS = 1_000
 """With more units, the errors of scores are drawn from their covariance alone."""
+FEW_UNITS = 20
+"""Where fewer units know a method, its differences have their degrees of freedom, not those of all."""
 _BLOCK = 500
 _STEP = 1e-5
 """For the derivatives of shares."""
@@ -30,6 +32,7 @@ def rank_sets(
     level: float = 0.95,
     inflation: float = 1.0,
     line: float | None = None,
+    known: NDArray[np.integer] | None = None,
 ) -> tuple[tuple[int, int], ...]:
     """Return the least and the greatest rank of each method, 1 for the highest score.
 
@@ -44,6 +47,7 @@ def rank_sets(
         level: The chance that all sets are right.
         inflation: By how much variances are larger than the influences say.
         line: Half the width of an interval in standard errors (`simultaneous_line`); Bonferroni's otherwise.
+        known: In how many units each method was compared, [K]; `None` where it is in all of them.
     """
     values = np.asarray(scores, dtype=float)
     methods = len(values)
@@ -52,10 +56,21 @@ def rank_sets(
     if line is None:
         line = float(special.stdtrit(freedom, 1 - (1 - level) / (2 * pairs)))
     half = line * np.sqrt(np.maximum(0.0, inflation * variance))
+    if known is not None:
+        half *= _of_few(known, freedom, 1 - (1 - level) / (2 * pairs))
     surely_above = (values[:, None] - values) > half + 1e-12
     np.fill_diagonal(surely_above, val=False)
     least, greatest = 1 + surely_above.sum(axis=0), methods - surely_above.sum(axis=1)
     return tuple((int(low), int(high)) for low, high in zip(least, greatest, strict=True))
+
+
+def _of_few(known: NDArray[np.integer], freedom: float, chance: float) -> Floats:
+    """Return by how much the intervals of differences that few units know widen, [K, K]."""
+    units = np.minimum(known[:, None], known[None, :])
+    own = np.where(units < FEW_UNITS, np.minimum(units - 1.0, freedom), freedom)
+    ratio = special.stdtrit(np.maximum(1.0, own), chance) / special.stdtrit(freedom, chance)
+    widened: Floats = np.where(own < 1, np.inf, ratio)  # one unit cannot show a spread
+    return widened
 
 
 def simultaneous_line(influence: Floats, *, freedom: float, level: float = 0.95, seed: int = 0) -> float:

@@ -157,15 +157,20 @@ def _labelling(rows: Sequence[TidyRow]) -> bytes:
     return "\n".join([*lines, "</View>", ""]).encode()
 
 
+def hub_configs(files: Sequence[str]) -> str:
+    """Return the lines of a card by which `datasets` opens each file by its stem; the first is default."""
+    return "configs:\n" + "".join(
+        f"- config_name: {file.rpartition('.')[0]}\n  default: {'false' if number else 'true'}\n"
+        f"  data_files:\n  - split: train\n    path: {file}\n"
+        for number, file in enumerate(files)
+    )
+
+
 def dataset_files(rows: Sequence[TidyRow], pairs: Sequence[Pair]) -> dict[str, bytes]:
     """Return a folder for `datasets.load_dataset`: verdicts, and the pairs with their texts as "pairs"."""
-    configs = "".join(
-        f"- config_name: {name}\n  default: {default}\n"
-        f"  data_files:\n  - split: train\n    path: {name}.parquet\n"
-        for name, default in (("verdicts", "true"), ("pairs", "false"))
-    )
     card = (
-        f"---\nconfigs:\n{configs}---\n\nVerdicts on pairs of texts, one a row; the pairs with their texts.\n"
+        f"---\n{hub_configs(['verdicts.parquet', 'pairs.parquet'])}---\n\n"
+        "Verdicts on pairs of texts, one a row; the pairs with their texts.\n"
     )
     judged = {row.pair_id for row in rows}
     shown = [pair for pair in pairs if pair.id in judged]

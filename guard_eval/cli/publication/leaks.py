@@ -1,0 +1,284 @@
+"""What must not be published: who rated, what they wrote of themselves, keys, links, addresses.
+
+Names and ids that the study's database holds are searched in every cell, line, file name and in the metadata
+of images, as whole words, however they are escaped. So are keys and invites. Patterns that stand in ordinary
+prose too, such as e-mail addresses, are searched outside the prompts and continuations: a story may have one.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from guard_eval.cli.console import count_of
+from guard_eval.lookalike import look
+from guard_eval.reporting.escaping import escape_latex
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+
+_KEY = "an API key or a password"
+_INVITE = "an invite or a participant's link"
+_SERVER = "the address of a server"
+_ALWAYS = {
+    _KEY: (
+        r"(?<![A-Za-z0-9])(?:sk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}"
+        r"|github_pat_\w{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}|AIza[\w-]{35}|xox[abprs]-[\w-]{10,}"
+        r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"']*:[^\s/@\"']+@"
+        r"|(?i:\bbearer\s+[\w.~+/-]{20,})"
+    ),
+    _INVITE: r"[?&](?:invite|cc|PROLIFIC_PID|SESSION_ID|STUDY_ID)=[\w%-]+",
+}
+_OUTSIDE_TEXTS = {
+    "an e-mail address": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}",
+    "an IP address": (
+        r"(?<![\w.])(?!127\.|0\.0\.0\.0)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+        r"(?![\w.]*\d)|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){4,7}:?[0-9a-fA-F]{1,4}(?![\w:])"
+    ),
+    "what looks like a Prolific id": r"(?<![0-9A-Za-z])(?=[0-9a-f]*[a-f])[0-9a-f]{24}(?![0-9A-Za-z])",
+    "the path of somebody's folder": r"(?:/home/|/Users/|/root/|\b[A-Z]:\\+Users\\+)[^\s/\\\"'<>]+",
+    _KEY: r"(?i)\b(?:api[_-]?key|secret|password|passwd|access[_-]?token)[\"']?\s*[=:]\s*[\"']?[\w+/-]{8,}",
+}
+_URL = re.compile(r"\b([a-z][a-z0-9+]*)://(?:[^\s/\"'@]*@)?(\[[^\]]*\]|[^\s/:\"'<>`)]+)")
+_TOKEN = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])", re.ASCII)
+_WORD = re.compile(r"[^\W_]+")
+TEXTS = frozenset({("pairs.jsonl", name) for name in ("prompt", "text_a", "text_b")})
+"""Columns that hold what a model or an author wrote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leak:
+    """Something that would be given away, and where: a line or row, and a column where there are any."""
+
+    file: str
+    row: int | None
+    column: str
+    what: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Identity:
+    pattern: re.Pattern[str]
+    what: str
+    everywhere: bool
+
+
+class LeakFinder:
+    """Searches files for what a study must not give away.
+
+    Args:
+        study: Its settings hold codes and name the variables with keys.
+        store: Its database knows raters, and what they wrote.
+        allow: Words that are found and are harmless, such as a name in a story that is also a rater's.
+        comments: Comments are published on purpose: they are searched, not searched for.
+    """
+
+    def __init__(
+        self, study: Study, store: Store, *, allow: Iterable[str] = (), comments: bool = False
+    ) -> None:
+        self._opens: Callable[[str], object] = store.sign_in
+        self._allowed = set(map(look, allow))
+        self._by_word: dict[str, list[_Identity]] = defaultdict(list)
+        for text, what, everywhere in (*_of_raters(store, comments=comments), *_of_settings(study)):
+            self._add(text, what, everywhere=everywhere)
+        texts = [text for pair in store.pairs() for text in (pair.prompt, pair.text_a, pair.text_b)]
+        for pattern in _OUTSIDE_TEXTS.values():  # the report shows texts, too
+            self._allowed |= {look(found[0]) for text in texts for found in re.finditer(pattern, text)}
+
+    def _add(self, text: str, what: str, *, everywhere: bool) -> None:
+        for form in {look(text), look(_unescaped("x.tex", escape_latex(text)))}:
+            words = _WORD.findall(form)
+            # one or two letters, or a small number, stand everywhere and name nobody
+            if not words or len(form) < 3 or (form.isdigit() and len(form) < 5) or form in self._allowed:
+                continue
+            pattern = re.compile(rf"(?<![^\W_]){re.escape(form)}(?![^\W_])")
+            self._by_word[words[0]].append(_Identity(pattern=pattern, what=what, everywhere=everywhere))
+
+    def search(self, files: Mapping[str, bytes]) -> list[Leak]:
+        """Return all that is found in files by name, each value once a place."""
+        leaks: dict[Leak, None] = {}
+        for name, data in files.items():
+            known: dict[tuple[str, bool], list[tuple[str, str]]] = {}  # tables repeat their cells
+            for row, column, text in (((None, "file name", name)), *_cells(name, data)):
+                written = (name, column) in TEXTS
+                if (text, written) not in known:
+                    known[text, written] = list(self._found(name, text, written=written))
+                for what, value in known[text, written]:
+                    leaks[Leak(file=name, row=row, column=column, what=what, value=value)] = None
+        return list(leaks)
+
+    def _found(self, name: str, text: str, *, written: bool) -> Iterator[tuple[str, str]]:
+        for view in {text, _unescaped(name, text)}:
+            yield from self._identities(look(view), written=written)
+            patterns = _ALWAYS.items() if written else (*_ALWAYS.items(), *_OUTSIDE_TEXTS.items())
+            hits = [(what, found[0]) for what, pattern in patterns for found in re.finditer(pattern, view)]
+            hits += [(_INVITE, token) for token in _TOKEN.findall(view) if self._opens(token) is not None]
+            if name == "study.toml":
+                hits += [(_SERVER, host) for host in _servers(view)]
+            yield from ((what, value) for what, value in hits if look(value) not in self._allowed)
+
+    def _identities(self, shape: str, *, written: bool) -> Iterator[tuple[str, str]]:
+        for word in set(_WORD.findall(shape)) & self._by_word.keys():
+            for identity in self._by_word[word]:
+                if (identity.everywhere or not written) and (hit := identity.pattern.search(shape)):
+                    yield identity.what, hit[0]
+
+
+def _of_raters(store: Store, *, comments: bool) -> Iterator[tuple[str, str, bool]]:
+    """Yield what the database knows of people: a text, what it is, and whether no text may hold it either."""
+    for rater in store.raters():
+        if rater.kind == "person":
+            # P-3 is a number that an enrolled rater was given; a story may have a P-3, too
+            yield rater.name, "a rater's name", re.fullmatch(r"P-\d+", rater.name) is None
+        if rater.external_id:
+            yield rater.external_id, "a rater's id", True
+    for note in store.notes():
+        values = _values(note.detail)
+        if note.kind == "arrival":
+            yield from ((value, "how a rater came", True) for value in values if re.search(r"\d", value))
+        elif note.kind in {"exclude", "include", "erase"}:
+            decided = json.loads(note.detail)
+            yield str(decided.get("by", "")), "the name of who decided on a rater", False
+        elif note.kind == "background" or (note.kind == "comment" and not comments):
+            what = f"a rater's {'comment' if note.kind == 'comment' else 'answer on themselves'}"
+            yield from ((value, what, True) for value in values if len(value.split()) > 2)
+
+
+def _values(detail: str) -> list[str]:
+    """Return the texts in a note: those of its JSON, or all of it."""
+    try:
+        found = json.loads(detail)
+    except ValueError:
+        return [detail]
+    return [text for _, text in _walk(found)] if isinstance(found, dict) else [detail]
+
+
+def _of_settings(study: Study) -> Iterator[tuple[str, str, bool]]:
+    """Yield what is secret in the settings and in the variables that they name."""
+    codes = study.settings.annotation.recruitment.codes.model_dump().values()
+    yield from ((code, "a completion code", True) for code in codes if code)
+    if study.settings.database:
+        yield from ((host, _SERVER, True) for _, host in _URL.findall(study.settings.database))
+    variables = {judge.api_key_env for judge in study.settings.judge} | {"PGPASSWORD", "HF_TOKEN"}
+    for variable in (*variables, "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        if variable and len(value := os.environ.get(variable, "")) > 7:
+            yield value, _KEY, True
+
+
+def _servers(text: str) -> Iterator[str]:
+    """Yield hosts that are nobody's public service: without TLS, or with a name of a local network."""
+    for scheme, host in _URL.findall(text):
+        if host in {"localhost", "[::1]"} or host.startswith("127.") or scheme == "sqlite":
+            continue
+        local = "." not in host or host.rsplit(".", 1)[1] in {"local", "internal", "lan", "intranet", "corp"}
+        if scheme != "https" or local:
+            yield host
+
+
+def _unescaped(name: str, text: str) -> str:
+    """Return a line of a file as its reader sees it."""
+    if name.endswith((".html", ".svg")):
+        return html.unescape(text)
+    if name.endswith((".md", ".tex", ".bib")):
+        return re.sub(r"\\([^A-Za-z])|[{}]", r"\1", text)
+    return text
+
+
+def _cells(name: str, data: bytes) -> Iterator[tuple[int | None, str, str]]:
+    """Yield row, column and text of all that a file holds."""
+    if name.endswith(".png"):
+        yield from ((None, "metadata", text) for text in _png_texts(data))
+        return
+    if name.endswith(".pdf"):  # drawn from the same as the SVG beside it, whose text is text
+        bare = re.sub(rb"stream\r?\n.*?endstream", b"", data, flags=re.DOTALL)
+        yield None, "metadata", bare.decode("latin-1")
+        return
+    text = data.decode("utf-8", "replace")
+    if name.endswith(".csv"):
+        table = csv.reader(io.StringIO(text))
+        heads = next(table, [])
+        yield from ((1, head, head) for head in heads)
+        for number, cells in enumerate(table, start=2):
+            yield from ((number, head, cell) for head, cell in zip(heads, cells, strict=False))
+    elif name.endswith((".jsonl", ".json")):
+        lines = text.split("\n") if name.endswith(".jsonl") else [text]
+        for number, line in enumerate(lines, start=1):
+            row = number if len(lines) > 1 else None
+            yield from ((row, column, each) for column, each in _walk(json.loads(line) if line else {}))
+    else:
+        yield from ((number, "", line) for number, line in enumerate(text.split("\n"), start=1))
+
+
+def _walk(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts of JSON, keys among them, with their places."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _walk(each, f"{path}[{number}]")
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            place = f"{path}.{key}" if path else str(key)
+            yield place, str(key)
+            yield from _walk(each, place)
+
+
+def _png_texts(data: bytes) -> Iterator[str]:
+    """Yield the chunks of a PNG that hold words."""
+    place = 8
+    while place + 8 <= len(data):
+        size, kind = int.from_bytes(data[place : place + 4], "big"), data[place + 4 : place + 8]
+        body = data[place + 8 : place + 8 + size]
+        if kind in {b"tEXt", b"zTXt", b"iTXt", b"eXIf"}:
+            yield body.replace(b"\0", b" ").decode("utf-8", "replace")
+            for start in (at.end() for at in re.finditer(rb"\x00", body)):
+                try:
+                    yield zlib.decompress(body[start:]).decode("utf-8", "replace")
+                except zlib.error:
+                    continue
+        place += 12 + size
+
+
+def refusal(leaks: Sequence[Leak], study: Study) -> str:
+    """Return what is wrong and how to fix it, each value once, with its first place."""
+    places: dict[tuple[str, str], list[Leak]] = defaultdict(list)
+    for leak in leaks:
+        places[leak.what, leak.value].append(leak)
+    lines = [f"{count_of(len(places), 'thing')} would be given away, so nothing was published:"]
+    for (what, value), found in list(places.items())[:MOST_SHOWN]:
+        first = min(found, key=lambda leak: leak.file not in _SOURCES)  # the report repeats what these say
+        where = first.file if first.row is None else f"{first.file}, {_row(first)} {first.row}"
+        column = f", {first.column}" if first.column else ""
+        more = f" and {len(found) - 1} more places" if len(found) > 1 else ""
+        shown = f"{value[:4]}…" if what in {_KEY, _INVITE} else repr(value)
+        lines.append(f"  {where}{column}{more}: {what}, {shown}; {_remedy(first, study)}")
+    if len(places) > MOST_SHOWN:
+        lines.append(f"  … and {len(places) - MOST_SHOWN} more")
+    lines.append("What is there by chance, such as a name in a story, is let through by: --allow WORD")
+    return "\n".join(lines)
+
+
+MOST_SHOWN = 20
+_SOURCES = frozenset({"study.toml", "pairs.jsonl", "comments.jsonl", "rationales.jsonl"})
+
+
+def _row(leak: Leak) -> str:
+    return "row" if leak.file.endswith((".csv", ".jsonl")) else "line"
+
+
+def _remedy(leak: Leak, study: Study) -> str:
+    if leak.file in {"comments.jsonl", "rationales.jsonl"}:
+        return f"leave --include {leak.file.removesuffix('.jsonl')} out"
+    if leak.file == "pairs.jsonl":
+        return "it is in the study's prompts or texts: take that prompt out and pair again"
+    if leak.file == "study.toml":
+        return f"remove it from {study.folder / 'study.toml'}"
+    return "find where study.toml, a criterion's words or a judge's name bring it in, and remove it there"

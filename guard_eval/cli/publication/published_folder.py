@@ -1,0 +1,262 @@
+"""What `guard-eval publish` does: all is made beside the folder, searched, and only then moved there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from analysis.reports.build import Report, scored, write_report
+from analysis.reports.context import Context
+from analysis.verdicts.tidy import validate
+from guard_eval.cli.exchange.row_files import json_lines
+from guard_eval.cli.publication.card import Card
+from guard_eval.cli.publication.croissant import PublishedTable, croissant
+from guard_eval.cli.publication.dataset import (
+    PAIR_COLUMNS,
+    VERDICT_COLUMNS,
+    WORD_COLUMNS,
+    Published,
+    Words,
+    public_settings,
+    published_rows,
+)
+from guard_eval.cli.publication.leaks import LeakFinder, refusal
+from guard_eval.cli.reporting.study import study_context
+from guard_eval.cli.reporting.table_settings import NAME
+from guard_eval.cli.reporting.verdict_tables import rows_of, table_of
+from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import csv_text, one_line
+from guard_eval.rubric import COMPOSITE, criteria
+from guard_eval.store import Store
+from guard_eval.study.folder import Study
+from guard_eval.study.settings import License
+
+SUMS = "SHA256SUMS"
+"""Names every file of the folder with its checksum, as sha256sum reads it; by it the folder is recognised."""
+
+
+def publish(
+    study: Study,
+    folder: Path,
+    *,
+    license: str | None = None,  # noqa: A002 (the option's name)
+    include: Iterable[Words] = (),
+    allow: Iterable[str] = (),
+    dry_run: bool = False,
+) -> dict[str, int]:
+    """Make a data set of a study, without its raters' identities; the same study gives the same bytes.
+
+    Args:
+        study: It must have verdicts.
+        folder: Made where missing; one that this made before, and nobody changed since, is replaced.
+        license: An SPDX identifier, in place of study.toml's.
+        include: Words that are left out unless they are named: comments, rationales.
+        allow: Words that would be refused and are harmless.
+        dry_run: Make and search everything, and leave nothing.
+
+    Returns:
+        The size of each file in bytes, by name.
+
+    Raises:
+        StudyError: There are no verdicts; something would be given away; or the folder holds something else.
+    """
+    license = license or study.settings.publication.license  # noqa: A001
+    try:
+        TypeAdapter(License | None).validate_python(license)
+    except ValidationError:
+        raise StudyError(
+            f"--license {license!r} is no SPDX identifier; write one such as CC-BY-4.0"
+        ) from None
+    include = frozenset(include)
+    _check_replaceable(folder)
+    with Store.open(study.database, study_hash=study.hash) as store, _beside(folder) as made:
+        _write(study, store, made, license=license, include=include)
+        files = {name: (made / name).read_bytes() for name in _names(made)}
+        finder = LeakFinder(study, store, allow=allow, comments="comments" in include)
+        if leaks := finder.search(files):
+            raise StudyError(refusal(leaks, study))
+        sums = "".join(f"{sha256(data).hexdigest()}  {name}\n" for name, data in files.items())
+        (made / SUMS).write_text(sums, encoding="utf-8")
+        if not dry_run:
+            _move(made, folder)
+    return {**{name: len(data) for name, data in files.items()}, SUMS: len(sums)}
+
+
+def _write(
+    study: Study,
+    store: Store,
+    made: Path,
+    *,
+    license: str | None,  # noqa: A002
+    include: frozenset[Words],
+) -> None:
+    """Write all files but the checksums."""
+    rows = rows_of(study, store)
+    published = published_rows(store, rows, include)
+    settings = public_settings(study)
+    context = study_context(study, store, {row.rater_kind for row in rows})
+    context = replace(context, settings=settings, command="guard-eval report verdicts.csv")
+    table = table_of(published.verdicts)[list(VERDICT_COLUMNS)]
+    report = write_report(scored(validate(table), context), made / "report", context)
+    verdicts = [{name: getattr(row, name) for name in VERDICT_COLUMNS} for row in published.verdicts]
+    files = {
+        "verdicts.csv": csv_text([list(VERDICT_COLUMNS), *(list(row.values()) for row in verdicts)]).encode(),
+        "verdicts.jsonl": json_lines(verdicts),
+        "pairs.jsonl": json_lines(
+            {name: pair.id if name == "pair_id" else getattr(pair, name) for name in PAIR_COLUMNS}
+            for pair in published.pairs
+        ),
+        **{f"{kind}.jsonl": json_lines(found) for kind, found in published.words.items()},
+    }
+    card = _card(study, store, published, context, report, license, made)
+    files["croissant.json"] = croissant(card.tables, files, card.about())
+    files |= {name: text.encode("utf-8", "replace") for name, text in card.files().items()}
+    files |= {"study.toml": settings.encode(), NAME: _declaration(context, published).encode()}
+    for name, data in files.items():
+        (made / name).write_bytes(data)
+
+
+def _card(
+    study: Study,
+    store: Store,
+    published: Published,
+    context: Context,
+    report: Report,
+    license: str | None,  # noqa: A002
+    made: Path,
+) -> Card:
+    pictures = [path for path in report.paths if path.suffix == ".png"]
+    shares = [path for path in pictures if re.match("shares|ranking|comparisons", path.name)] or pictures
+    tables = [
+        PublishedTable(
+            file="verdicts.jsonl",
+            meaning="Every verdict that counts, one a row.",
+            columns=VERDICT_COLUMNS,
+            rows=len(published.verdicts),
+        ),
+        PublishedTable(
+            file="pairs.jsonl",
+            meaning="The pairs that were judged, with their texts.",
+            columns=PAIR_COLUMNS,
+            rows=len(published.pairs),
+        ),
+        *(
+            PublishedTable(
+                file=f"{kind}.jsonl", meaning=_MEANINGS[kind], columns=WORD_COLUMNS, rows=len(found)
+            )
+            for kind, found in published.words.items()
+        ),
+    ]
+    asked = list(dict.fromkeys(row.criterion for row in published.verdicts))
+    return Card(
+        study=study,
+        license=license,
+        tables=tables,
+        rows=published.verdicts,
+        criteria=criteria(asked, study.settings.rubric),
+        answer=report.summary,
+        picture=shares[0].relative_to(made).as_posix() if shares else None,
+        changed=None if context.stored_hash in {None, study.hash} else context.stored_hash,
+        excluded=sum(rater.excluded and rater.kind == "person" for rater in store.raters()),
+    )
+
+
+_MEANINGS: Mapping[Words, str] = {
+    "comments": "What raters wrote beside a pair, one comment a row.",
+    "rationales": "The rationale that a judge gave before its verdicts, one showing a row.",
+}
+
+
+def _declaration(context: Context, published: Published) -> str:
+    """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
+    results = {(row.method_a, row.method_b, row.criterion) for row in published.verdicts}
+    planned = [cell for cell in context.planned or () if cell[2] != COMPOSITE]
+    values: dict[str, object] = {
+        "title": one_line(context.name),
+        "question": one_line(context.question),
+        "texts": context.texts,
+        "alpha": context.alpha,
+        "correction": context.correction,
+        "margin": context.margin,
+        "family": [f"{a} against {b}: {c}" for a, b, c in planned if (a, b, c) in results] or None,
+        "seed": context.seed,
+        "raters": context.raters,
+        "panel": context.panel.rule if context.panel and context.panel.members is None else None,
+    }
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in values.items()
+        if value is not None
+    ]
+    if context.composite is not None:
+        weights = (f"{json.dumps(key)} = {weight}" for key, weight in context.composite.weights.items())
+        lines += ["", "[composite]", *weights]
+    return "\n".join([*lines, ""])
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Check that nothing is at `folder`, or what this made there and nobody changed since.
+
+    Raises:
+        StudyError: It holds something else, which would be lost.
+    """
+    if not folder.is_symlink() and not folder.exists():
+        return
+    if folder.is_symlink() or not folder.is_dir():
+        raise StudyError(f"{folder} is no folder; name another one")
+    here = _names(folder)
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        if not any(folder.iterdir()):
+            return
+        raise StudyError(f"{folder} is not empty, and publish did not make it; name another folder") from None
+    listed = {name: found for found, _, name in (line.partition("  ") for line in lines)}
+    for name in here:
+        if name != SUMS and listed.get(name) != sha256((folder / name).read_bytes()).hexdigest():
+            what = "was changed" if name in listed else "was added"
+            raise StudyError(
+                f"{folder / name} {what} since {folder} was published; move it away, or name another folder"
+            )
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder on the same disk as `folder`, which is removed at the end."""
+    parent = folder.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        around = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=parent))
+    except OSError as error:
+        raise StudyError(f"cannot write to {parent}: {error.strerror}; name another folder") from error
+    try:
+        (around / "new").mkdir()
+        yield around / "new"
+    finally:
+        shutil.rmtree(around, ignore_errors=True)
+
+
+def _move(made: Path, folder: Path) -> None:
+    """Put what was made in the folder's place; what was there stays until then."""
+    before = made.with_name("before")
+    if folder.exists():
+        folder.rename(before)
+    try:
+        made.rename(folder)
+    except OSError:
+        if before.exists():
+            before.rename(folder)
+        raise
