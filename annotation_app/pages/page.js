@@ -9,7 +9,11 @@ function begin() {
 }
 
 function lead(event) {
-  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) {
+    // Whoever does something else in between has seen the page.
+    if (!["Control", "Meta"].includes(event.key)) last = { at: -AGAIN };
+    return;
+  }
   const button = document.querySelector(".stMain [data-testid^=stBaseButton-primary]");
   if (!button) return;
   stop(event);
@@ -22,23 +26,25 @@ function stop(event) {
 }
 
 const AGAIN = 500; // ms within which a second press at the same place is meant for what was there at the first
-const AT_ONCE = 20; // ms within which it is the same press: a label passes it on to its input
 const NEAR = 10; // CSS pixels
+const PRESS = ["pointerdown", "mousedown", "pointerup", "mouseup", "click"];
 
 let last = { at: -AGAIN };
+let dropped = false;
 
 /* Whether a press repeats the last one at another thing that has come in its place: a double click must not answer a
    question of the next page, nor leave that page unread. */
 function isRepeated({ timeStamp: at, clientX: x = 0, clientY: y = 0 }, target) {
-  const { at: before, x: left, y: top, target: other, view } = last;
-  if (at - before < AT_ONCE) return false;
+  const before = last;
   last = { at, x, y, target, view: root.dataset.geView };
-  return at - before < AGAIN && Math.hypot(x - left, y - top) < NEAR && (target !== other || view !== last.view);
+  const again = at - before.at < AGAIN && Math.hypot(x - before.x, y - before.y) < NEAR;
+  return again && (target !== before.target || last.view !== before.view);
 }
 
-function click(event) {
+function press(event) {
+  if (event.type === "pointerdown") dropped = isRepeated(event, event.target);
   // A click of detail 0 is made by a key or a script.
-  if (event.detail && isRepeated(event, event.target)) stop(event);
+  if (dropped && (event.type !== "click" || event.detail)) stop(event);
 }
 
 /* At the end nothing is left to be saved: what was chosen in this browser is forgotten; see panel/draft.js. */
@@ -55,7 +61,7 @@ export default function ({ data }) {
   if (!root.dataset.geKeys) {
     root.dataset.geKeys = "on";
     window.addEventListener("keydown", lead, true); // before Streamlit, or both would press the button
-    window.addEventListener("click", click, true);
+    PRESS.forEach((name) => window.addEventListener(name, press, true));
   }
   if (root.dataset.geView !== undefined && root.dataset.geView !== data.view) requestAnimationFrame(begin);
   root.dataset.geView = data.view;

@@ -49,7 +49,7 @@ const KEPT = 30 * 24 * 3600_000; // ms for which a draft is of use
 class Draft {
   constructor(view) {
     this.key = Draft.key(view, view.pair);
-    const before = recall(localStorage, this.key) ?? {};
+    const before = recall(this.key) ?? {};
     this.choices = { ...view.chosen, ...before.choices };
     this.comment = before.comment ?? view.comment;
     this.problems = before.problems ?? view.problems;
@@ -65,13 +65,13 @@ class Draft {
   /* Forget a draft that was saved as it stands, or skipped; one that was changed since is another. */
   static forget(view, pair, press) {
     const key = Draft.key(view, pair);
-    if (press === "skip" || recall(localStorage, key)?.sent === press) remember(localStorage, key, null);
+    if (press === "skip" || recall(key)?.sent === press) remember(key, null);
   }
 
   /* Forget what nobody came back for. */
   static forgetOld() {
-    const old = drafts().filter((key) => Date.now() - (recall(localStorage, key)?.at ?? 0) > KEPT);
-    old.forEach((key) => remember(localStorage, key, null));
+    const old = drafts().filter((key) => Date.now() - (recall(key)?.at ?? 0) > KEPT);
+    old.forEach((key) => remember(key, null));
   }
 
   unanswered(criteria) {
@@ -87,7 +87,7 @@ class Draft {
     this.clock.tick();
     const { choices, comment, problems, breaks, sent, clock } = this;
     const at = Date.now();
-    remember(localStorage, this.key, { choices, comment, problems, breaks, sent, at, ...clock.seconds });
+    remember(this.key, { choices, comment, problems, breaks, sent, at, ...clock.seconds });
   }
 
   message(view) {
@@ -113,19 +113,20 @@ function drafts() {
   }
 }
 
-/* A browser may forbid storage, or have none left: then the page itself still holds what was chosen. */
-function recall(storage, key) {
+/* A browser may forbid storage, so that its very name throws, or have none left: then the page itself still holds what
+   was chosen. */
+function recall(key) {
   try {
-    return JSON.parse(storage.getItem(key));
+    return JSON.parse(localStorage.getItem(key));
   } catch {
     return null;
   }
 }
 
-function remember(storage, key, value) {
+function remember(key, value) {
   try {
-    if (value === null) storage.removeItem(key);
-    else storage.setItem(key, JSON.stringify(value));
+    if (value === null) localStorage.removeItem(key);
+    else localStorage.setItem(key, JSON.stringify(value));
   } catch {
     // Not remembered, then.
   }

@@ -21,7 +21,7 @@ class Panel {
     this.view = this.draft = this.pending = this.listeners = null;
     this.tabs = null;
     this.at = 0; // the criterion that the keys answer
-    this.keys = recall(localStorage, "ge-keys") ?? true;
+    this.keys = recall("ge-keys") ?? true;
     Draft.forgetOld();
   }
 
@@ -68,7 +68,11 @@ class Panel {
   openHere() {
     if (this.tabs?.name === this.view.place) return;
     this.tabs?.close();
-    this.tabs = new BroadcastChannel(this.view.place);
+    try {
+      this.tabs = new BroadcastChannel(this.view.place);
+    } catch {
+      return; // where storage is forbidden, tabs may not speak to each other either
+    }
     this.tabs.onmessage = () => this.cover();
     this.tabs.postMessage("open");
   }
@@ -205,7 +209,7 @@ class Panel {
 
   switchKeys(toggle) {
     this.keys = !this.keys;
-    remember(localStorage, "ge-keys", this.keys);
+    remember("ge-keys", this.keys);
     toggle.setAttribute("aria-pressed", `${this.keys}`);
     this.root.dataset.keys = this.keys ? "on" : "off";
   }

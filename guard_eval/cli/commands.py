@@ -29,6 +29,7 @@ __all__ = [
     "CommandGroup",
     "MeasureOptions",
     "ReplicationOptions",
+    "datasheet",
     "generate",
     "import_files",
     "load",
@@ -38,6 +39,7 @@ __all__ = [
     "pair",
     "paper_tables",
     "power",
+    "preregister",
     "progress",
     "publish",
     "replicate",
@@ -67,6 +69,8 @@ COMMANDS = {
     "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
+    "preregister": "Write the plan of the study down before there are verdicts.",
+    "datasheet": "Fill the human evaluation datasheet (HEDS 3.0) as far as the study knows.",
     "publish": "Make a data set of the study, without its raters' identities.",
     "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
@@ -75,6 +79,8 @@ COMMANDS = {
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
 MODULES = {
+    "datasheet": "publication.datasheet",
+    "preregister": "publication.preregister",
     "import": "exchange.importing",
     "try": "generation.one_text",
     "merge": "generation.merge",
@@ -88,6 +94,8 @@ MODULES = {
 
 FUNCTIONS = {
     "MeasureOptions": "guard_eval.cli.measuring.job",
+    "datasheet": "guard_eval.cli.publication.datasheet",
+    "preregister": "guard_eval.cli.publication.preregister",
     "ReplicationOptions": "guard_eval.cli.replication.studies",
     "generate": "guard_eval.cli.generate",
     "import_files": "guard_eval.cli.exchange.importing",
@@ -118,6 +126,8 @@ if TYPE_CHECKING:
     from guard_eval.cli.overview.status import status
     from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
+    from guard_eval.cli.publication.datasheet import datasheet
+    from guard_eval.cli.publication.preregister import preregister
     from guard_eval.cli.publication.published_folder import publish
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts

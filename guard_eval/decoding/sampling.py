@@ -20,8 +20,10 @@ def tempered(logits: Tensor, temperature: float) -> Tensor:
     logits = logits.float()
     if temperature == 1:
         return logits
-    # The largest becomes 0, so that no division overflows where it matters.
-    return (logits - logits.amax(-1, keepdim=True)) / temperature
+    # The largest becomes 0, so that no division overflows where it matters. A temperature beyond float32's
+    # numbers would divide 0 by 0, or −inf by inf.
+    limits = torch.finfo(torch.float32)
+    return (logits - logits.amax(-1, keepdim=True)) / min(max(temperature, limits.tiny), limits.max)
 
 
 def temperature(logits: Tensor, tau: float) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 from guard_eval.decoding.chains import needs_breakers
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.local.batch import Batch
-from guard_eval.engines.local.decode import check, decode
+from guard_eval.engines.local.decode import check, check_vocabulary, decode
 from guard_eval.engines.local.texts import StopStrings, breaker_ids
 from guard_eval.errors import StudyError
 from guard_eval.strategies import ContrastiveDecoding, Strategy, draws, parse, signature
@@ -92,8 +92,10 @@ def generate(
     if isinstance(chosen, ContrastiveDecoding):
         raise StudyError(f"{strategy} needs a second model; run it with guard-eval generate")
     check(model, chosen)
+    check_vocabulary(model, type(model).__name__, chosen)
     runs = _runs(num_return_sequences, chosen)
-    prompts = [prompt for prompt in _prompts(ids, attention_mask) for _ in range(runs)]
+    limit = _limit(model, given)
+    prompts = [prompt for prompt in _prompts(model, ids, attention_mask, limit) for _ in range(runs)]
     ids = ids.repeat_interleave(runs, 0)
     ends = _ends(model, given)
     keys = [
@@ -104,7 +106,7 @@ def generate(
         prompts=prompts,
         keys=torch.tensor(keys, device=model.device),
         ends=torch.tensor(ends, dtype=torch.long, device=model.device),
-        limit=_limit(model, given),
+        limit=limit,
         breakers=_breakers(chosen, tokenizer, model),
         stops=(stops := _stops(stop_strings, tokenizer)),
     )
@@ -204,18 +206,34 @@ def _asks_nothing(name: str, value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, bool) == isinstance(neutral, bool) and bool(value == neutral)
 
 
-def _prompts(ids: Tensor, mask: Tensor | None) -> list[list[int]]:
-    """Return the tokens of each prompt without its padding."""
+def _prompts(model: Any, ids: Tensor, mask: Tensor | None, limit: int) -> list[list[int]]:  # noqa: ANN401
+    """Return the tokens of each prompt without its padding.
+
+    Raises:
+        StudyError: They are none of the model's, or with `limit` more are longer than its context.
+    """
     mask = torch.ones_like(ids) if mask is None else mask
-    if ids.dim() != 2 or mask.shape != ids.shape:
+    if ids.dim() != 2 or mask.shape != ids.shape or not len(ids):
         raise StudyError(
             f"input_ids has the shape {tuple(ids.shape)} and attention_mask {tuple(mask.shape)}; both "
             "must be [prompts, tokens]"
+        )
+    config = model.config.get_text_config()
+    tokens = ids[mask.bool()]
+    if ids.is_floating_point() or bool(((tokens < 0) | (tokens >= config.vocab_size)).any()):
+        raise StudyError(
+            f"input_ids must be whole numbers from 0 to {config.vocab_size - 1}, the model's tokens"
         )
     prompts = [row[kept.bool()].tolist() for row, kept in zip(ids, mask, strict=True)]
     for number, prompt in enumerate(prompts, start=1):
         if not prompt:
             raise StudyError(f"prompt {number} of the batch has no token, only padding; remove it")
+        context = getattr(config, "max_position_embeddings", None)
+        if context is not None and len(prompt) + limit > context:
+            raise StudyError(
+                f"prompt {number} of the batch has {len(prompt)} tokens, and with max_new_tokens = {limit} "
+                f"more it exceeds the {context} that the model can hold; shorten it, or lower max_new_tokens"
+            )
     return prompts
 
 

@@ -252,7 +252,7 @@ class Mirostat(Sampler):
 class RepetitionPenalty(Penalty):
     """Divide the logits of tokens that occur in prompt or text by `penalty`; multiply where negative."""
 
-    penalty: _Positive = 1.2
+    penalty: Annotated[float, _Within(0.01, 100)] = 1.2
 
 
 @_strategy("frequency_penalty", "OpenAI's API")

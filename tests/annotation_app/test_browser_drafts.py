@@ -4,7 +4,19 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from app_browser import DESKTOP, Served, begin, chosen, moved_on, pick, save, serving, where
+from app_browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    DESKTOP,
+    Served,
+    begin,
+    chosen,
+    moved_on,
+    pick,
+    save,
+    serving,
+    where,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -33,8 +45,8 @@ def rooms(build_study, tmp_path_factory) -> Iterator[Served]:
         folder / "study",
         number=2,
         hostile=("marigold here", "thistle there"),
-        raters=("ann", "ben", "cas", "dan"),
-        slots=4,
+        raters=("ann", "ben", "cas", "dan", "eva"),
+        slots=5,
     )
     with serving(built.folder, folder / "log") as url:
         yield Served(built, url)
@@ -140,3 +152,25 @@ def test_lines_are_short_and_boxes_end_with_their_texts(rooms, context):
         pick(page, "Fluency", "Similar")
         page.get_by_role("button", name="Save and continue").click()
         moved_on(page, before)
+
+
+def test_a_browser_that_forbids_cookies_and_storage_rates_all_the_same(chromium, rooms, tmp_path):
+    """As by Chromium's own setting: there the very name of localStorage throws."""
+    folder = tmp_path / "profile" / "Default"
+    folder.mkdir(parents=True)
+    forbidden = {"profile": {"default_content_setting_values": {"cookies": 2}}}
+    (folder / "Preferences").write_text(json.dumps(forbidden))
+    context = chromium.browser_type.launch_persistent_context(
+        str(folder.parent), executable_path=str(CHROMIUM), args=ARGUMENTS, **DESKTOP
+    )
+    try:
+        context.set_default_timeout(15_000)
+        page = come(context, rooms, "eva")
+        read = "() => { try { return localStorage.length } catch (error) { return error.name } }"
+        assert page.evaluate(read) == "SecurityError"
+        pick(page, "Coherence", "Similar")
+        pick(page, "Fluency", "Similar")
+        save(page)
+        assert rooms.revisions("eva") == 2
+    finally:
+        context.close()

@@ -55,6 +55,11 @@ def practise(page):
 def page(chromium):
     page = chromium.new_page(**DESKTOP)
     page.set_default_timeout(15_000)
+    # a person reads before the next press: each comes a second after the last, however fast the test
+    page.add_init_script(
+        "window.now = window.pause = 1000;"
+        "Object.defineProperty(Event.prototype, 'timeStamp', { get: () => window.now += window.pause })"
+    )
     yield page
     page.close()
 
@@ -114,3 +119,42 @@ def rate_by_keyboard(built, url, page):
     assert [kind for kind, _ in stored] == kinds
     assert stored[2][1] == {"native": "no"}
     assert stored[6][1]["wrong"] == ["orders"]
+
+
+def test_a_second_press_at_the_same_place_is_not_meant_for_the_next_page(
+    build_study, new_database, tmp_path, page
+):
+    """A double click on a page's button must not answer a question that appears under it, nor skip a page."""
+    texts = {"number": 0, "hostile": ("One.", "Two.")}
+    more = {"raters": (), "slots": 1, "more": SETTINGS, "new_database": new_database}
+    built = build_study(tmp_path / "study", **texts, **more)
+    with serving(built.folder, tmp_path / "log") as url:
+        page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1")
+        page.wait_for_function("() => document.documentElement.lang === 'de'")
+        agree = page.get_by_role("button", name="Ich stimme zu").bounding_box()
+        place = agree["x"] + agree["width"] / 2, agree["y"] + agree["height"] / 2
+        page.evaluate("window.pause = 0")  # from here on all presses come at one moment
+        page.mouse.click(*place)
+        arrive(page, "Über Sie")
+        page.wait_for_selector("[role=radiogroup]")
+        label = page.locator("label:has(input[type=radio])").first.bounding_box()
+        x, y = (place[0] - label["x"] - label["width"] / 2, place[1] - label["y"] - label["height"] / 2)
+        # the answer lies where the button was, as it may on any screen
+        page.add_style_tag(content=f".stMain {{ transform: translate({x}px, {y}px) }}")
+        page.mouse.click(*place)
+        assert page.get_by_role("radio", checked=True).count() == 0
+        page.evaluate("window.now += 1000")
+        page.mouse.click(*place)
+        page.get_by_role("radio", checked=True).wait_for(state="attached")
+        page.evaluate("window.now += 1000")
+        page.keyboard.press("Control+Enter")
+        arrive(page, "Zwei Texte vergleichen")
+        page.keyboard.press("Control+Enter")
+        page.keyboard.press("Control+Enter")
+        assert page.evaluate("document.querySelector('h1').innerText") == "Zwei Texte vergleichen"
+        page.evaluate("window.now += 1000")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    with built.open() as store:
+        (stored,) = [json.loads(note.detail) for note in store.notes(rater="P-1", kind="background")]
+    assert len(stored) == 1

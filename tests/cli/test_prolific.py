@@ -92,7 +92,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.answer(201, fake.studies[-1])
             return
         number = path.split("/")[4]
-        if number in fake.submissions:
+        if number in fake.refused:
+            self.answer(400, {"error": {"detail": "not now"}})
+        elif number in fake.submissions:
             fake.submissions[number][1] = "APPROVED"
             self.answer(200, {"id": number, "status": "APPROVED"})
         else:
@@ -120,7 +122,7 @@ class FakeProlific(LocalServer):
     def __init__(self):
         self.submissions = {}  # id -> [participant, status]
         self.studies, self.calls, self.faults = [], [], []
-        self.loses_answers = False
+        self.loses_answers, self.refused = False, set()
         self.serve(type("Handler", (_Handler,), {"fake": self}))
         self.url = self.url.removesuffix("/v1")
 
@@ -335,6 +337,27 @@ def test_an_invented_id_is_excluded_and_can_come_back(server, study, store, prol
     assert {row.rater for row in store.tidy()} == {"P-2"}
     store.include("P-1", "it was a test of ours", "owner")
     assert {row.rater for row in store.tidy()} == {"P-1", "P-2"}
+
+
+def test_who_came_from_another_study_on_prolific_is_left_alone_and_named(server, study, store, prolific):
+    for number, where in (("old", "63before"), ("new", "64study"), ("invented", "64study")):
+        rater = comes(store, study, number)
+        store.note(rater, "arrival", json.dumps({"source": "prolific", "study": where}))
+    server.submissions = {"s2": ["new", "ACTIVE"]}
+    ran = prolific("sync")
+    assert {who.external_id for who in store.raters() if who.excluded} == {"invented"}
+    assert "left as they are: P-1\n" in ran.out
+
+
+def test_one_refused_approval_keeps_no_other_from_its_payment(server, study, store, prolific):
+    finish(store, study, "p1")
+    finish(store, study, "p2")
+    server.submissions = {"s1": ["p1", "AWAITING REVIEW"], "s2": ["p2", "AWAITING REVIEW"]}
+    server.refused = {"s1"}
+    ran = prolific("approve", "--bonus", "1")
+    assert server.submissions["s2"][1] == "APPROVED"
+    assert "answered 400" in " ".join(ran.out.split())
+    assert (study.folder / "prolific_bonus.csv").read_text() == "p2,1.00\n"
 
 
 def test_an_empty_list_excludes_nobody(server, study, store, prolific):

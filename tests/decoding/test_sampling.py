@@ -17,7 +17,7 @@ from transformers import (
 from guard_eval.decoding import noise, sampling
 from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import row_key
-from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
+from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical, parse
 
 P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
 
@@ -216,3 +216,25 @@ def test_noise_for_the_kept_alone_is_the_noise_for_all():
     assert torch.equal(drawn, everywhere)
     places = (ids == drawn[:, None]).nonzero()[:, 1]
     assert weights[torch.arange(2000), places].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "temperature(tau={})",
+        "top_k(k=3, temperature={})",
+        "min_p(temperature={})",
+        "mirostat(temperature={})",
+    ],
+)
+def test_a_temperature_beyond_float32_is_the_limit(name: str):
+    """Near 0 the likeliest token comes, and far above nothing that cannot come: 1e-46 is 0 in float32."""
+    logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
+    history = torch.zeros(1, 1).long()
+    for key in range(20):
+        drawn = [
+            chooser(parse(name.format(tau)), torch.tensor([key]), 1)(logits, 0, history)
+            for tau in (1e-46, 1e39)
+        ]
+        assert drawn[0].item() == 2
+        assert drawn[1].item() != 0

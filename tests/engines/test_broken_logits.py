@@ -10,7 +10,7 @@ from guard_eval.engines.local.batch import Batch
 from guard_eval.engines.local.decode import decode
 from guard_eval.engines.local.rows import supports
 from guard_eval.errors import StudyError
-from guard_eval.strategies import Guard, parse
+from guard_eval.strategies import Guard, own, parse
 
 PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]
 BAD = 1
@@ -20,6 +20,17 @@ STRATEGIES = [
     "acs", "guard", "contrastive(k=4)", "contrastive_decoding(beams=3)",
     "guard(formulation=released, select=sample)",
 ]  # fmt: skip
+OWN = """
+from dataclasses import dataclass
+import torch
+from guard_eval.strategies import OwnStrategy
+
+@dataclass(frozen=True, kw_only=True)
+class AtLeastAThird(OwnStrategy):
+    def candidates(self, logits):
+        p = logits.softmax(-1)
+        return logits.masked_fill(3 * p < p.amax(-1, keepdim=True), -torch.inf)
+"""
 VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf, None)}
 
 
@@ -87,6 +98,21 @@ def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
     assert found.failed_at == [None, 0 if strategy == "acs" else 2, None]
     for row in (0, 2):
         assert found.tokens[row] == whole.tokens[row]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("chain", ["{}", "{} + temperature(tau=0.7)"])
+def test_a_broken_model_is_not_blamed_on_ones_own_strategy(value, chain):
+    """Nor do its neighbours' texts go lost."""
+    [name] = own.use_text("mine.py", OWN)
+    whole = run(tiny("llama"), PROMPTS, chain.format(name))
+    model = tiny("llama")
+    assert supports(model)
+    breaking = Breaking(model, *VALUES[value], 2)
+    breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
+    found = run(model, PROMPTS, chain.format(name))
+    assert found.failed_at == [None, 2, None]
+    assert [found.tokens[row] for row in (0, 2)] == [whole.tokens[row] for row in (0, 2)]
 
 
 @pytest.mark.parametrize("value", VALUES)

@@ -72,7 +72,7 @@ def test_what_it_refuses(arguments, message):
 
 def call(**arguments):
     settings = {"custom_generate": str(HUB_FOLDER), "trust_remote_code": True, "strategy": "greedy"}
-    return tiny("llama").generate(torch.tensor(PROMPTS[:1]), **settings, **arguments)
+    return tiny("llama").generate(torch.tensor(PROMPTS[:1]), **{**settings, **arguments})
 
 
 HONOURED = {"max_new_tokens": 3, "eos_token_id": 5, "pad_token_id": 4}
@@ -136,6 +136,12 @@ def test_values_that_ask_for_nothing_pass():
         ({"temprature": 0.7}, "temprature = 0.7 has no effect"),
         ({"attention_mask": torch.zeros(1, 4).long()}, "prompt 1 of the batch has no token, only padding"),
         ({"attention_mask": torch.ones(1, 3).long()}, r"shape \(1, 4\) and attention_mask \(1, 3\)"),
+        ({"max_new_tokens": 10**6}, "has 4 tokens, and with max_new_tokens = 1000000 more it exceeds the"),
+        (
+            {"strategy": "beam(beams=100000)"},
+            "chooses among 100000 tokens, and the model 'LlamaForCausalLM' has",
+        ),
+        ({"strategy": "contrastive(k=100000)"}, "chooses among 100000 tokens"),
     ],
 )
 def test_other_arguments_are_refused_by_name(arguments, says):
@@ -181,3 +187,14 @@ def test_several_texts_a_prompt_stand_one_below_the_other():
 def test_the_same_text_again_is_refused(strategy, number, says):
     with pytest.raises(StudyError, match=says):
         generate(tiny("llama"), torch.tensor([[5, 9]]), strategy=strategy, num_return_sequences=number)
+
+
+@pytest.mark.parametrize("ids", [[[5, -1]], [[5, 10**6]], [[5.0, 6.0]]])
+def test_tokens_that_the_model_has_not_are_refused(ids):
+    with pytest.raises(StudyError, match="input_ids must be whole numbers from 0 to"):
+        generate(tiny("llama"), torch.tensor(ids), strategy="greedy")
+
+
+def test_no_prompts_are_refused():
+    with pytest.raises(StudyError, match=r"the shape \(0, 3\)"):
+        generate(tiny("llama"), torch.zeros(0, 3).long(), strategy="greedy")

@@ -194,3 +194,9 @@ def test_what_comes_after_changes_nothing(loaded):
     )
     assert long == short
     assert (long.text, long.finish) == (" a dog and a ", "stop")
+
+
+@pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+def test_an_empty_stop_string_is_refused_and_makes_no_empty_texts(loaded):
+    with pytest.raises(StudyError, match=r"stop = \['.', ''\] must be texts"):
+        made(loaded, "greedy", stop=[".", ""])

@@ -223,6 +223,7 @@ def synchronise(store: Store, client: Prolific, number: str, *, dry_run: bool = 
     """
     # ours first: whoever comes meanwhile has a submission already
     ours = _participants(store)
+    elsewhere = _from_other_studies(store, number)
     statuses = _statuses(client.submissions(number))
     if ours and not statuses:
         raise StudyError(
@@ -232,6 +233,8 @@ def synchronise(store: Store, client: Prolific, number: str, *, dry_run: bool = 
     done = []
     for external, who in ours.items():
         status = statuses.get(external)
+        if status is None and who.name in elsewhere:
+            continue
         if status is None and not who.excluded:
             done.append((who.name, "unknown to Prolific", "excluded"))
             if not dry_run:
@@ -242,6 +245,11 @@ def synchronise(store: Store, client: Prolific, number: str, *, dry_run: bool = 
                 store.revoke(who.name)
     record("changed", [{"rater": name, "why": why} for name, why, _ in done])
     say(f"{count_of(len(statuses), 'participant')} on Prolific, {len(ours)} here; {len(done)} to change")
+    others = [
+        who.name for external, who in ours.items() if external not in statuses and who.name in elsewhere
+    ]
+    if others:
+        say(f"came from another study on Prolific, or say so, and are left as they are: {', '.join(others)}")
     if done:
         say_table(("rater", "on Prolific", "would be" if dry_run else "here"), done)
 
@@ -251,20 +259,17 @@ def _approve(
 ) -> None:
     ours = _participants(store)
     finished = {note.rater for note in store.notes(kind="finished")}
-    approved, rows = [], []
+    approved: list[str] = []
+    rows: list[tuple[str, str]] = []
     for each in sorted(client.submissions(number), key=lambda each: each.id):
         who = ours.get(each.participant)
-        complete = who is not None and not who.excluded and who.name in finished
-        if complete and each.status in {"AWAITING REVIEW", "APPROVED"}:
-            if each.status == "AWAITING REVIEW":
-                if dry_run:
-                    say(f'POST /api/v1/submissions/{each.id}/transition/ {{"action": "APPROVE"}}')
-                else:
-                    client.approve(each.id)
-                    say(f"approved: {who.name if who else ''}")
+        reason = _why_not(who, finished)
+        if each.status == "AWAITING REVIEW" and not reason:
+            reason = _approve_one(client, each, dry_run=dry_run)
+        if each.status in {"AWAITING REVIEW", "APPROVED"} and not reason:
             approved.append(each.participant)
         elif each.status == "AWAITING REVIEW":
-            rows.append((who.name if who else "not here", _why_not(who, finished)))
+            rows.append((who.name if who else "not here", reason))
     record("approved", len(approved))
     verb = "would be approved" if dry_run else "approved"
     say(f"{count_of(len(approved), 'submission')} {verb}, {len(rows)} left to you")
@@ -274,7 +279,20 @@ def _approve(
         _write_bonus(study.folder / BONUS_FILE, approved, bonus)
 
 
+def _approve_one(client: Prolific, submission: Submission, *, dry_run: bool) -> str:
+    """Approve a submission; return why that failed, which keeps no other from its payment."""
+    if dry_run:
+        say(f'POST /api/v1/submissions/{submission.id}/transition/ {{"action": "APPROVE"}}')
+        return ""
+    try:
+        client.approve(submission.id)
+    except StudyError as error:
+        return str(error)
+    return ""
+
+
 def _why_not(who: RaterProgress | None, finished: set[str]) -> str:
+    """Return why a participant is not to be approved; nothing where it is."""
     if who is None:
         return "nobody came here under this id"
     if who.excluded:
@@ -295,6 +313,14 @@ def _write_bonus(path: Path, participants: list[str], cents: int) -> None:
 def _participants(store: Store) -> dict[str, RaterProgress]:
     """Return who came from Prolific, by Prolific's id."""
     return {who.external_id: who for who in store.raters() if who.source == "prolific" and who.external_id}
+
+
+def _from_other_studies(store: Store, number: str) -> set[str]:
+    """Return the names of raters whose addresses named other studies on Prolific alone."""
+    studies: defaultdict[str, set[str]] = defaultdict(set)
+    for note in store.notes(kind="arrival"):
+        studies[note.rater].add(json.loads(note.detail).get("study", number))
+    return {name for name, named in studies.items() if number not in named}
 
 
 def _statuses(submissions: list[Submission]) -> dict[str, str]:

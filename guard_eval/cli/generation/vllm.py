@@ -117,7 +117,7 @@ def _start(study: Study, described: LoadedModel, missing: Missing) -> tuple[Serv
     rows = encode(described, prompts, generation.max_prompt_tokens, chat=generation.chat)
     check_context(described, rows, generation.max_new_tokens)
     for strategy in missing.counts():
-        check_vocabulary(described, parse(strategy))
+        check_vocabulary(described.model, described.name, parse(strategy))
     served = start(
         described,
         study.locate_model(model.name),

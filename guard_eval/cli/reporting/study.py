@@ -12,6 +12,7 @@ from analysis.reports.context import Context, MeasuredMetrics, versions
 from analysis.verdicts.composite import Composite
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.panel import Panel
+from guard_eval.cli.publication.preregister import preregistered
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
@@ -41,7 +42,7 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         stored_hash=store.study_hash(),
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
         reworded=tuple(reworded(store.criteria(), asked)),
-        declared=_compared_run(settings),
+        declared=(*_compared_run(settings), *preregistered(study)),
         planned=_family(study, kinds),
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,

@@ -84,9 +84,16 @@ class Rows:
         self._cpu = device.type == "cpu"
         self._searched = 0
 
-    def check(self, logits: Tensor, step: int | Tensor) -> None:
-        """Stop the rows whose logits `[R, V]` hold a NaN or have no finite greatest."""
-        self.fail(~(logits.amax(-1).abs() < torch.inf), step)
+    def check(self, logits: Tensor, step: int | Tensor) -> Tensor:
+        """Stop the rows whose logits `[R, V]` hold a NaN or have no finite greatest; return them with zeros.
+
+        A row that has failed stays for a moment, and what is computed of it must be no error.
+        """
+        bad = ~(logits.amax(-1).abs() < torch.inf)
+        if self._cpu and not bad.any():
+            return logits
+        self.fail(bad, step)
+        return logits.masked_fill(bad[:, None], 0)
 
     def fail(self, bad: Tensor, step: int | Tensor) -> None:
         """Stop the rows that are `bad`, `[R]`, at a step."""

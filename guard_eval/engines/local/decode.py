@@ -10,7 +10,6 @@ from torch import Tensor
 
 from guard_eval.decoding.choosers import Chooser, LogitStrategy, chooser
 from guard_eval.decoding.contrastive import K_MIN, K_RANGE, Proposer, choose
-from guard_eval.engines.loading import LoadedModel
 from guard_eval.engines.local.batch import Batch, Generated, Rows, Step, prompt_tokens
 from guard_eval.engines.local.beam import decode_beams
 from guard_eval.engines.local.padded import check_cache
@@ -39,17 +38,17 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
         check_cache(each, strategy, branches=not isinstance(strategy, LogitStrategy))
 
 
-def check_vocabulary(loaded: LoadedModel, strategy: Strategy) -> None:
-    """Make sure that the model has as many tokens as the strategy chooses among.
+def check_vocabulary(model: Any, name: str, strategy: Strategy) -> None:  # noqa: ANN401
+    """Make sure that the model called `name` has as many tokens as the strategy chooses among.
 
     Raises:
         StudyError: It does not.
     """
-    size = loaded.model.config.get_text_config().vocab_size
+    size = model.config.get_text_config().vocab_size
     wanted = _candidates(strategy)
     if wanted > size:
         raise StudyError(
-            f"{strategy} chooses among {wanted} tokens, and the model {loaded.name!r} has {size}; "
+            f"{strategy} chooses among {wanted} tokens, and the model {name!r} has {size}; "
             "choose fewer, or leave the strategy out"
         )
 
@@ -120,8 +119,7 @@ def decode_logits(
     rows, traces = Rows(batch), Traces(batch) if trace else None
     logits = session.prefill()
     for step in range(batch.limit):
-        rows.check(logits, step)
-        tokens = chooses(logits, step, rows.history)
+        tokens = chooses(rows.check(logits, step), step, rows.history)
         rows.write(tokens, step)
         if on_step:
             on_step(Step(logits, tokens, {name: kept[:, -1] for name, kept in chooses.trace.items()}))
@@ -179,9 +177,7 @@ def decode_contrastive(
     session, rows = open_session(model, batch.prompts, batch.limit, candidates=propose.most), Rows(batch)
     logits = session.prefill()
     for step in range(batch.limit):
-        rows.check(logits, step)
-        # A row that has failed stays for a moment; of NaN it would propose no candidate at all.
-        proposal = propose(logits.masked_fill(~logits.amax(-1, keepdim=True).isfinite(), 0), step)
+        proposal = propose(rows.check(logits, step), step)
         penalty = session.fork(proposal.ids, proposal.allowed)
         # A hidden state may be no number where the logits before it are.
         rows.fail((~penalty.isfinite() & proposal.allowed).any(-1), step)

@@ -119,6 +119,8 @@ def generate(
     for setting, value in {**numbers, "batch_size": batch_size}.items():
         if isinstance(value, int) and value < 1:
             raise StudyError(f"{setting} = {value} is out of range; it must be at least 1")
+    if not all(stop):
+        raise StudyError(f"stop = {list(stop)} must be texts of a character or more")
     made_by = recipe(
         loaded,
         strategy,
@@ -176,7 +178,7 @@ class _Job:
             last = self.strategy.amateur_prompt == "last"
             seen = [replace(row, ids=row.ids[-1:]) for row in encoded] if last else encoded
             check_context(self.amateur, seen, self.made_by.max_new_tokens)
-        check_vocabulary(self.loaded, self.strategy)
+        check_vocabulary(self.loaded.model, self.loaded.name, self.strategy)
         check(self.loaded.model, self.strategy, self.amateur.model if self.amateur else None)
 
     def run(self, rows: Sequence[EncodedPrompt]) -> tuple[Generated, float]:

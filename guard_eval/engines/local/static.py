@@ -267,8 +267,7 @@ def decode_static(
     number = torch.tensor(first, device=device)
 
     def advance(step: int | Tensor) -> None:
-        rows.check(logits, step)
-        logits.copy_(follow(pick(logits, step)))
+        logits.copy_(follow(pick(rows.check(logits, step), step)))
 
     def advance_by_number() -> None:
         advance(number)
@@ -285,8 +284,7 @@ def decode_static(
         if rows.ended(step):
             break
     else:
-        rows.check(logits, batch.limit - 1)
-        pick(logits, batch.limit - 1)
+        pick(rows.check(logits, batch.limit - 1), batch.limit - 1)
     written, failed_at = rows.finished()
     made = {name: kept.tolist() for name, kept in (values() if trace else {}).items()}
     traces = [
@@ -308,7 +306,7 @@ def _contrastive(
     propose: Proposer, session: StaticSession, rows: Rows
 ) -> Callable[[Tensor, int | Tensor], Tensor]:
     def pick(logits: Tensor, step: int | Tensor) -> Tensor:
-        proposal = propose(logits.masked_fill(~logits.amax(-1, keepdim=True).isfinite(), 0), step)
+        proposal = propose(logits, step)
         penalty = session.fork(proposal.ids)
         rows.fail((~penalty.isfinite() & proposal.allowed).any(-1), step)
         index = choose(proposal, penalty)
