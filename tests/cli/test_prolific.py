@@ -3,12 +3,14 @@
 import json
 import socket
 import stat
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from local_server import LocalServer
 
+from guard_eval.cli.administration import prolific as administration
 from guard_eval.cli.administration import prolific_api
 from guard_eval.cli.administration.prolific_api import NoAnswerError, Prolific, Submission
 from guard_eval.errors import StudyError
@@ -245,14 +247,16 @@ def test_a_server_that_drips_is_left(server, client, monkeypatch):
         client.submissions("64study")
 
 
-def test_a_server_that_repeats_a_page_for_ever_is_left(server, client):
-    same = {
-        "results": [{"id": "s1", "participant_id": "p1", "status": "ACTIVE"}],
-        "_links": {"next": {"href": "x"}},
-    }
-    server.faults = [(200, same)] * 50
-    assert len(client.submissions("64study")) == 1
+def test_a_list_that_repeats_a_page_is_not_taken_for_complete(server, client):
+    row = {"id": "s1", "participant_id": "p1", "status": "ACTIVE"}
+    server.faults = [(200, {"results": [row], "_links": {"next": {"href": "x"}}})] * 50
+    with pytest.raises(StudyError, match="repeats a page"):
+        client.submissions("64study")
     assert len(server.calls) == 2
+    assert [(query["offset"], query["limit"]) for _, _, query, _, _ in server.calls] == [
+        ("0", "100"),
+        ("100", "100"),
+    ]
 
 
 def test_create_makes_a_draft_with_our_address_codes_and_places(server, study, store, prolific):
@@ -339,7 +343,16 @@ def test_an_invented_id_is_excluded_and_can_come_back(server, study, store, prol
     assert {row.rater for row in store.tidy()} == {"P-1", "P-2"}
 
 
-def test_who_came_from_another_study_on_prolific_is_left_alone_and_named(server, study, store, prolific):
+def test_who_came_a_moment_ago_may_not_be_listed_yet(server, study, store, prolific, monkeypatch):
+    store.note(comes(store, study, "new"), "arrival", json.dumps({"source": "prolific", "study": "64study"}))
+    server.submissions = {"s2": ["another", "ACTIVE"]}
+    assert "0 to change" in prolific("sync").out
+    monkeypatch.setattr(administration, "SETTLED", timedelta(0))
+    assert "unknown to Prolific" in prolific("sync").out
+
+
+def test_who_came_from_another_study_is_left_alone_and_named(server, study, store, prolific, monkeypatch):
+    monkeypatch.setattr(administration, "SETTLED", timedelta(0))
     for number, where in (("old", "63before"), ("new", "64study"), ("invented", "64study")):
         rater = comes(store, study, number)
         store.note(rater, "arrival", json.dumps({"source": "prolific", "study": where}))
@@ -357,7 +370,7 @@ def test_one_refused_approval_keeps_no_other_from_its_payment(server, study, sto
     ran = prolific("approve", "--bonus", "1")
     assert server.submissions["s2"][1] == "APPROVED"
     assert "answered 400" in " ".join(ran.out.split())
-    assert (study.folder / "prolific_bonus.csv").read_text() == "p2,1.00\n"
+    assert (study.folder / "prolific_bonus-1.csv").read_text() == "p2,1.00\n"
 
 
 def test_an_empty_list_excludes_nobody(server, study, store, prolific):
@@ -388,11 +401,19 @@ def test_approve_pays_who_finished_here_and_nobody_else(server, study, store, pr
     assert server.posts() == [("/api/v1/submissions/s1/transition/", {"action": "APPROVE"})]
     for reason in ("1 pair rated", "excluded", "nobody came here"):
         assert reason in ran.out
-    bonus = study.folder / "prolific_bonus.csv"
+    bonus = study.folder / "prolific_bonus-1.csv"
     assert bonus.read_text() == "p1,0.75\n"
     assert stat.S_IMODE(bonus.stat().st_mode) == 0o600
-    prolific("approve")
-    assert len(server.posts()) == 1
+
+    finish(store, study, "p5")
+    server.submissions["s6"] = ["p5", "AWAITING REVIEW"]
+    prolific("approve", "--bonus", "0.75")
+    assert len(server.posts()) == 2
+    # nobody is in two files
+    assert (study.folder / "prolific_bonus-2.csv").read_text() == "p5,0.75\n"
+    assert bonus.read_text() == "p1,0.75\n"
+    assert "nobody" in prolific("approve", "--bonus", "0.75").out
+    assert len(list(study.folder.glob("prolific_bonus*"))) == 2
 
 
 def test_an_approval_whose_answer_is_lost_is_sent_again(server, client):

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections import defaultdict
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
@@ -36,7 +37,10 @@ EVERY = 30.0
 LEFT = {"RETURNED", "TIMED OUT", "REJECTED", "SCREENED OUT"}
 """Statuses of participants who rate no more; their place on Prolific is open again."""
 
-BONUS_FILE = "prolific_bonus.csv"
+SETTLED = timedelta(minutes=2)
+"""For so long after an arrival Prolific's list may not have the participant yet."""
+
+BONUS_FILES = "prolific_bonus-{}.csv"
 BY = "guard-eval prolific"
 UNKNOWN = "Prolific lists no submission of this id"
 
@@ -71,7 +75,7 @@ def command(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="sync: every 30 seconds, until Ctrl-C.")] = False,
     bonus: Annotated[
-        str | None, typer.Option(help=f"approve: also write {BONUS_FILE}, with this amount for each.")
+        str | None, typer.Option(help="approve: also write a file of bonuses, with this amount for each.")
     ] = None,
 ) -> None:
     """Recruit on Prolific: make a draft, free what was left, approve.
@@ -224,6 +228,8 @@ def synchronise(store: Store, client: Prolific, number: str, *, dry_run: bool = 
     # ours first: whoever comes meanwhile has a submission already
     ours = _participants(store)
     elsewhere = _from_other_studies(store, number)
+    begun = datetime.now(UTC) - SETTLED
+    just_came = {note.rater for note in store.notes(kind="arrival") if note.at > begun}
     statuses = _statuses(client.submissions(number))
     if ours and not statuses:
         raise StudyError(
@@ -233,9 +239,7 @@ def synchronise(store: Store, client: Prolific, number: str, *, dry_run: bool = 
     done = []
     for external, who in ours.items():
         status = statuses.get(external)
-        if status is None and who.name in elsewhere:
-            continue
-        if status is None and not who.excluded:
+        if status is None and who.name not in elsewhere | just_came and not who.excluded:
             done.append((who.name, "unknown to Prolific", "excluded"))
             if not dry_run:
                 store.exclude(who.name, UNKNOWN, BY)
@@ -276,7 +280,7 @@ def _approve(
     if rows:
         say_table(("rater", "not approved, since"), rows)
     if bonus is not None and not dry_run:
-        _write_bonus(study.folder / BONUS_FILE, approved, bonus)
+        _write_bonus(study.folder, approved, bonus)
 
 
 def _approve_one(client: Prolific, submission: Submission, *, dry_run: bool) -> str:
@@ -300,14 +304,21 @@ def _why_not(who: RaterProgress | None, finished: set[str]) -> str:
     return f"did not finish: {count_of(who.rated, 'pair')} rated" if who.name not in finished else ""
 
 
-def _write_bonus(path: Path, participants: list[str], cents: int) -> None:
-    """Write what Prolific's page for bonuses takes: an id and an amount a line, without a heading."""
-    text = "".join(f"{person},{cents // 100}.{cents % 100:02}\n" for person in sorted(set(participants)))
-    path.unlink(missing_ok=True)
+def _write_bonus(folder: Path, participants: list[str], cents: int) -> None:
+    """Write what Prolific's page for bonuses takes: an id and an amount a line, without a heading.
+
+    Each time a new file, of those who are in none yet: pasted once each, nobody is paid twice.
+    """
+    before = sorted(folder.glob(BONUS_FILES.format("*")))
+    paid = {line.partition(",")[0] for path in before for line in path.read_text("utf-8").splitlines()}
+    people = sorted(set(participants) - paid)
+    if not people:
+        say("bonus: nobody who is not in an earlier file")
+        return
+    path = folder / BONUS_FILES.format(len(before) + 1)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    count = count_of(len(set(participants)), "bonus", "bonuses")
-    say(f"{path}: {count}; paste it into Prolific's page for bonuses")
+        file.writelines(f"{person},{cents // 100}.{cents % 100:02}\n" for person in people)
+    say(f"{path}: {count_of(len(people), 'bonus', 'bonuses')}; paste it into Prolific's page for bonuses")
 
 
 def _participants(store: Store) -> dict[str, RaterProgress]:

@@ -115,15 +115,21 @@ class Prolific:
     def _rows(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of a list, page by page; the pages' own links are never followed."""
         seen: set[str] = set()
-        for page in range(1, 10_000):
-            body = self._call("GET", path, query={**query, "page": str(page), "page_size": str(PAGE)})
+        for page in range(10_000):
+            # in both ways in which clients ask for pages
+            part = {"page": page + 1, "page_size": PAGE, "offset": page * PAGE, "limit": PAGE}
+            body = self._call(
+                "GET", path, query={**query, **{key: str(value) for key, value in part.items()}}
+            )
             rows = body.get("results")
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise StudyError(f"Prolific's answer to {path} has no list of results; try again")
             new = [row for row in rows if str(row.get("id")) not in seen]
+            if rows and not new:
+                raise StudyError(f"Prolific repeats a page of {path}, so the list is not complete; try again")
             seen.update(str(row.get("id")) for row in new)
             yield from new
-            if not new or not _has_next(body):
+            if not rows or not _has_next(body):
                 break
         total = _number(body.get("meta"), "count")
         if total is not None and total != len(seen):
