@@ -135,8 +135,7 @@ def _design(study: Study) -> dict[str, Chosen]:
         "3.3.2": Chosen("A web application in a browser (guard-eval), which saves each rated pair."),
         "3.3.4.2": Chosen(
             "The prompt; two continuations side by side under the letters A and B, as plain text, without "
-            "the "
-            "systems' names; a question with three answers and the definition for each criterion; the "
+            "the systems' names; a question with three answers and the definition for each criterion; the "
             "instructions. Which continuation is A differs between evaluators and is counterbalanced."
         ),
         "3.3.5": Chosen(

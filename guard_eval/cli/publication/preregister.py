@@ -54,8 +54,7 @@ def command(
     text = preregister(study, on=on, after_verdicts=after_verdicts)
     if path.exists() and path.read_bytes() != text.encode():
         raise StudyError(
-            f"{path} exists and says something else: a plan that was written down is not replaced; move it "
-            "away, "
+            f"{path} exists with another text, and a plan that was written down is not replaced; move it away, "
             "or name another file with --output"
         )
     write_whole(path, text.encode())
@@ -83,8 +82,7 @@ def preregister(study: Study, *, on: str | None = None, after_verdicts: bool = F
     if verdicts and not after_verdicts:
         raise StudyError(
             f"there are {verdicts} verdicts already, so this would not be a preregistration; to describe the "
-            "plan "
-            "all the same, beginning with that number: guard-eval preregister STUDY --after-verdicts"
+            "plan with that number as its first sentence: guard-eval preregister STUDY --after-verdicts"
         )
     return render(
         Path(__file__).parent / "preregistration.md.j2",
