@@ -94,8 +94,8 @@ def generate(
     check(model, chosen)
     check_vocabulary(model, type(model).__name__, chosen)
     runs = _runs(num_return_sequences, chosen)
-    limit = _limit(model, given)
-    prompts = [prompt for prompt in _prompts(model, ids, attention_mask, limit) for _ in range(runs)]
+    prompts = [prompt for prompt in _prompts(model, ids, attention_mask) for _ in range(runs)]
+    limit = _limit(model, given, longest=max(map(len, prompts)))
     ids = ids.repeat_interleave(runs, 0)
     ends = _ends(model, given)
     keys = [
@@ -206,12 +206,8 @@ def _asks_nothing(name: str, value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, bool) == isinstance(neutral, bool) and bool(value == neutral)
 
 
-def _prompts(model: Any, ids: Tensor, mask: Tensor | None, limit: int) -> list[list[int]]:  # noqa: ANN401
-    """Return the tokens of each prompt without its padding.
-
-    Raises:
-        StudyError: They are none of the model's, or with `limit` more are longer than its context.
-    """
+def _prompts(model: Any, ids: Tensor, mask: Tensor | None) -> list[list[int]]:  # noqa: ANN401
+    """Return the tokens of each prompt without its padding; a `StudyError` where they are not the model's."""
     mask = torch.ones_like(ids) if mask is None else mask
     if ids.dim() != 2 or mask.shape != ids.shape or not len(ids):
         raise StudyError(
@@ -228,21 +224,21 @@ def _prompts(model: Any, ids: Tensor, mask: Tensor | None, limit: int) -> list[l
     for number, prompt in enumerate(prompts, start=1):
         if not prompt:
             raise StudyError(f"prompt {number} of the batch has no token, only padding; remove it")
-        context = getattr(config, "max_position_embeddings", None)
-        if context is not None and len(prompt) + limit > context:
-            raise StudyError(
-                f"prompt {number} of the batch has {len(prompt)} tokens, and with max_new_tokens = {limit} "
-                f"more it exceeds the {context} that the model can hold; shorten it, or lower max_new_tokens"
-            )
     return prompts
 
 
-def _limit(model: Any, given: dict[str, Any]) -> int:  # noqa: ANN401
-    limit = _setting(model, given, "max_new_tokens")
-    if limit is None:
-        return _NEW_TOKENS
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise StudyError(f"max_new_tokens = {limit!r} must be a whole number of at least 1")
+def _limit(model: Any, given: dict[str, Any], *, longest: int) -> int:  # noqa: ANN401
+    """Return how many tokens to make: as asked, or as many as usual and the model's context has room for."""
+    asked = _setting(model, given, "max_new_tokens")
+    if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 1):
+        raise StudyError(f"max_new_tokens = {asked!r} must be a whole number of at least 1")
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    limit = asked or (_NEW_TOKENS if context is None else max(1, min(_NEW_TOKENS, context - longest)))
+    if context is not None and longest + limit > context:
+        raise StudyError(
+            f"a prompt of the batch has {longest} tokens, and with max_new_tokens = {limit} more it exceeds "
+            f"the {context} that the model can hold; shorten it, or lower max_new_tokens"
+        )
     return limit
 
 

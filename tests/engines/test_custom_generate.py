@@ -198,3 +198,9 @@ def test_tokens_that_the_model_has_not_are_refused(ids):
 def test_no_prompts_are_refused():
     with pytest.raises(StudyError, match=r"the shape \(0, 3\)"):
         generate(tiny("llama"), torch.zeros(0, 3).long(), strategy="greedy")
+
+
+def test_without_a_length_a_text_ends_where_the_models_context_does():
+    model = tiny("llama")  # 128 tokens, fewer than the usual 256 new ones
+    model.generation_config.eos_token_id = None
+    assert generate(model, torch.tensor([[5, 6, 7]]), strategy="greedy").shape == (1, 128)

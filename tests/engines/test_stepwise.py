@@ -210,7 +210,7 @@ def test_a_study_of_chains_has_ids_of_its_own(loaded):
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_chain_needs_a_vocabulary_for_each_step(loaded):
     with pytest.raises(StudyError, match="chooses among 900 tokens"):
-        check_vocabulary(loaded, parse("dry + top_k(k=900)"))
+        check_vocabulary(loaded.model, "llama", parse("dry + top_k(k=900)"))
 
 
 @every_model

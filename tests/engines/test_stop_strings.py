@@ -167,9 +167,9 @@ def test_generate_ends_with_the_token_that_completes_the_string(loaded):
     assert stop in continuation_text(loaded.tokenizer, ids[0].tolist(), cut)
     assert stop not in continuation_text(loaded.tokenizer, ids[0].tolist(), cut[:-1])
     with pytest.raises(StudyError, match="pass tokenizer="):
-        custom(loaded.model, ids, max_new_tokens=40, stop_strings=stop)
+        custom(loaded.model, ids, stop_strings=stop)
     with pytest.raises(StudyError, match="texts of a character or more"):
-        custom(loaded.model, ids, max_new_tokens=40, stop_strings=[""], tokenizer=loaded.tokenizer)
+        custom(loaded.model, ids, stop_strings=[""], tokenizer=loaded.tokenizer)
 
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)

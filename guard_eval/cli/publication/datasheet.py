@@ -110,7 +110,8 @@ class Datasheet:
         )
         return (
             f"{simulated}Questions of HEDS 3.0 (Belz and Thomson, 2024, arXiv:2412.07940), in short; an "
-            f"option's number is that of the form at nlp-heds.github.io. {self.counted}. Study settings: {self.hash}."
+            "option's number is that of the form at nlp-heds.github.io. "
+            f"{self.counted}. Study settings: {self.hash}."
         )
 
     @property

@@ -54,8 +54,8 @@ def command(
     text = preregister(study, on=on, after_verdicts=after_verdicts)
     if path.exists() and path.read_bytes() != text.encode():
         raise StudyError(
-            f"{path} exists with another text, and a plan that was written down is not replaced; move it away, "
-            "or name another file with --output"
+            f"{path} exists with another text, and a plan that was written down is not replaced; move it "
+            "away, or name another file with --output"
         )
     write_whole(path, text.encode())
     say(f"preregistration: {path}")
