@@ -160,7 +160,7 @@ def test_a_plan_before_the_first_verdict_has_the_hashes_and_the_same_bytes(run, 
     assert "Family: 2 results of people" in text  # one comparison by two criteria
     assert run("preregister", "small", "--date", "2026-05-31").code == 0
     assert preregister(study, on="2026-05-31") == text
-    assert "says something else" in run("preregister", "small", "--date", "2026-06-01").refused()
+    assert "with another text" in run("preregister", "small", "--date", "2026-06-01").refused()
     assert "equal those" in preregistered(study)[0]
     settings = paired / "study.toml"
     settings.write_text(settings.read_text() + "\n[analysis]\nalpha = 0.01\n")
