@@ -23,8 +23,8 @@ class RaterRow:
         pairs: How many pairs.
         verdicts: How many verdicts.
         ties: The share of ties among them.
-        agreement: How often another rater of the same pair and criterion says the same; None where nobody
-            else rated what this one rated.
+        agreement: How often another rater of the same pair and criterion says the same; None where no
+            other rater rated what this one rated.
         compared: How many such comparisons that is of.
         first: The share of non-tied verdicts for the text shown first, with Wilson's interval; None where the
             verdicts do not say what was shown first.
