@@ -114,8 +114,8 @@ def test_few_wins_of_a_composite_are_not_missed_too_often():
 
 
 def test_the_error_of_a_composite_by_hand():
-    # 6 of 40 pairs are won on one of two criteria: scores of ½. Sizes of ½ a margin of .05 off one half have a
-    # variance of .05 (.5 − 2 · .05) / 2 = .01; these have less, and over 40 pairs 39 is below it.
+    # 6 of 40 pairs are won on one of two criteria: scores of ½. A mean of such scores that is .05 off one
+    # half has a variance of .05 (.5 − 2 · .05) / 2 = .01 or more; these have less, and n − 1 is below it.
     both = [ratings([1.0] * 6 + [0.5] * 34), ratings([0.5] * 40, "fluency")]
     composite = Composite(weights={"coherence": 1, "fluency": 1})
     rows = equivalence_rows(share_rows(ScoredVerdicts.of(pd.concat(both), composite=composite)), margin=0.05)
