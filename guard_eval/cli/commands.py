@@ -15,13 +15,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from typer import BadParameter, Option
+from typer import Abort, BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from guard_eval.cli.console import be_quiet, give_details, json_on_stdout, print_json, quote_in_commands
 from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import visible
 from guard_eval.strategies.own import use_file
 
 __all__ = [
@@ -291,6 +292,8 @@ class CommandGroup(TyperGroup):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")  # pydantic's, for programmers
+        except BadParameter as error:  # "Value error" is pydantic's, for programmers
+            error.message = visible(error.message.removeprefix("Value error, "))
             raise
+        except Abort:  # a question was answered with Ctrl-C or Ctrl-D
+            raise KeyboardInterrupt from None

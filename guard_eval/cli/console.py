@@ -34,6 +34,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from guard_eval.reporting.escaping import visible
+
 
 def named_path(text: str) -> Path:
     """Return the path that an argument names: an empty one, as of an unset variable, is not this folder."""
@@ -158,7 +160,7 @@ def runnable(text: str) -> str:
 
 def say(line: str = "") -> None:
     """Print a line: on a terminal broken between words, but whole where it has a command to be copied."""
-    shown, line = console(), runnable(line)
+    shown, line = console(), visible(runnable(line))
     whole = not shown.is_terminal or "guard-eval " in line
     shown.print(line if whole else "\n".join(_broken(part, shown.width) for part in line.split("\n")))
 
@@ -184,7 +186,7 @@ def say_warnings(warnings: Iterable[str]) -> None:
     """Print warnings where errors go."""
     for warning in warnings:
         if _shown["lines"]:
-            typer.echo(f"warning: {warning}", err=True)
+            typer.echo(visible(f"warning: {warning}"), err=True)
 
 
 def say_next(*commands: str) -> None:
@@ -202,7 +204,8 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     A star after a number marks it; the others keep its place free. Where the words do not fit beside each
     other, a row becomes lines of heading and cell.
     """
-    rows, shown = [list(row) for row in rows], console()
+    rows, shown = [[visible(cell) for cell in row] for row in rows], console()
+    columns = [visible(column) for column in columns]
     places = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
     least = [max((cell_len(word) for cell in cells for word in cell.split()), default=1) for cells in places]
     if sum(least) + 2 * (len(columns) - 1) > shown.width:
