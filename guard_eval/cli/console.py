@@ -55,7 +55,14 @@ def is_study(targets: Sequence[Path]) -> bool:
     return len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists()))
 
 
-_shown: dict[str, Any] = {"lines": False, "progress": True, "detail": False, "json": None, "paths": ()}
+_shown: dict[str, Any] = {
+    "lines": False,
+    "progress": True,
+    "detail": False,
+    "json": None,
+    "paths": (),
+    "study": "STUDY",
+}
 """What is shown; of the process, for threads show lines, too."""
 
 
@@ -84,6 +91,11 @@ def quote_in_commands(arguments: Iterable[object]) -> None:
     """Quote those that are paths, where a shell needs it, in the commands that are shown."""
     names = [str(one) for one in arguments if isinstance(one, Path)]
     _shown["paths"] += tuple(name for name in names if shlex.quote(name) != name)
+
+
+def name_study(folder: Path) -> None:
+    """Write this folder where a command that is shown has STUDY."""
+    _shown["study"] = shlex.quote(str(folder))
 
 
 def print_json() -> None:
@@ -151,6 +163,10 @@ def runnable(text: str) -> str:
     for name in _shown["paths"]:
         quoted = shlex.quote(name).replace("\\", r"\\")
         commands = [re.sub(rf"(?<=[ =]){re.escape(name)}", quoted, one) for one in commands]
+    commands = [
+        re.sub(r"^(guard-eval \w+) STUDY\b", lambda match: f"{match[1]} {_shown['study']}", one)
+        for one in commands
+    ]
     text = before + "".join(commands)
     program = Path(sys.argv[0])
     if program.name != "guard-eval" or shutil.which("guard-eval"):

@@ -67,7 +67,7 @@ def counter(
     environ = os.environ if environ is None else environ
     places = [(folder or Path()) / Path(model).expanduser(), *_snapshots(model, environ)]
     place = next((each for each in places if (each / _TOKENIZER).is_file()), None)
-    return place and TokenCounter(place)
+    return None if place is None else TokenCounter(place)
 
 
 def _count(place: Path, prompts: list[list[Message]]) -> list[int]:
@@ -100,6 +100,8 @@ def _template(place: Path, settings: dict[str, Any]) -> Any:  # noqa: ANN401 (ji
     text = path.read_text(encoding="utf-8") if path.is_file() else settings.get("chat_template")
     if isinstance(text, list):
         text = next((each["template"] for each in text if each["name"] == "default"), None)
+    if not isinstance(text, str):
+        raise TemplateError("there is no chat template")
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )

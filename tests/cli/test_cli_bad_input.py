@@ -254,6 +254,8 @@ def test_the_study_stands_in_the_remedy(run, study):
     study.rename(study.parent / "a study")
     assert "run: guard-eval generate 'a study'" in run("pair", "a study").refused()
     assert "run: guard-eval pair 'a study'" in run("progress", "a study").refused()
+    (study.parent / "a study" / "study.db").touch()
+    assert "run: guard-eval pair 'a study'" in run("status", "a study").out
 
 
 def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, study):
