@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-import tempfile
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -39,6 +40,9 @@ from guard_eval.rubric import COMPOSITE, criteria
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import License
+
+if sys.platform != "win32":
+    import fcntl
 
 SUMS = "SHA256SUMS"
 """Names every file of the folder with its checksum, as sha256sum reads it; by it the folder is recognised."""
@@ -226,23 +230,58 @@ def _check_replaceable(folder: Path) -> None:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk as `folder`, which is removed at the end."""
-    parent = folder.absolute().parent
+    """Yield an empty folder beside `folder`, which is removed at the end; so is what a killed process left.
+
+    Raises:
+        StudyError: It cannot be written, or another process makes the same folder.
+    """
+    around = folder.absolute().parent / f".{folder.name}.partial"
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        around = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=parent))
+        around.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(around):
+            if not folder.exists() and (around / "before").exists():  # killed between the two moves
+                (around / "before").rename(folder)
+            _clear(around)
+            (around / "new").mkdir()
+            try:
+                yield around / "new"
+            finally:
+                _clear(around)
+                with suppress(OSError):
+                    around.rmdir()
     except OSError as error:
-        raise StudyError(f"cannot write to {parent}: {error.strerror}; name another folder") from error
+        raise StudyError(
+            f"cannot write {error.filename or folder}: {error.strerror}; fix that, or name another folder"
+        ) from error
+
+
+def _clear(around: Path) -> None:
+    for name in ("new", "before"):
+        shutil.rmtree(around / name, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the system's lock on a folder; where there are no such locks, as on Windows, hold nothing."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        (around / "new").mkdir()
-        yield around / "new"
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise StudyError(
+            f"another guard-eval publish writes to {folder}; wait for it, or name another folder"
+        ) from None
     finally:
-        shutil.rmtree(around, ignore_errors=True)
+        os.close(handle)
 
 
 def _move(made: Path, folder: Path) -> None:
     """Put what was made in the folder's place; what was there stays until then."""
     before = made.with_name("before")
+    _check_replaceable(folder)  # once more: somebody may have written there meanwhile
     try:
         if folder.exists():
             folder.rename(before)
