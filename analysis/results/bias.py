@@ -128,7 +128,7 @@ def _flips(cell: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_], ND
 def order_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[OrderRow, ...]:
     """Return win shares with each order weighing the same: per comparison, criterion and who judged.
 
-    An item's score in an order is the mean of the verdicts it got in that order, whoever gave them.
+    An item's score in an order is the mean of the verdicts it got in that order, from any rater.
 
     Args:
         verdicts: A table of verdicts; none of its rows counts that does not say what was shown first.

@@ -23,8 +23,8 @@ class RaterRow:
         pairs: How many pairs.
         verdicts: How many verdicts.
         ties: The share of ties among them.
-        agreement: How often another rater of the same pair and criterion says the same; None where nobody
-            else rated what this one rated.
+        agreement: How often another rater of the same pair and criterion says the same; None where no
+            other rater rated what this one rated.
         compared: How many such comparisons that is of.
         first: The share of non-tied verdicts for the text shown first, with an interval over pairs or
             prompts, since verdicts on several criteria of a pair hang together; None where the verdicts do
