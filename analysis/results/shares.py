@@ -154,7 +154,7 @@ def disagreement(rows: Sequence[ShareRow]) -> str:
     if not apart:
         return ""
     corrected = sum(not row.disagrees(row.test.p_value) for row in apart)
-    reasons = ["each interval stands for one result and p is corrected for several"] if corrected else []
+    reasons = ["each interval is for one result and p is corrected for several"] if corrected else []
     if corrected < len(apart):
         reasons.append(
             "the interval rests on the spread around the share found, p on chance around 50\u00a0%"

@@ -67,7 +67,7 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 
 
 class Claim(NamedTuple):
-    """Whether a presentation now belongs to another rater, has a verdict, and how its own rater stands."""
+    """Whether a presentation belongs to another rater or has a verdict, and its own rater's standing."""
 
     superseded: bool
     rated: bool
@@ -75,7 +75,7 @@ class Claim(NamedTuple):
 
 
 def claim(connection: Connection, number: int, rater: Rater) -> Claim:
-    """Return how a presentation of this rater stands; alone in the rater's pool, it stays so to the end."""
+    """Return the state of a presentation of this rater; alone in the rater's pool, it stays so to the end."""
     row = None
     if 0 < number <= _LARGEST:
         row = connection.execute(_CLAIM, {"param_id": number}).one_or_none()

@@ -187,7 +187,7 @@ class StopStrings:
         return None
 
     def before(self, prompt: list[int], new: list[int]) -> str:
-        """Return what stands before the first of the strings in the text of new tokens."""
+        """Return the part of the new tokens' text before the first of the strings."""
         before, text = _texts(self._tokenizer, prompt, new)
         return text[: self._place(before, text)]
 
@@ -233,7 +233,7 @@ def make_continuation(
 ) -> Continuation:
     """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once.
 
-    Of a text with a stop string it is what stands before; engines may go on for a while, and are cut here.
+    A text with a stop string ends before it; engines may go on for a while, and are cut here.
     """
     stops = stops_of(loaded.tokenizer, made_by)
     count = stops.find(row.ids, new) if stops else None
