@@ -107,7 +107,7 @@ def _write(
     rows = rows_of(study, store)
     published = published_rows(store, rows, include, seed=study.settings.seed)
     settings = public_settings(study)
-    context = study_context(study, store, {row.rater_kind for row in rows})
+    context = study_context(study, store, rows)
     context = replace(context, settings=settings, command="guard-eval report verdicts.csv")
     table = table_of(published.verdicts)[list(VERDICT_COLUMNS)]
     report = write_report(scored(validate(table), context), made / "report", context)
