@@ -380,7 +380,7 @@ def _ranking_table(ranked: Sequence[RankingRow], overall: str) -> Table:
 
 
 def _ranking_columns(rows: Sequence[RankingRow], before: str) -> Columns[str]:
-    """Return rank and share on one criterion; groups that nobody compared have a ranking each."""
+    """Return rank and share on one criterion; groups that were not compared have a ranking each."""
     place = {name: (row, at) for row in rows for at, name in enumerate(row.methods)}
 
     def rank(name: str) -> str:

@@ -29,7 +29,7 @@ BOTH = (
 JUDGES = (
     "Judges: each is a result of its own, with intervals and tests over pairs; no two are counted together "
     "but in a declared panel. Holm's family is one judge's results: it holds the chance of an error for each "
-    "judge by itself, and whoever picks among k judges after seeing them errs up to k times as often. "
+    "judge by itself, and picking among k judges after seeing them errs up to k times as often. "
     "Declare a judge or a panel beforehand, or multiply p by k."
 )
 
@@ -62,7 +62,7 @@ def methods(
     sampled = any(row.estimand == "population" for row in totals)
     whom = "all raters like those who took part" if sampled else "the raters who took part"
     estimand = f"the tie-split win share, (wins + ties/2) / n, per criterion, over pairs, for {whom}"
-    alone = "each interval stands for itself and is not widened for the number of comparisons"
+    alone = "each interval is for itself and is not widened for the number of comparisons"
     null = (
         "no difference means a share of one half"
         if sampled
@@ -232,7 +232,7 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         notes.append(
             f"The raters are a fixed panel ({panel}): intervals and "
             "tests speak of other pairs judged by the same raters, not of other raters. If raters differ in "
-            "which method they lean to, more pairs tell ever more precisely what these raters think."
+            "which method they lean to, more pairs measure ever more precisely what these raters think."
         )
     if any(row.n > row.items for row in totals):
         notes.append(

@@ -90,7 +90,7 @@ MODULES = {
     "replicate": "replication.replicate",
     **{name: f"administration.{name}" for name in ("gold", "raters", "prolific", "export", "db")},
 }
-"""Where a command's file lies in a folder of `guard_eval.cli`; that of any other lies beside this one."""
+"""Commands whose file is in a folder of `guard_eval.cli`; that of any other is beside this one."""
 
 FUNCTIONS = {
     "MeasureOptions": "guard_eval.cli.measuring.job",

@@ -271,7 +271,7 @@ class LoggedProgress(Progress):
 
 
 def progress(unit: str, *, window: float = 30) -> Progress:
-    """Return a progress display that counts `unit`s and tells the time left; tasks need a `note`.
+    """Return a progress display that counts `unit`s and shows the time left; tasks need a `note`.
 
     The time left follows from the speed over the last `window` seconds.
     """

@@ -37,7 +37,7 @@ class LoadedModel:
         name: What the study calls it.
         revision: The Hub's commit, or `sha256:` and 16 digits that stand for the folder's files.
         dtype: The arithmetic, such as `float32`.
-        device: Where it lies, such as `cpu` or `NVIDIA H200`.
+        device: Where it is, such as `cpu` or `NVIDIA H200`.
         versions: Versions of the libraries that run it.
     """
 
@@ -164,7 +164,7 @@ def _load(
 
 
 def settle_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
-    """Run a small model that lies on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
+    """Run a small model on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if model.device.type == "cpu" and parameters < SMALL and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
@@ -274,7 +274,7 @@ def _device(name: str) -> torch.device:
 
 
 def _device_name(model: Any, place: torch.device) -> str:  # noqa: ANN401
-    """Return what the model lies on: one device's name, or those of a map with their number."""
+    """Return what the model is on: one device's name, or those of a map with their number."""
     spread = getattr(model, "hf_device_map", None)
     if not spread:
         return torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
@@ -316,7 +316,7 @@ def _arithmetic(config: Any, name: str, device: str) -> torch.dtype | str:  # no
 
 
 def _commit(source: str, revision: str) -> str:
-    """Return the commit that a branch or tag stands for now: all files then come from it."""
+    """Return the commit that a branch or tag names now: all files then come from it."""
     try:
         path = cached_file(source, "config.json", revision=revision)
     except (OSError, ValueError) as error:
@@ -390,7 +390,7 @@ def _model(  # transformers' classes are untyped
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise StudyError(_cannot_load(source, version, error)) from error
     model, report = loaded
-    # Checkpoints of masked language models have no pooler; nobody reads what it makes of the first token.
+    # Checkpoints of masked language models have no pooler; its output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(

@@ -13,7 +13,7 @@ from guard_eval.metrics.groups import Group, nonzero
 from guard_eval.metrics.outcomes import Outcome, PointEstimate
 
 EPSILON = 0.1
-"""What stands for a count of zero: smoothing method 1 of Chen and Cherry 2014."""
+"""Used in place of a count of zero: smoothing method 1 of Chen and Cherry 2014."""
 
 
 def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 Cell = str | int | float | bool | None
 
 NOTHING = "–"
-"""What stands where there is no value."""
+"""Written where there is no value."""
 
 
 class Escaped(str):
@@ -180,9 +180,9 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def escape_csv(value: Cell) -> str:
-    """Return a cell that a spreadsheet reads as text: an apostrophe stands before a formula.
+    """Return a cell that a spreadsheet reads as text: with an apostrophe before a formula.
 
-    One more stands before a text that is a formula behind apostrophes, so that `unescape_csv` returns either.
+    A text that is a formula behind apostrophes gets one more, so that `unescape_csv` returns either.
     What is no finite number is an empty cell.
     """
     if value is None:

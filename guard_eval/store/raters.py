@@ -94,7 +94,7 @@ class Standing(NamedTuple):
 
 
 def standing(connection: Connection, who: Rater) -> Standing:
-    """Return how a rater stands with the study, or raise a `StudyError` if the database does not know it."""
+    """Return a rater's standing in the study, or raise a `StudyError` if the database does not know it."""
     row = connection.execute(_STANDING, {"param_rater": who.id}).one_or_none()
     return standing_of(who, *(row or (None, None, None, None)))
 
@@ -102,7 +102,7 @@ def standing(connection: Connection, who: Rater) -> Standing:
 def standing_of(
     who: Rater, name: str | None, kind: str | None, revoked_at: datetime | None, excluded_at: datetime | None
 ) -> Standing:
-    """Return how a rater stands by its row, or raise a `StudyError` if that is another rater's."""
+    """Return a rater's standing by its row, or raise a `StudyError` if that is another rater's."""
     if (name, kind) != (who.name, who.kind):
         raise StudyError(
             f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters STUDY"

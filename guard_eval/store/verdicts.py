@@ -68,7 +68,7 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 
 
 class Claim(NamedTuple):
-    """Whether a presentation now is another's, has a verdict, since when, and how its own rater stands."""
+    """Whether a presentation is another rater's or has a verdict, since when, and its rater's standing."""
 
     superseded: bool
     rated: bool
@@ -77,7 +77,7 @@ class Claim(NamedTuple):
 
 
 def claim(connection: Connection, number: int, rater: Rater) -> Claim:
-    """Return how a presentation of this rater stands; alone in the rater's pool, it stays so to the end."""
+    """Return the state of a presentation of this rater; alone in the rater's pool, it stays so to the end."""
     row = None
     if 0 < number <= _LARGEST:
         row = connection.execute(_CLAIM, {"param_id": number}).one_or_none()

@@ -69,7 +69,7 @@ class AnthropicBatches:
         self._sdk = client.sdk
 
     def line_of(self, request: JudgeRequest) -> bytes:
-        """Return a request as it stands in a batch; its body is the very bytes that go out online."""
+        """Return a request as it is in a batch; its body is the very bytes that go out online."""
         return json.dumps({"custom_id": request.key})[:-1].encode() + b', "params": ' + request.body + b"}\n"
 
     async def upload(self, name: str, content: bytes) -> str:  # noqa: ARG002 (they go up with the batch)

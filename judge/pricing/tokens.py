@@ -21,7 +21,7 @@ _MARKS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts a model's tokens; `place` is where its tokenizer lies."""
+    """Counts a model's tokens; `place` is its tokenizer's folder or name."""
 
     place: Path
     tokenizer: Any

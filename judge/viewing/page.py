@@ -2,7 +2,7 @@
 
 The page holds an index, by which it filters and lists, and the exchanges themselves in compressed parts, each
 read when one of its exchanges is opened: so a thousand of them take some megabytes and no time. All that is
-somebody else's text reaches the page as JSON, compressed or its brackets escaped, and the screen as text.
+foreign text reaches the page as JSON, compressed or its brackets escaped, and the screen as text.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Index:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Return the index as it stands in the page."""
+        """Return the index as it is in the page."""
         return {
             "judges": [one_line(name) for name in self._names["judges"]],
             "criteria": [[name, one_line(self._titles.get(name, name))] for name in self._names["criteria"]],

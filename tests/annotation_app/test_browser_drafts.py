@@ -129,7 +129,7 @@ def test_a_pair_is_skipped_with_a_reason_and_forgotten(rooms, context):
     page.get_by_label("A text is damaged or cannot be read").check()
     heading = page.get_by_role("region", name="Continuation A").inner_text()
     page.get_by_role("button", name="Skip this pair").click()
-    page.get_by_text("Skipped: the pair goes to somebody else").wait_for()
+    page.get_by_text("Skipped: another person gets this pair").wait_for()
     assert page.get_by_role("region", name="Continuation A").inner_text() != heading
     assert chosen(page) == 0
     assert "B" not in json.dumps([value for _, value in page.evaluate(KEPT)])

@@ -238,7 +238,7 @@ def test_one_address_that_invents_ids_is_turned_away_for_a_day(recruiting, caplo
     with lapsing():
         for number in range(17):
             page = recruiting.come(f"id{number}", address="192.0.2.7")
-    assert "nobody else can be let in from your network" in words(page)
+    assert "no more people can take part from your network" in words(page)
     assert "--proxy ADDRESS" in caplog.text
     assert len(built.stored("raters")) == places.FEW
     assert "What to judge" in words(recruiting.come("honest", address="192.0.2.8"))

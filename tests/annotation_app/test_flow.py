@@ -385,7 +385,7 @@ def test_a_pair_that_cannot_be_judged_is_skipped_with_a_reason(study):
     page = send(page, "skip", {"pair": first["pair"], "problems": ["offensive", "odd"], "comment": " sad "})
     shown = view(page)
     assert (shown["where"], shown["acknowledged"]) == ("Pair 1 of 3", [first["pair"], "skip"])
-    assert shown["note"] == "Skipped: the pair goes to somebody else"
+    assert shown["note"] == "Skipped: another person gets this pair"
     assert shown["prompt"] != first["prompt"]
     assert [(note.kind, note.detail) for note in built.stored("notes")] == [
         ("skip", "offensive"),

@@ -202,7 +202,7 @@ PLANTED = {
     "# token hf_ABCDEFGHIJKLMNOPQRSTUVWX": "an API key or a password, 'hf_A…'",
     '# api_key = "abcdefgh12345"': "an API key or a password, 'api_…'",
     "# mail me: owner@uni.example": "an e-mail address, 'owner@uni.example'",
-    "# models are in /home/owner/models": "the path of somebody's folder, '/home/owner'",
+    "# models are in /home/owner/models": "the path of a person's folder, '/home/owner'",
     "# judge at 192.168.7.9": "an IP address, '192.168.7.9'",
     "# judge at http://gpu7:8000/v1": "the address of a server, 'gpu7'",
     f"# {PROLIFIC} rated twice": f"what looks like a Prolific id, '{PROLIFIC}'",

@@ -47,7 +47,7 @@ def load_verdicts(
 ) -> pd.DataFrame:
     """Return the verdicts of a file in any known format, not yet checked.
 
-    What was taken for granted stands in its `attrs` under `REMARKS`.
+    Its `attrs` list what was assumed, under `REMARKS`.
 
     Args:
         path: The file.

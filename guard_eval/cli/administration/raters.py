@@ -99,7 +99,7 @@ def _invite(store: Store, names: Sequence[str], *, url: str, again: bool) -> Non
         record("links", links)
         say(f"  {name}: {links[-1]['url']}")
     if again:
-        say("The links given before let nobody in any more.")
+        say("Earlier links no longer work.")
 
 
 def _change(store: Store, action: Action, name: str, *, reason: str, by: str) -> None:
@@ -111,7 +111,7 @@ def _change(store: Store, action: Action, name: str, *, reason: str, by: str) ->
         say(f"{name}'s verdicts no longer count, and the pairs are free for others; nothing is deleted")
     elif action is Action.include:
         store.include(name, reason, by)
-        say(f"{name}'s verdicts count again, where nobody else has rated the pair meanwhile")
+        say(f"{name}'s verdicts count again, except on pairs that another rater has rated meanwhile")
 
 
 def _erase(store: Store, study: Study, name: str, *, verdicts: bool, by: str) -> None:
@@ -130,7 +130,7 @@ def _erase(store: Store, study: Study, name: str, *, verdicts: bool, by: str) ->
 
 
 def _files_with(folder: Path, part: str) -> Iterator[Path]:
-    """Yield the files of a study in which a text stands."""
+    """Yield the files of a study that contain a text."""
     wanted = part.encode("utf-8", "surrogatepass")
     for path in folder.rglob("*"):
         with suppress(OSError):  # removed this moment, or not to be read

@@ -1,6 +1,6 @@
 """The verdicts of a study as folders that other tools open: Potato, Label Studio, Hugging Face's datasets.
 
-An item is a pair as somebody saw it, texts by their sides: an answer is the letter that was pressed, and no
+An item is a pair as a rater saw it, texts by their sides: an answer is the letter that was pressed, and no
 position is lost. What raters can see in Potato and Label Studio names no method: methods.jsonl does, by the
 items' ids. `guard-eval import` reads all of them again.
 """

@@ -286,7 +286,7 @@ def _limits(interval: Interval) -> str:
 def tables(view: Overview, *, narrow: bool = False, remarks: int | None = None) -> list[Table]:
     """Return the tables that have rows, all but that of the pairs; `narrow` fits a terminal."""
     raters = raters_table(view, narrow=narrow)
-    if narrow:  # leave out columns in which nothing stands
+    if narrow:  # leave out empty columns
         cells = [*zip(*raters.rows, strict=True)]
         kept = [place for place, column in enumerate(cells) if set(column) - {"", NOTHING}]
         raters = replace(

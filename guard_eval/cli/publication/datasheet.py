@@ -104,7 +104,7 @@ class Datasheet:
 
     @property
     def note(self) -> str:
-        """Return what is said above the answers."""
+        """Return the text above the answers."""
         simulated = (
             "The raters of this study are SIMULATED: no person evaluated anything. " if self.simulated else ""
         )

@@ -145,7 +145,7 @@ def _design(study: Study) -> dict[str, Filled]:
         ),
         "3.3.5": Filled(
             f"The application sets no date and no time limit; work can be interrupted. A pair left open for "
-            f"{asked.lease_minutes:g} minutes may go to somebody else. An evaluator rates at most {most}.",
+            f"{asked.lease_minutes:g} minutes may go to another one. An evaluator rates at most {most}.",
             (5,),
         ),
         "3.3.6": Filled("On each pair a comment can be written and a problem reported.", (4,)),

@@ -36,7 +36,7 @@ _NAME = "a rater's name"
 _KEY = "an API key or a password"
 _INVITE = "an invite or a participant's link"
 _SERVER = "the address of a server"
-_FOLDER = "the path of somebody's folder"
+_FOLDER = "the path of a person's folder"
 _ALWAYS = {
     _KEY: (
         r"(?<![A-Za-z0-9])(?:sk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}"
@@ -143,7 +143,7 @@ class LeakFinder:
         words = _WORD.findall(form)
         letters = "".join(words)
         if len(letters) < 2 or (form.isdigit() and len(form) < 5):
-            return  # a letter or a small number stands everywhere and names nobody
+            return  # a letter or a small number is everywhere and identifies no one
         if len(form) == 2 and not re.match(f"[{_UNSPACED}]{{2}}", letters):
             places = places & {"words"}
         self._add(text, what, places)
@@ -252,7 +252,7 @@ def _of_settings(study: Study) -> Iterator[tuple[str, str, AbstractSet[Place]]]:
 
 
 def _servers(text: str) -> Iterator[str]:
-    """Yield hosts that are nobody's public service: without TLS, or with a name of a local network."""
+    """Yield hosts that are no public service: without TLS, or with a name of a local network."""
     for scheme, host in _URL.findall(text):
         if host in {"localhost", "[::1]"} or host.startswith("127.") or scheme == "sqlite":
             continue

@@ -68,7 +68,7 @@ def preregister(study: Study, *, on: str | None = None, after_verdicts: bool = F
 
     Args:
         study: The study.
-        on: The date that stands in the text, ISO 8601.
+        on: The date written in the text, ISO 8601.
         after_verdicts: Whether a study that has verdicts is described, too; the text then says so first.
 
     Raises:

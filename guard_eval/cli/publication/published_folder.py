@@ -61,7 +61,7 @@ def publish(
 
     Args:
         study: It must have verdicts.
-        folder: Made where missing; one that this made before, and nobody changed since, is replaced.
+        folder: Made where missing; one that this made before, unchanged since, is replaced.
         license: An SPDX identifier, in place of study.toml's.
         include: Words that are left out unless they are named: comments, rationales.
         allow: Words that would be refused and are harmless.
@@ -201,7 +201,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Check that nothing is at `folder`, or what this made there and nobody changed since.
+    """Check that nothing is at `folder`, or what this made there, unchanged since.
 
     Raises:
         StudyError: It holds something else, which would be lost.

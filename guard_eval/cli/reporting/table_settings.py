@@ -107,7 +107,7 @@ class Declaration:
         settings: What holds: the command line before the file.
         given: What the command line says.
         file: The file that was read, if any.
-        text: The file as it stands.
+        text: The file's content.
         named: Whether the command line names the file.
     """
 

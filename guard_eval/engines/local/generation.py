@@ -157,7 +157,7 @@ def check_numbers(**settings: object) -> None:
 
 
 def warm_up(loaded: LoadedModel) -> None:
-    """Run two steps and forget them: the first ones load code and memory, which is nobody's tokens/s."""
+    """Run two steps and forget them: the first ones load code and memory, and would distort tokens/s."""
     prompt = Prompt(id="warm-up", dataset="", text="Once")
     with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
         for _ in generate(

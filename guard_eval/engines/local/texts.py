@@ -176,7 +176,7 @@ class StopStrings:
         return None
 
     def before(self, text: str) -> str:
-        """Return what stands before the first of the strings in a text."""
+        """Return the part of a text before the first of the strings."""
         return text[: self._place(text)]
 
     def _tail(self, new: Sequence[int], count: int) -> list[int]:
@@ -210,7 +210,7 @@ def make_continuation(
 ) -> Continuation:
     """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once.
 
-    Of a text with a stop string it is what stands before; engines may go on for a while, and are cut here.
+    A text with a stop string ends before it; engines may go on for a while, and are cut here.
     """
     stops = StopStrings(loaded.tokenizer, made_by.stop) if made_by.stop else None
     count = stops.find(row.ids, new) if stops else None

@@ -147,7 +147,7 @@ def start(
 def _share_of_memory() -> float:
     """Return how much of the machine's memory to take: most of what others have left of it.
 
-    vLLM would take 92 % of all there is, and not start where somebody else has the rest.
+    vLLM would take 92 % of all there is, and not start where other programs use the rest.
     """
     import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
 
