@@ -138,8 +138,7 @@ def _stops(strings: str | list[str] | None, tokenizer: Any) -> StopStrings | Non
     wanted = list(strings) if isinstance(strings, list | tuple) else [strings]
     if not all(isinstance(one, str) and one for one in wanted):
         raise StudyError(f"stop_strings = {strings!r} must be texts of a character or more")
-    if tokenizer is None:
-        raise StudyError(f"stop_strings = {strings!r} are found by the model's tokenizer; pass tokenizer=")
+    _check_tokenizer(tokenizer, f"stop_strings = {strings!r} are found")
     return StopStrings(tokenizer, wanted)
 
 
@@ -151,9 +150,18 @@ def _breakers(strategy: Strategy, tokenizer: Any, model: Any) -> Tensor | None: 
     """
     if not needs_breakers(strategy):
         return None
-    if tokenizer is None:
-        raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; pass tokenizer=")
+    _check_tokenizer(tokenizer, f"{strategy} finds its breakers")
     return torch.tensor(breaker_ids(tokenizer), device=model.device)
+
+
+def _check_tokenizer(tokenizer: Any, why: str) -> None:  # noqa: ANN401
+    if tokenizer is None:
+        raise StudyError(f"{why} by the model's tokenizer; pass tokenizer=")
+    if not (hasattr(tokenizer, "encode") and hasattr(tokenizer, "get_vocab")):
+        raise StudyError(
+            f"tokenizer = {tokenizer!r:.60} is of type {type(tokenizer).__name__}; "
+            "pass the tokenizer itself, as AutoTokenizer.from_pretrained returns it"
+        )
 
 
 def _runs(wanted: int | None, strategy: Strategy) -> int:
