@@ -88,8 +88,7 @@ def generate(
     if ids is None:
         raise StudyError("there is nothing to continue; pass input_ids")
     _refuse(given)
-    config = getattr(model, "config", None)
-    if getattr(model, "generation_config", None) is None or config.is_encoder_decoder:
+    if getattr(model, "generation_config", None) is None or model.config.is_encoder_decoder:
         raise StudyError(
             f"the model is a {type(model).__name__}, which does not continue texts; "
             "pass a causal language model, such as GPT-2, Llama or Qwen"
