@@ -74,7 +74,7 @@ def position_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PositionR
     known = _by_order(with_units(known))
     for key, cell in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
         kind, judge, criterion = (str(part) for part in key)
-        untied, name = cell[cell["side"] != 0], units(cell).name
+        untied = cell[cell["side"] != 0]
         for_first = untied["side"] == np.where(untied["a_first"], 1, -1)
         first, a_first = int(for_first.sum()), float(cell["a_first"].mean())
         flipped, changed, unit = _flips(cell)
@@ -87,12 +87,12 @@ def position_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PositionR
                 first=first,
                 second=len(untied) - first,
                 ties=len(cell) - len(untied),
-                share=unit_proportion(for_first, untied["unit"].to_numpy(), name=name, level=1 - alpha),
+                share=unit_proportion(for_first, untied["unit"].to_numpy(), level=1 - alpha),
                 a_first=a_first,
                 both_orders=len(unit),
                 flipped=int(flipped.sum()),
                 changed=int(changed.sum()),
-                flips=unit_proportion(flipped, unit, name=name, level=1 - alpha),
+                flips=unit_proportion(flipped, unit, level=1 - alpha),
                 warnings=(why,) if abs(a_first - 0.5) > 0.1 else (),
             )
         )
@@ -238,7 +238,7 @@ def _row(cell: Cell, scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float)
         shorter=shorter,
         ties=int(unequal.sum()) - longer - shorter,
         longer_share=unit_proportion(
-            toward[sided] > 0, scores.loc[sided, "unit"].to_numpy(), name=units(items).name, level=1 - alpha
+            toward[sided] > 0, scores.loc[sided, "unit"].to_numpy(), level=1 - alpha
         ),
         share=float(known["share"].mean()) if len(known) else None,
         fit=length_adjusted(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats.intervals import Interval, unit_proportion
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, item_numbers, unit_codes, units
+from analysis.verdicts.scores import ScoredVerdicts, Verdicts, item_numbers, unit_codes
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE
 
@@ -94,9 +94,7 @@ def _places(frame: pd.DataFrame, *, level: float) -> dict[tuple[str, str], Inter
     placed = frame[frame["shown_first"].notna() & (frame["verdict"] != TIE)]
     placed = placed.assign(unit=unit_codes(placed), first=placed["verdict"] == placed["shown_first"])
     return {
-        (str(kind), str(rater)): unit_proportion(
-            own["first"], own["unit"].to_numpy(), name=units(own).name, level=level
-        )
+        (str(kind), str(rater)): unit_proportion(own["first"], own["unit"].to_numpy(), level=level)
         for (kind, rater), own in placed.groupby(["rater_kind", "rater"])
     }
 

@@ -77,9 +77,7 @@ def _score_limits(whole: Interval, share: float, n: float) -> Interval:
     return replace(whole, low=0.0 if share == 0 else centre - half, high=1.0 if share == 1 else centre + half)
 
 
-def unit_proportion(
-    successes: ArrayLike, unit: NDArray[np.integer], *, name: str = "pair", level: float = 0.95
-) -> Interval:
+def unit_proportion(successes: ArrayLike, unit: NDArray[np.integer], *, level: float = 0.95) -> Interval:
     """Return the proportion of trials, those of a unit depending on each other in any way.
 
     Wilson's interval for the effective number of trials (Korn and Graubard 1998, who put it into Clopper and
@@ -90,7 +88,6 @@ def unit_proportion(
     Args:
         successes: Whether each trial is one, [n].
         unit: Each one's unit, [n].
-        name: What the unit is.
         level: The confidence level.
 
     >>> found = unit_proportion([1, 1, 0, 0], np.array([0, 0, 1, 1]))  # two units
@@ -104,13 +101,13 @@ def unit_proportion(
         return wilson(int(hits.sum()), trials, level=level)
     check_level(level)
     share = float(hits.mean())
-    method = f"Wilson score interval for the effective number of trials, over {name}s"
+    method = "Wilson score interval for the effective number of trials, over units"
     whole = Interval(estimate=share, level=level, n=units, method=method)
     if units == 1:
-        return replace(whole, warnings=(ALONE.format(unit=name),))
-    off = np.bincount(place, weights=hits - share)
+        return replace(whole, warnings=(ALONE.format(unit="unit"),))
+    off = np.bincount(place, weights=hits) - share * np.bincount(place)
     chance = share * (1 - share) * trials
-    design = trials / units if chance == 0 else units / (units - 1) * float(off @ off) / chance
+    design = trials / units if chance == 0 else units / (units - 1) * float(np.sort(off**2).sum()) / chance
     narrow = special.ndtri(0.5 + level / 2) / special.stdtrit(units - 1, 0.5 + level / 2)
     return _score_limits(whole, share, trials / max(1.0, design) * float(narrow) ** 2)
 

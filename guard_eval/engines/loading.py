@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any, Literal
 
 import torch
 import transformers
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
 from guard_eval.engines.packed import pack
@@ -238,7 +239,7 @@ def expected_device(device: str) -> Literal["cpu", "cuda"]:
 
 def _place(location: str) -> tuple[str, Path | None]:
     """Return what transformers is to load, and the folder if it is one."""
-    folder = Path(location).expanduser()
+    folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
         return location, None
     if not folder.is_dir():
@@ -327,7 +328,9 @@ def _commit(source: str, revision: str) -> str:
 def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (transformers' own classes)
     try:
         config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
-    except (OSError, ValueError, KeyError) as error:
+        if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
+            GenerationConfig.from_pretrained(source)
+    except Exception as error:  # see `_cannot_load`
         if "trust_remote_code" in str(error):
             raise StudyError(
                 f"the model {source!r} comes with code of its own, which is never run; "
@@ -354,9 +357,10 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noqa: ANN401
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **version)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # see `_cannot_load`
         raise StudyError(
-            f"the model {source!r} has no tokenizer that can be read: {first_line(error)}"
+            f"the model {source!r} has no tokenizer that can be read: {first_line(error)}; "
+            "put its tokenizer.json and tokenizer_config.json beside the weights"
         ) from error
     size = config.get_text_config().vocab_size
     # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
@@ -387,7 +391,12 @@ def _model(  # transformers' classes are untyped
         raise StudyError(
             f"the model {source!r} needs a package that is not installed: {first_line(error)}; install it"
         ) from error
-    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+    except pickle.UnpicklingError as error:  # PyTorch's message recommends to run what is in it
+        raise StudyError(
+            f"the model {source!r}: its weights (.bin) are broken, or hold more than weights, which is never "
+            "run; put them into the folder as model.safetensors"
+        ) from error
+    except Exception as error:
         raise StudyError(_cannot_load(source, version, error)) from error
     model, report = loaded
     # Checkpoints of masked language models have no pooler; its output is not used.
@@ -401,6 +410,7 @@ def _model(  # transformers' classes are untyped
 
 
 def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
+    """Return what to say where transformers fails: on broken files its readers raise anything."""
     if not version:
         return f"cannot load the model in {source!r}: {first_line(error)}; put a whole model into it"
     return (
@@ -411,4 +421,4 @@ def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
 
 def first_line(error: Exception) -> str:
     """Return the first line of what an error says, without a full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

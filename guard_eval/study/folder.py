@@ -131,13 +131,14 @@ def locate_model(name: str, folder: Path) -> str:
     """Return what to load for a model's name: a path, seen from `folder`, or a Hugging Face id."""
     if name == BUNDLED:
         return str(Path(__file__).parents[1] / "demo" / "model")
-    path = folder / Path(name).expanduser()
-    if path.is_dir() or name.startswith((".", "/", "~")):
+    # Unlike `Path.expanduser`, it leaves the home of a stranger who does not exist as it is.
+    path = folder / os.path.expanduser(name)  # noqa: PTH111
+    if name and (path.is_dir() or name.startswith((".", "/", "~"))):
         return str(path.resolve())
     return name
 
 
 def seen_from(folder: Path, model: str) -> str:
     """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(model).expanduser()
-    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)
+    path = Path(os.path.expanduser(model))  # noqa: PTH111
+    return model if not model or not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

@@ -190,7 +190,7 @@ def _row(
         **cell_fields(cell),
         people=len(names),
         items=len(own),
-        same=unit_proportion(majority == own, found.place[rated], name=found.name, level=1 - alpha),
+        same=unit_proportion(majority == own, found.place[rated], level=1 - alpha),
         kappa=cohen(majority, own, categories=3, clusters=prompts, level=1 - alpha),
         with_a_person=_mean((tally[np.arange(len(own)), own] / np.maximum(1, tally.sum(axis=1))), tally),
         among_people=_mean(_pairs_agreeing(tally), tally),
