@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Invite raters, list them, or take them out.
 
-    An invitation is a link, shown once and stored only as a hash. Whoever is revoked or excluded keeps what
+    An invitation is a link, shown once and stored only as a hash. A rater who is revoked or excluded keeps what
     was rated; only erase deletes.
     """
     study = Study.open(folder)
