@@ -134,13 +134,9 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
     if why:
         return PopulationShare(
             share=Interval(
-                estimate=these.estimate,
-                level=level,
-                n=these.n,
-                method=design.method,
-                warnings=(why,),
+                estimate=these.estimate, level=level, n=these.n, method=design.method, warnings=(why,)
             ),
-            test=TestResult(p_value=None, statistic=0.0, n=test.n, method=design.method, warnings=(why,)),
+            test=TestResult(n=test.n, method=design.method, warnings=(why,)),
             raters=design.raters,
         )
     found = design.means(shares)
