@@ -69,7 +69,7 @@ def warnings(view: Overview) -> tuple[str, ...]:
     left_out = sum(line.skipped >= MOST_SKIPS for line in view.pairs)
     if left_out:
         found.append(
-            f"{count_of(left_out, 'pair')} skipped by {MOST_SKIPS} raters or more: given to nobody new. "
+            f"{count_of(left_out, 'pair')} skipped by {MOST_SKIPS} raters or more: no new rater gets them. "
             "Excluding raters who skip without a reason gives them out again."
         )
     return tuple(found)
