@@ -17,7 +17,7 @@ UNREADABLE = (
 def holds_password(text: str) -> bool:
     """Return whether a database's URL holds a password, or what could be a part of one.
 
-    An @ in a password ends it early for whoever reads the URL, so a second one before the path counts.
+    An @ in a password ends it early for a parser of the URL, so a second one before the path counts.
 
     >>> holds_password("postgresql://me@host/db"), holds_password("postgresql://me:secret@host/db")
     (False, True)

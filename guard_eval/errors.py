@@ -15,7 +15,7 @@ _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^
 class StudyError(ValueError):
     """Something the user gave cannot be used; the message says what, and what to do.
 
-    A URL in the message loses its password, whoever wrote it there.
+    Passwords are removed from URLs in the message.
     """
 
     def __init__(self, message: str) -> None:

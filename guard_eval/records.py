@@ -264,7 +264,7 @@ _WHITE = (
 
 
 def as_shown(text: str) -> str:
-    r"""Return a text as raters receive it, so that none shows where it comes from by what nobody sees.
+    r"""Return a text as raters receive it, without invisible characters that would show where it comes from.
 
     Line ends become `\n`, composed characters one code point (NFC), and white space around the text goes.
 
@@ -314,7 +314,7 @@ class Plan:
         seed: The study's seed. Of the free pairs that are looked up together a rater's order is the order of
             `content_id(seed, rater.name, pair.id)`; `store.handout.slots.free_pairs` says which those are.
         slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
-        lease: After this long and unrated, a presentation's slot may go to somebody else.
+        lease: After this long and unrated, a presentation's slot may go to another rater.
         quota: How many of the study's pairs one rater may rate; None for as many as there are.
         gold_every: One gold pair is mixed into so many of the study's, at seeded places; None for none.
         repeats: How many of a rater's own pairs it is shown again later with the sides swapped.

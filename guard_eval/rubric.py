@@ -101,7 +101,7 @@ CHOICE_LABELS: dict[str, str] = {
 """The three judgments of Appendix F."""
 
 COMPOSITE = "composite"
-"""Stands in the place of a criterion's name where a result is on the declared composite of criteria."""
+"""Takes the place of a criterion's name where a result is on the declared composite of criteria."""
 
 
 def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:

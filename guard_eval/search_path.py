@@ -8,13 +8,13 @@ import os
 import sys
 
 HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib may be a local file)
-"""The folder that this package lies in."""
+"""The folder that holds this package."""
 
 
 def leave_out_current_folder() -> None:
     """Take the current folder out of the search path, here and for the processes that this one starts.
 
-    It stays where this package itself lies in it, as in a checkout.
+    It stays where it holds this package itself, as in a checkout.
     """
     os.environ["PYTHONSAFEPATH"] = "1"  # for what multiprocessing and Ray start
     here = os.path.realpath(os.curdir)

@@ -1,4 +1,4 @@
-"""Pairs whose answer is known, made of the study's own texts: how a judge does on them tells its worth.
+"""Pairs whose answer is known, made of the study's own texts: they measure how good a judge is.
 
 Four checks. A text against itself must be a tie. A text should be preferred to its own words in disorder. The
 same pair the other way round should get the same verdict. And a text made longer with what says nothing new
@@ -46,7 +46,7 @@ class CalibrationPair:
         check: What it is for.
         item: The study's pair it is made of, by its id.
         blind: The two texts in the order in which they are shown; its presentation is 0.
-        target: On which side the text stands that the check is about: the whole one, the padded one, or the
+        target: The side of the text that the check is about: the whole one, the padded one, or the
             study's first method; of identical texts the one shown first.
     """
 

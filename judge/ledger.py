@@ -91,7 +91,7 @@ class Ledger:
         input_tokens: Tokens the server counted in this run's requests.
         cached_tokens: Those of `input_tokens` that came from the server's cache.
         output_tokens: Tokens the server counted in its answers.
-        reasoning_tokens: Those of `output_tokens` that nobody sees.
+        reasoning_tokens: Those of `output_tokens` that the server does not show.
         unmetered: Answers whose tokens the server did not state; they are missing from tokens and cost.
         notices: Messages for the user.
     """

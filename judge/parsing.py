@@ -61,7 +61,7 @@ _JUDGMENTS: dict[str, Choice] = {
 
 
 def has_block(content: str, code: str) -> bool:
-    """Return whether an opening tag with the code stands in `content`."""
+    """Return whether `content` has an opening tag with the code."""
     return _opening(code).search(content) is not None
 
 
@@ -211,7 +211,7 @@ def rationale(body: bytes, *, code: str | None = None) -> str | None:
 def _read(
     content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
 ) -> Choices | JudgeError:
-    fields = _fields(content)  # a whole object: what looks like a tag stands in one of its strings
+    fields = _fields(content)  # a whole object: what looks like a tag is in one of its strings
     if fields is None:
         answer = without_thinking(content)
         if answer is None:
@@ -264,7 +264,7 @@ def _strict(text: str) -> object:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise _DuplicateFieldError("a field stands twice in the answer")
+        raise _DuplicateFieldError("a field is twice in the answer")
     return fields
 
 

@@ -177,7 +177,8 @@ class RateLimiter:
     def too_late(self, place: QueuePlace) -> bool:
         """Note that the request of that place was given up, and return whether it waited in a queue.
 
-        Then it may be answered in time where fewer wait; what the server still does for nobody is waited for.
+        Then it may be answered in time where fewer wait; what the server still does for abandoned requests is
+        waited for.
         """
         seconds, answers = self._clock() - place.since, self._answers - place.answers
         if place.among == 1 or not answers or not self._queued(place):

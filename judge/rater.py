@@ -48,7 +48,7 @@ def check_criteria(store: Store, judge: Judge, rater: Rater) -> None:
 
 
 def check_words(store: Store, judge: Judge) -> None:
-    """See that criteria on which there are verdicts, whoever gave them, are still asked in the same words.
+    """See that criteria on which there are verdicts, of any rater, are still asked in the same words.
 
     Raises:
         StudyError: One is not.

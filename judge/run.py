@@ -40,10 +40,10 @@ from judge.session import JudgeSession
 __all__ = ["Ledger", "Patience", "Retry", "RunProgress", "run_judge"]
 
 FAILURES_IN_A_ROW = 10
-"""So many presentations failing without a success between them end the run: something stands in the way."""
+"""So many presentations failing without a success between them end the run: something prevents them all."""
 
 AHEAD = 4
-"""For so many places in front of the server one request more is made ready, so that none stands empty."""
+"""For so many places in front of the server one request more is made ready, so that none stays empty."""
 
 LOOK = 2.0
 """Seconds between two checks whether another run has left something."""

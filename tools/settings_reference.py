@@ -25,17 +25,17 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 HEAD = """# study.toml, key by key
 
-Everything that may stand in a study's `study.toml`: each table, its keys, what they may be, and what
-holds where they are left out. `guard-eval new NAME` writes a file with the usual ones and comments. Paths
-are seen from the study's folder. An unknown key or a wrong value is refused, with its place and the
-nearest name that exists, before anything starts. The hash of all settings is stored with the first
-verdict; a report says when they were changed afterwards.
+Everything a study's `study.toml` may contain: each table, its keys, their values and their
+defaults. `guard-eval new NAME` writes a file with the usual ones and comments. Paths start at the study's
+folder. An unknown key or a wrong value is refused before anything starts, with its place and the nearest
+name that exists. The hash of all settings is stored with the first verdict; the report says if they were
+changed afterwards.
 
 <!-- Made by tools/settings_reference.py from guard_eval/study; do not edit. -->
 
 **In an editor**: [study.schema.json](study.schema.json) is a JSON Schema of the same. Editors with Taplo
-(VS Code: *Even Better TOML*) complete keys and mark mistakes with this first line in study.toml, the path
-being yours:
+(VS Code: *Even Better TOML*) complete keys and mark mistakes if this is the first line of study.toml, with
+your path:
 
 ```toml
 #:schema /path/to/guard-eval/docs/study.schema.json

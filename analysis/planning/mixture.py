@@ -28,7 +28,7 @@ class Mixture:
         alone: Half the width of the interval of people alone.
         assisted: The same of people assisted by the judge.
         effective: Of how many pairs people alone would have an interval as narrow.
-        gained: Ratings that the judge stands for.
+        gained: Ratings that the judge replaces.
         power_alone: The chance that people alone find the share, on one criterion.
         power: The same, assisted.
         price: Of the ratings and judgments, on one criterion; `None` where a price is not known.
@@ -149,7 +149,7 @@ def mixture_table(question: PlanningQuestion, r: float, found: Sequence[Mixture]
         caption=f"People assisted by a judge with r = {r:g}: half-widths and power in %",
         note=(
             "People, Judge: pairs. Worth: pairs that people alone would have to rate. Gained: ratings that "
-            f"the judge stands for, at most. Power: to find {percent(question.share)}, alone → assisted, "
+            f"the judge replaces, at most. Power: to find {percent(question.share)}, alone → assisted, "
             f"each criterion (α = {question.alpha:g} over {plural(question.criteria, 'test')}), by "
             "approximation. r is with the mean of so many raters; with more of them it is larger."
         ),

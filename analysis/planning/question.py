@@ -12,7 +12,7 @@ from guard_eval.reporting.words import plural
 
 MOST_RATERS, MOST_CRITERIA, MOST_ITEMS = 100, 50, 1_000_000
 FEWEST_TIES = 1e-6
-"""Stands for "no ties": the generating models have some."""
+"""Used for "no ties": the generating models have some."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

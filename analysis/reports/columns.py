@@ -102,7 +102,7 @@ def with_simulated(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> pd.Da
 
 
 def frame_table(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> Table:
-    """Return any frame as it stands, with the column `simulated` first."""
+    """Return any frame unchanged, with the column `simulated` first."""
     table = with_simulated(frame, simulated=simulated)
     cells = tuple(tuple(_cell(value) for value in row) for row in table.itertuples(index=False, name=None))
     return Table(columns=tuple(str(name) for name in table.columns), rows=cells, caption="")

@@ -127,7 +127,7 @@ def _scored(verdicts: pd.DataFrame, declared: Declared) -> tuple[ScoredVerdicts,
 
 
 def _check(declared: Declared) -> None:
-    """Refuse what nobody can have meant, in place of a wrong analysis."""
+    """Refuse a contradictory request, in place of a wrong analysis."""
     known = Declared.__annotations__
     if unknown := sorted(set(declared) - set(known)):
         raise StudyError(f"there is no option {unknown[0]!r}; the options are: {', '.join(known)}")

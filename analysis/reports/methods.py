@@ -29,7 +29,7 @@ BOTH = (
 JUDGES = (
     "Judges: each is a result of its own, with intervals and tests over pairs; no two are counted together "
     "but in a declared panel. Holm's family is one judge's results: it holds the chance of an error for each "
-    "judge by itself, and whoever picks among k judges after seeing them errs up to k times as often. "
+    "judge by itself, and picking among k judges after seeing them errs up to k times as often. "
     "Declare a judge or a panel beforehand, or multiply p by k."
 )
 
@@ -40,6 +40,18 @@ COMPOSED = (
     "how the criteria go together, and one more member of the family that is corrected. Its wins, ties and "
     "losses are ratings of a pair for one method, level, and for the other; its share is the mean of the "
     "composites and not of these. A ranking counts for which method a composite is."
+)
+
+
+UNFINISHED = (
+    "Not everything that was planned is rated: {what}. What is missing is in no figure, and may differ from "
+    "what is not, as where a judge refuses long texts."
+)
+LOOKED = (
+    "The tests and intervals are those of a number of pairs fixed beforehand. If a report on unfinished "
+    "ratings decides whether to go on, they err: to look after every ten pairs and stop at the first p below "
+    ".05 found a difference in 15 to 23 of 100 simulated studies without one. Studies that declare "
+    "sequential = true before their first verdict may look at any time."
 )
 
 
@@ -62,7 +74,7 @@ def methods(
     sampled = any(row.estimand == "population" for row in totals)
     whom = "all raters like those who took part" if sampled else "the raters who took part"
     estimand = f"the tie-split win share, (wins + ties/2) / n, per criterion, over pairs, for {whom}"
-    alone = "each interval stands for itself and is not widened for the number of comparisons"
+    alone = "each interval is for itself and is not widened for the number of comparisons"
     null = (
         "no difference means a share of one half"
         if sampled
@@ -168,6 +180,10 @@ def limitations(
     """Return what a reader must keep in mind, as far as it applies to these data."""
     totals = [row for row in rows if row.dataset is None]
     notes = _of_raters(totals)
+    if context.unfinished:
+        notes.append(UNFINISHED.format(what=and_list(context.unfinished)))
+        if not context.sequential:
+            notes.append(LOOKED)
     notes.append(
         "A p-value above the error rate means that these data do not tell the methods apart; it does not "
         "show them to be alike."
@@ -186,8 +202,9 @@ def limitations(
         )
     if any(row.agreement.low is not None and row.agreement.n < AGREEMENT_PAIRS for row in agreement):
         notes.append(
-            f"The intervals of κ and α rest on fewer than {AGREEMENT_PAIRS} pairs: in simulated studies 95 % "
-            "intervals covered 90 % at worst with 40 pairs and 87 % with 20, and lay too low when wrong."
+            f"The intervals of κ and α rest on fewer than {AGREEMENT_PAIRS} pairs: in simulated studies with "
+            "up to 80 % ties 95 % intervals covered 88 % at worst with 40 pairs and 79 % with 20, less with "
+            "more ties, and lay too low when wrong."
         )
     if not position:
         notes.append(
@@ -232,7 +249,7 @@ def _of_raters(totals: Sequence[ShareRow]) -> list[str]:
         notes.append(
             f"The raters are a fixed panel ({panel}): intervals and "
             "tests speak of other pairs judged by the same raters, not of other raters. If raters differ in "
-            "which method they lean to, more pairs tell ever more precisely what these raters think."
+            "which method they lean to, more pairs measure ever more precisely what these raters think."
         )
     if any(row.n > row.items for row in totals):
         notes.append(

@@ -138,7 +138,7 @@ def by_category(
     """Return Fleiss' κ_j (Fleiss 1971) of each category, with its interval.
 
     κ_j asks how far raters agree on whether a verdict is j or not: it is Fleiss' κ of j against the rest,
-    and so it is computed, with κ's linearised interval over items. It is undefined where nobody, or
+    and so it is computed, with κ's linearised interval over items. It is undefined where no rater, or
     everybody, chose j. κ is the mean of all κ_j with weights p_j(1 − p_j).
 
     Args:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.results.cells import CellRow, cell_fields
 from analysis.stats.bias import LengthFit, OrderAdjusted, length_adjusted, order_adjusted
-from analysis.stats.intervals import Interval, wilson
+from analysis.stats.intervals import Interval, unit_proportion
 from analysis.verdicts.encoding import combined, text_codes
-from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, judge_of, units, with_units
+from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, units, with_units
 from guard_eval.reporting.words import KIND_PLACE, plural
 
 
@@ -28,12 +29,12 @@ class PositionRow:
         first: Non-tied verdicts for the text shown first.
         second: Those for the text shown second.
         ties: Ties.
-        share: first / (first + second) with Wilson's interval, every verdict taken as independent.
+        share: first / (first + second) with an interval over pairs, or prompts where they are known.
         a_first: Share of verdicts with the comparison's first method shown first; one half is balance.
         both_orders: Pairs that one rater judged in both orders.
         flipped: Those where the verdict went to the other method when the order was turned.
         changed: Those where it did, or came to be a tie or ceased to be one.
-        flips: flipped / both_orders with Wilson's interval.
+        flips: flipped / both_orders with such an interval.
         warnings: What a reader must know before using it.
     """
 
@@ -70,13 +71,13 @@ def position_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PositionR
         return ()
     known = frame[frame["shown_first"].notna()]
     rows = []
-    known = _by_order(known.assign(judge=judge_of(known)))
+    known = _by_order(with_units(known))
     for key, cell in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
         kind, judge, criterion = (str(part) for part in key)
-        ties = int((cell["side"] == 0).sum())
-        first = int((cell["side"] == np.where(cell["a_first"], 1, -1)).sum())
-        a_first = float(cell["a_first"].mean())
-        both, flipped, changed = _flips(cell)
+        untied = cell[cell["side"] != 0]
+        for_first = untied["side"] == np.where(untied["a_first"], 1, -1)
+        first, a_first = int(for_first.sum()), float(cell["a_first"].mean())
+        flipped, changed, unit = _flips(cell)
         why = f"{a_first:.0%} of verdicts had the same method first: preferences for place and method mix"
         rows.append(
             PositionRow(
@@ -84,14 +85,14 @@ def position_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[PositionR
                 judge=judge,
                 criterion=criterion,
                 first=first,
-                second=len(cell) - ties - first,
-                ties=ties,
-                share=wilson(first, len(cell) - ties, level=1 - alpha),
+                second=len(untied) - first,
+                ties=len(cell) - len(untied),
+                share=unit_proportion(for_first, untied["unit"].to_numpy(), level=1 - alpha),
                 a_first=a_first,
-                both_orders=both,
-                flipped=flipped,
-                changed=changed,
-                flips=wilson(flipped, both, level=1 - alpha),
+                both_orders=len(unit),
+                flipped=int(flipped.sum()),
+                changed=int(changed.sum()),
+                flips=unit_proportion(flipped, unit, level=1 - alpha),
                 warnings=(why,) if abs(a_first - 0.5) > 0.1 else (),
             )
         )
@@ -108,25 +109,26 @@ def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
         combined(*codes, a_first.astype(np.int64)), return_index=True, return_inverse=True
     )
     side = np.sign(np.bincount(place, weights=for_a - for_b)).astype(int)
-    return frame[names].iloc[first].assign(a_first=a_first[first], side=side)
+    return frame[[*names, "unit"]].iloc[first].assign(a_first=a_first[first], side=side)
 
 
-def _flips(cell: pd.DataFrame) -> tuple[int, int, int]:
-    """Count the rater–pair combinations seen in both orders; of these, the flipped and the changed ones."""
+def _flips(cell: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
+    """Return for each rater and pair seen in both orders whether it flipped, or changed, and its unit."""
     key = cell.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False).ngroup().to_numpy()
     a_first, side = cell["a_first"].to_numpy(), cell["side"].to_numpy()
     sides = np.full((int(key.max()) + 1, 2), -2)
     for place, order in enumerate((a_first, ~a_first)):
         sides[key[order], place] = side[order]
-    both = sides[(sides > -2).all(axis=1)]
-    flipped, changed = (both.prod(axis=1) == -1).sum(), (both[:, 0] != both[:, 1]).sum()
-    return len(both), int(flipped), int(changed)
+    unit = np.zeros(len(sides), dtype=np.int64)
+    unit[key] = cell["unit"].to_numpy()
+    both = (sides > -2).all(axis=1)
+    return sides[both].prod(axis=1) == -1, sides[both, 0] != sides[both, 1], unit[both]
 
 
 def order_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[OrderRow, ...]:
     """Return win shares with each order weighing the same: per comparison, criterion and who judged.
 
-    An item's score in an order is the mean of the verdicts it got in that order, whoever gave them.
+    An item's score in an order is the mean of the verdicts it got in that order, from any rater.
 
     Args:
         verdicts: A table of verdicts; none of its rows counts that does not say what was shown first.
@@ -172,8 +174,8 @@ class LengthRow(CellRow):
         longer: Scores (rater × pair) for the longer text, where one is longer.
         shorter: Those for the shorter.
         ties: Ties where one is longer.
-        longer_share: longer / (longer + shorter) with Wilson's interval, every score taken as independent. It
-            mixes length and method where one method writes longer; the slope of `fit` does not.
+        longer_share: longer / (longer + shorter) with an interval over pairs, or prompts where they are
+            known. It mixes length and method where one method writes longer; the slope of `fit` does not.
         share: Win share of method_a over the same items, not adjusted; `None` without items.
         fit: The share at equal length, and the slope.
         warnings: What a reader must know before using it.
@@ -227,7 +229,7 @@ def _row(cell: Cell, scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float)
     known = items[items["known"]]
     toward = np.sign(scores["net"]) * np.sign(scores["ratio"])  # 1 for the longer, −1 for the shorter text
     unequal = scores["ratio"].notna() & (scores["ratio"] != 0)
-    longer, shorter = int((toward > 0).sum()), int((toward < 0).sum())
+    longer, shorter, sided = int((toward > 0).sum()), int((toward < 0).sum()), toward.abs() > 0
     return LengthRow(
         **cell_fields(cell),
         items=len(known),
@@ -235,7 +237,9 @@ def _row(cell: Cell, scores: pd.DataFrame, items: pd.DataFrame, *, alpha: float)
         longer=longer,
         shorter=shorter,
         ties=int(unequal.sum()) - longer - shorter,
-        longer_share=wilson(longer, longer + shorter, level=1 - alpha),
+        longer_share=unit_proportion(
+            toward[sided] > 0, scores.loc[sided, "unit"].to_numpy(), level=1 - alpha
+        ),
         share=float(known["share"].mean()) if len(known) else None,
         fit=length_adjusted(
             known["share"].to_numpy(),

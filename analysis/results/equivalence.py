@@ -117,7 +117,8 @@ def _row(row: ShareRow, margin: float, alpha: float) -> EquivalenceRow:
     if whole.estimate is None or whole.error is None or whole.freedom is None:
         why = "; ".join(row.share.warnings) or "the share has no standard error"
         return replace(found, reason=why)
-    error = float(error_beyond(whole.error, (row.wins, row.ties, row.losses), row.units, margin=margin))
+    counts = row.wins, row.ties, row.losses
+    error = float(error_beyond(whole.error, counts, row.units, margin=margin, sums=row.sums))
     return replace(
         found,
         share=t_interval(whole, error, whole.freedom, lowest=0.0, highest=1.0),

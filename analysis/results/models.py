@@ -110,7 +110,7 @@ def placed_model(verdicts: pd.DataFrame, *, level: float = 0.95) -> Modelled | N
         return _nothing(why, n=len(known), level=level, method=method)
     ahead = (known["verdict"] == known["method_a"]).astype(float)
     behind = (known["verdict"] == known["method_b"]).astype(float)
-    # ±½ for the place, so that the intercept lies half-way between both orders.
+    # ±½ for the place, so that the intercept is half-way between both orders.
     place = np.where(first, 0.5, -0.5)[:, None]
     return _of_mean(known.assign(outcome=ahead - behind), place, method=method, level=level)
 

@@ -153,7 +153,7 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
         return PopulationShare(share=these, test=test, raters=design.raters, rater_sd=rater_sd)
     low, high = estimate - half, estimate + half
     cut = ("the interval was cut at 0 or 1; with so few raters it is rough",) if low < 0 or high > 1 else ()
-    # Whoever concludes on more raters than took part cannot be surer than of these.
+    # A conclusion on more raters than took part cannot be surer than one on these.
     p = None if test.p_value is None else max(test.p_value, float(found.p_values(0.5)[0]))
     return PopulationShare(
         share=replace(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.stats.intervals import Interval, wilson
-from analysis.verdicts.scores import ScoredVerdicts, Verdicts, item_numbers
+from analysis.stats.intervals import Interval, unit_proportion
+from analysis.verdicts.scores import ScoredVerdicts, Verdicts, item_numbers, unit_codes
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE
 
@@ -23,11 +23,12 @@ class RaterRow:
         pairs: How many pairs.
         verdicts: How many verdicts.
         ties: The share of ties among them.
-        agreement: How often another rater of the same pair and criterion says the same; None where nobody
-            else rated what this one rated.
+        agreement: How often another rater of the same pair and criterion says the same; None where no
+            other rater rated what this one rated.
         compared: How many such comparisons that is of.
-        first: The share of non-tied verdicts for the text shown first, with Wilson's interval; None where the
-            verdicts do not say what was shown first.
+        first: The share of non-tied verdicts for the text shown first, with an interval over pairs or
+            prompts, since verdicts on several criteria of a pair hang together; None where the verdicts do
+            not say what was shown first.
         seconds: Median seconds a verdict took; None where not recorded.
     """
 
@@ -45,11 +46,9 @@ class RaterRow:
 def rater_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[RaterRow, ...]:
     """Return a row for each rater of a table, people first, by name."""
     scored = ScoredVerdicts.of(verdicts)
-    agreeing = _agreement(scored.by_kind)
+    agreeing, places = _agreement(scored.by_kind), _places(scored.frame, level=1 - alpha)
     rows = []
-    for kind, rater, pairs, count, ties, placed, first, seconds in _counts(scored.frame).itertuples(
-        index=False, name=None
-    ):
+    for kind, rater, pairs, count, ties, seconds in _counts(scored.frame).itertuples(index=False, name=None):
         same, others = agreeing.get((kind, rater), (0, 0))
         rows.append(
             RaterRow(
@@ -60,7 +59,7 @@ def rater_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[RaterRow, ..
                 ties=int(ties) / int(count),
                 agreement=same / others if others else None,
                 compared=others,
-                first=wilson(int(first), int(placed), level=1 - alpha) if placed else None,
+                first=places.get((kind, rater)),
                 seconds=None if pd.isna(seconds) else float(seconds),
             )
         )
@@ -70,18 +69,12 @@ def rater_rows(verdicts: Verdicts, *, alpha: float = 0.05) -> tuple[RaterRow, ..
 def _counts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return what each rater did, in numbers, by kind and name."""
     tie = frame["verdict"] == TIE
-    placed, first = pd.Series(False, index=frame.index), pd.Series(False, index=frame.index)
-    if "shown_first" in frame.columns:
-        placed = frame["shown_first"].notna() & ~tie
-        first = placed & (frame["verdict"] == frame["shown_first"])
     each = pd.DataFrame(
         {
             "rater_kind": frame["rater_kind"],
             "rater": frame["rater"],
             "pair": pd.factorize(frame["pair_id"])[0],
             "tie": tie,
-            "placed": placed,
-            "first": first,
             "seconds": frame["seconds"] if "seconds" in frame.columns else np.nan,
         }
     )
@@ -89,11 +82,21 @@ def _counts(frame: pd.DataFrame) -> pd.DataFrame:
         pairs=("pair", "nunique"),
         verdicts=("pair", "size"),
         ties=("tie", "sum"),
-        placed=("placed", "sum"),
-        first=("first", "sum"),
         seconds=("seconds", "median"),
     )
     return counts.reset_index()
+
+
+def _places(frame: pd.DataFrame, *, level: float) -> dict[tuple[str, str], Interval]:
+    """Return each rater's preference for the text shown first, by kind and name."""
+    if "shown_first" not in frame.columns:
+        return {}
+    placed = frame[frame["shown_first"].notna() & (frame["verdict"] != TIE)]
+    placed = placed.assign(unit=unit_codes(placed), first=placed["verdict"] == placed["shown_first"])
+    return {
+        (str(kind), str(rater)): unit_proportion(own["first"], own["unit"].to_numpy(), level=level)
+        for (kind, rater), own in placed.groupby(["rater_kind", "rater"])
+    }
 
 
 def _agreement(scores: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:

@@ -72,7 +72,7 @@ def sequential_rows(
         verdicts: A table of verdicts.
         planned: The family declared beforehand; `None` where nothing was declared.
         alpha: The error rate.
-        raters: How many raters of a kind an item waits for; `None` takes every item as it stands, with a
+        raters: How many raters of a kind an item waits for; `None` takes every item at once, with a
             warning where their numbers differ.
     """
     scored = ScoredVerdicts.of(verdicts, planned)

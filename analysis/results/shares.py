@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from analysis.results.cells import CellRow, VerdictCounts, cell_fields, cell_order, families
@@ -68,6 +69,7 @@ class ShareRow(CellRow):
         comparison: What these have judged of the comparison, over all criteria and datasets.
         whole: What they have judged in all.
         pooled: (wins + ties/2) / n, the paper's share (`app:E`).
+        sums: Of the scores from −1 to 1, of their sizes, and of their squares.
         share: Mean of item means with its interval over units.
         paper_test: The binomial on pooled non-ties, as in the paper.
         test: For these raters the sign-flip test on item means, those of a unit changing sign together; for
@@ -101,6 +103,7 @@ class ShareRow(CellRow):
     comparison: Counted
     whole: Counted
     pooled: float
+    sums: tuple[float, float, float]
     share: Interval
     paper_test: TestResult
     test: TestResult
@@ -151,7 +154,7 @@ def disagreement(rows: Sequence[ShareRow]) -> str:
     if not apart:
         return ""
     corrected = sum(not row.disagrees(row.test.p_value) for row in apart)
-    reasons = ["each interval stands for one result and p is corrected for several"] if corrected else []
+    reasons = ["each interval is for one result and p is corrected for several"] if corrected else []
     if corrected < len(apart):
         reasons.append(
             "the interval rests on the spread around the share found, p on chance around 50\u00a0%"
@@ -259,6 +262,7 @@ def _row(
         warnings += leaning(scores, share)
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
+    score = (scores["net"] / scores["showings"]).to_numpy()
     return ShareRow(
         **cell_fields(cell),
         dataset=dataset,
@@ -273,6 +277,7 @@ def _row(
         comparison=counted[0],
         whole=counted[1],
         pooled=(wins + ties / 2) / len(scores),
+        sums=(float(score.sum()), float(np.abs(score).sum()), float((score**2).sum())),
         share=share,
         paper_test=binomial(wins, losses),
         test=test,

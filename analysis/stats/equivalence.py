@@ -45,14 +45,20 @@ def tost(
 
 
 def error_beyond(
-    errors: ArrayLike, counts: tuple[ArrayLike, ArrayLike, ArrayLike], units: int, *, margin: float
+    errors: ArrayLike,
+    counts: tuple[ArrayLike, ArrayLike, ArrayLike],
+    units: int,
+    *,
+    margin: float,
+    sums: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
 ) -> NDArray[np.float64]:
     """Return the errors of shares, each no smaller than a share beyond the margin would have it.
 
     Where nearly all ratings are ties, a sample often lacks the few others by chance, and then shows neither
     that the share is off one half nor how far it spreads: t tests that took its error would find equivalence
     in up to .22 of the studies. A mean of wins, ties and losses that is `margin` off one half has a variance
-    of at least margin (1 − 2 margin) / 2, that of ties and wins alone. The error grows as far as the ratings
+    of at least margin (1 − 2 margin) / 2, that of ties and wins alone; of scores whose wins are smaller, such
+    as a composite's, margin (d − 2 margin) / 2, their size being d. The error grows as far as the ratings
     vary less; and where hardly any unit differs, to that of units whose ratings are all the same.
 
     Args:
@@ -60,21 +66,29 @@ def error_beyond(
         counts: Ratings that were wins, ties and losses.
         units: Of how many units they are.
         margin: As in `tost`.
+        sums: Of the ratings' scores from −1 to 1, of their sizes, and of their squares; `None` where every
+            win is 1 and every loss −1.
 
     >>> float(error_beyond(0.01, (5, 95, 0), 100, margin=0.05).round(6))  # .01 · √(.0225 / (.05 · .95 / 4))
     0.013765
     """
     found = np.asarray(errors, dtype=float)
     wins, ties, losses = (np.asarray(count, dtype=float) for count in counts)
-    n, least = wins + ties + losses, least_variance(margin)
-    variance = ((wins + losses) / n - ((wins - losses) / n) ** 2) / 4
-    grown = found * np.sqrt(np.maximum(1.0, least / np.where(variance > 0, variance, least)))
+    n = wins + ties + losses
+    total, size, square = (
+        np.asarray(part, dtype=float) for part in sums or (wins - losses, wins + losses, wins + losses)
+    )
+    variance = (square / n - (total / n) ** 2) / 4
+    step = np.where(size > 0, square / np.where(size > 0, size, 1.0), 1.0)
+    least = np.maximum(0.0, margin * (step - 2 * margin) / 2)
+    grown = found * np.sqrt(np.maximum(1.0, least / np.where(variance > 0, variance, np.inf)))
     few = (n - np.maximum(np.maximum(wins, ties), losses)) * units < FEWEST_OFF * n
-    return np.where(few & (found > 0), np.maximum(grown, math.sqrt(least / units)), grown)
+    floor = math.sqrt(least_variance(margin) / units)
+    return np.where(few & (found > 0), np.maximum(grown, floor), grown)
 
 
 def least_variance(margin: float) -> float:
-    """Return the least variance of a rating whose mean share is `margin` off one half."""
+    """Return the least variance of a win, tie or loss whose mean share is `margin` off one half."""
     return margin * (1 - 2 * margin) / 2
 
 

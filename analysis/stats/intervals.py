@@ -65,14 +65,51 @@ def wilson(successes: int, n: int, *, level: float = 0.95) -> Interval:
     (0.2366, 0.7634)
     """
     whole = _proportion(successes, n, level, "Wilson score interval")
-    if whole.estimate is None:
-        return whole
-    z, share = float(special.ndtri(0.5 + level / 2)), whole.estimate
+    return whole if whole.estimate is None else _score_limits(whole, whole.estimate, n)
+
+
+def _score_limits(whole: Interval, share: float, n: float) -> Interval:
+    """Return a share with Wilson's limits for `n` independent trials, which need not be a whole number."""
+    z = float(special.ndtri(0.5 + whole.level / 2))
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
-    low, high = 0.0 if successes == 0 else centre - half, 1.0 if successes == n else centre + half
-    return replace(whole, low=low, high=high)
+    return replace(whole, low=0.0 if share == 0 else centre - half, high=1.0 if share == 1 else centre + half)
+
+
+def unit_proportion(successes: ArrayLike, unit: NDArray[np.integer], *, level: float = 0.95) -> Interval:
+    """Return the proportion of trials, those of a unit depending on each other in any way.
+
+    Wilson's interval for the effective number of trials (Korn and Graubard 1998, who put it into Clopper and
+    Pearson's): trials over the design effect, which is the variance of the proportion over units by that of
+    independent trials and at least 1, and times (z/t)² for the t of so many units. Where all trials are the
+    same a unit counts as one. With a trial a unit it is Wilson's own.
+
+    Args:
+        successes: Whether each trial is one, [n].
+        unit: Each one's unit, [n].
+        level: The confidence level.
+
+    >>> found = unit_proportion([1, 1, 0, 0], np.array([0, 0, 1, 1]))  # two units
+    >>> found.n, round(found.low, 3), round(found.high, 3)
+    (2, 0.002, 0.998)
+    """
+    hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
+    _, place = np.unique(unit, return_inverse=True)
+    trials, units = len(hits), int(place.max(initial=-1)) + 1
+    if units == trials:
+        return wilson(int(hits.sum()), trials, level=level)
+    check_level(level)
+    share = float(hits.mean())
+    method = "Wilson score interval for the effective number of trials, over units"
+    whole = Interval(estimate=share, level=level, n=units, method=method)
+    if units == 1:
+        return replace(whole, warnings=(ALONE.format(unit="unit"),))
+    off = np.bincount(place, weights=hits) - share * np.bincount(place)
+    chance = share * (1 - share) * trials
+    design = trials / units if chance == 0 else units / (units - 1) * float(np.sort(off**2).sum()) / chance
+    narrow = special.ndtri(0.5 + level / 2) / special.stdtrit(units - 1, 0.5 + level / 2)
+    return _score_limits(whole, share, trials / max(1.0, design) * float(narrow) ** 2)
 
 
 def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Interval:

@@ -23,7 +23,7 @@ class Intraclass:
     """How far scores of an item hang together, of raters who score −1, 0 or 1 or on any other scale.
 
     Attributes:
-        one_way: ICC(1): the correlation of two ratings of an item, whoever gave them.
+        one_way: ICC(1): the correlation of two ratings of an item by any raters.
         low: Its lower limit, by the jackknife over units.
         high: Its upper limit.
         agreement: ICC(2,1): the items' part of the variance of a rating, raters being a sample; `None` where

@@ -66,7 +66,7 @@ def leave_one_out(
         clusters: The prompt of each item, from 0, shape [items]; `None` where items are alone.
 
     Raises:
-        ValueError: If the shapes differ or a number stands for nothing.
+        ValueError: If the shapes differ or a number has no meaning.
     """
     item, who, label = (np.asarray(part, dtype=np.int64) for part in (items, annotators, labels))
     verdict = np.asarray(judge, dtype=np.int64)

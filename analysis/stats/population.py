@@ -45,7 +45,7 @@ class TwoWayMeans:
             below.
         freedoms: Their degrees of freedom, [studies].
         raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0,
-            [studies]; NaN where the design does not tell it.
+            [studies]; NaN where the design does not determine it.
     """
 
     estimates: Reals
@@ -116,7 +116,7 @@ class TwoWayDesign:
 
     @property
     def _crossed(self) -> bool:
-        """Return whether raters share enough items to tell their own part from the rest."""
+        """Return whether raters share enough items to separate their own part from the rest."""
         return bool(self._freedoms[2] >= self.raters - 1)
 
     def means(self, scores: ArrayLike) -> TwoWayMeans:

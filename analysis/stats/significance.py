@@ -340,7 +340,7 @@ def _spread(
 ) -> NDArray[np.float64]:
     """Convolve `distribution` with `flips` placed `size` apart, at the cost of the shorter way round.
 
-    Only the first `most` places are kept: what lies above never comes down again.
+    Only the first `most` places are kept: what is above never comes down again.
     """
     out = np.zeros(min(most, len(distribution) + size * (len(flips) - 1)))
     if len(flips) <= size:

@@ -41,7 +41,7 @@ class TextCodes:
 
 
 def text_codes(column: pd.Series) -> TextCodes:
-    """Return a column coded as it stands: what is not a string becomes one, what is blank or NaN is empty."""
+    """Return a column coded unchanged: what is not a string becomes one, what is blank or NaN is empty."""
     if isinstance(column.dtype, pd.CategoricalDtype) and are_strings(column.cat.categories):
         used = column.cat.remove_unused_categories()
         codes, values = used.cat.codes.to_numpy(), used.cat.categories
@@ -114,7 +114,7 @@ class Coded:
         return f"{about}{', ' if about else ''}{a} against {b}, {RATERS.get(kind, kind)}"
 
     def answer(self, cell: int, side: int) -> str:
-        """Return the verdict that a side stands for."""
+        """Return the verdict that a side means."""
         return TIE if side == 0 else self.cells[cell][0 if side == 1 else 1]
 
     def some(self, codes: Iterable[int]) -> str:

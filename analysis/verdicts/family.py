@@ -54,7 +54,7 @@ def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple
     criteria = list(dict.fromkeys(c for _, _, c in cells))
     methods = sorted({name for a, b, _ in cells for name in (a, b)})
     found: dict[tuple[str, str, str], None] = {}
-    way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison stands as it is first named
+    way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison keeps its first order
     for entry in entries:
         if entry in criteria:
             named = [cell for cell in cells if cell[2] == entry]

@@ -80,7 +80,7 @@ def load(path: Path | str) -> pd.DataFrame:
 
 
 def check_lasting(path: Path) -> None:
-    """Refuse what comes through a pipe: it is gone once its first bytes have been read.
+    """Refuse what comes through a pipe: it cannot be read again after its first bytes.
 
     Raises:
         StudyError: The path is neither a file nor a folder.

@@ -83,7 +83,7 @@ def _cells(frame: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _methods(frame: pd.DataFrame, holding: Sequence[str]) -> list[str]:
-    """Return the two methods that columns of verdicts name, or what stands for them."""
+    """Return the two methods that columns of verdicts name, or placeholders."""
     texts = {text for name in holding for text in frame[name].astype(object).dropna().astype(str).unique()}
     found = sorted(text for text in texts if text.strip() and side_of(text) is None)
     return found if len(found) == 2 else ["FIRST METHOD", "SECOND METHOD"]

@@ -261,7 +261,7 @@ def mean_scores(
 
     Args:
         nets: Verdicts for method_a less those for method_b, of each rater and item.
-        showings: How many showings each stands for.
+        showings: How many showings each counts for.
         place: Each one's item, from 0.
         items: How many items there are; of one without a rater numerator, denominator and raters are 0.
     """

@@ -42,7 +42,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     """Return a checked copy of `frame`: texts as str, numbers as float, `rater_kind` filled in.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
-    stands one way round in it (`orient`), and `remarks` holds what a reader must be warned of.
+    has one order in it (`orient`), and `remarks` holds what a reader must be warned of.
 
     Args:
         frame: A row per verdict.
@@ -97,7 +97,7 @@ def remarks(frame: pd.DataFrame) -> tuple[str, ...]:
 def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
     """Return `frame` with each comparison always the same way round; itself where that is so.
 
-    A comparison stands as `planned` has it; otherwise as the table has it throughout; otherwise in
+    The two methods are in the order of `planned`; otherwise as in the whole table; otherwise in
     alphabetical order. Where methods change places so do all columns NAME_a and NAME_b; verdicts and the text
     shown first name methods, and stay.
     """

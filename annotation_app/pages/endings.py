@@ -3,7 +3,7 @@
 | ending | when | code |
 |---|---|---|
 | completed | the quota is reached, or nothing is left that the rater has not seen | `codes.completed` |
-| no_place | nobody could be let in, or the place lapsed before consent | `codes.no_place` |
+| no_place | no place was open, or it lapsed before consent | `codes.no_place` |
 | ran_out | let in, but nothing was left when the first pair was due | `codes.ran_out` |
 | screened_out | failed the comprehension check twice | `codes.screened_out` |
 | declined | did not agree to take part | `codes.declined` |
@@ -35,7 +35,7 @@ BEAT = 30.0
 def show(app: AppState, ending: Ending, visit: RaterSession | None = None) -> str:
     """Show how a visit ended; return the name of the page.
 
-    Whoever was excluded or revoked reads that the study is over, wherever it was left, and gets no code: who
+    A rater who was excluded or revoked reads that the study is over, on every page, and gets no code: who
     returned the study after a pair or two has not completed it.
     """
     if visit is not None:

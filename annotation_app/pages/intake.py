@@ -1,6 +1,6 @@
 """What was asked before the first pair and answered, and which page comes next.
 
-Every answer is a note in the store, on disk before the next page is shown: whoever comes back, in this
+Every answer is a note in the store, on disk before the next page is shown: a rater who comes back, in this
 browser or another one, is not asked again. What is noted already is not noted twice, for a button is easily
 pressed twice. Nothing here uses Streamlit.
 """

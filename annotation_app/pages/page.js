@@ -10,7 +10,7 @@ function begin() {
 
 function lead(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) {
-    // Whoever does something else in between has seen the page.
+    // A rater who does something else in between has seen the page.
     if (!["Control", "Meta"].includes(event.key)) last = { at: -AGAIN };
     return;
   }

@@ -35,7 +35,7 @@ STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""
 
 SKIP = "skip"
-"""What stands for the press of Save where a pair was skipped: the browser forgets its draft."""
+"""Sent in place of a press of Save where a pair was skipped: the browser forgets its draft."""
 
 _DAY = 24 * 3600.0
 
@@ -339,9 +339,10 @@ def _save(app: AppState, visit: RaterSession, submission: Submission) -> BlindPa
         submission.pair,
         submission.choices,
         rater=visit.rater,
-        # A change of mind has no duration of its own: the first one stands for the pair.
+        # A change of mind has no duration of its own: the first one counts for the pair.
         seconds=submission.seconds if first else None,
         active_seconds=submission.active_seconds if first else None,
+        by_browser=True,
         comment=submission.comment,
         problem=None if submission.problems is None else ", ".join(submission.problems),
         then=app.plan if first or submission.pair == visit.trail[-1] else None,

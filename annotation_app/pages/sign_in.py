@@ -1,6 +1,6 @@
 """How a rater signs in: by an invite, from Prolific, or with an account of an OIDC provider.
 
-Every rater is signed in by a token, which then stands in the page's address, where a refreshed page finds
+Every rater is signed in by a token, which is then in the page's address, where a refreshed page finds
 it again. Prolific's parameters and a provider's subject become a new rater at the first visit, where the
 study has a place for one, and mean the same rater at every later visit. Prolific's parameters are not signed:
 they let in the browser that came with them first, by its cookie, and no other one.
@@ -68,10 +68,10 @@ def enter(app: AppState) -> RaterSession | None:
         arrival = from_prolific(st.query_params, recruitment) or from_account(recruitment)
         if arrival is not None:
             visit, refusal = _enrol(app, arrival)
-            if refusal == "full":
-                endings.show(app, "no_place")
+            if visit is None and refusal in {"", "full"}:  # revoked, or there is no place
+                endings.show(app, "no_place" if refusal else "ended")
                 return None
-            refused = {"elsewhere": words.other_browser, "crowded": words.crowded}.get(refusal, words.unknown)
+            refused = {"elsewhere": words.other_browser, "crowded": words.crowded}.get(refusal, "")
     if visit is None:
         _show(app, refused)
         return None
@@ -129,7 +129,7 @@ def _enrol(app: AppState, arrival: Arrival) -> tuple[RaterSession | None, str]:
         if found.refusal == "crowded":
             session.warn(
                 "a participant was turned away: from the same address too many came within a day and rated "
-                "nothing. If a proxy stands before this server, name it: --proxy ADDRESS"
+                "nothing. If a proxy is before this server, name it: --proxy ADDRESS"
             )
         return None, found.refusal or ""
     app.addresses.add(address, found.rater.id)

@@ -2,7 +2,7 @@
 
 const IDLE = 30_000; // ms without a sign of life that still count as reading
 
-/* How long a pair was on the screen, and how much of that somebody was present: the page seen and in focus, and
+/* How long a pair was on the screen, and how much of that the rater was present: the page seen and in focus, and
    a key, a finger or the mouse moved in the last 30 s. Nothing ticks: time is added when something happens. */
 class Clock {
   constructor(seconds, active) {
@@ -45,7 +45,7 @@ class Clock {
 const KEPT = 30 * 24 * 3600_000; // ms for which a draft is of use
 
 /* What was chosen for a pair: kept by the browser until it is saved, so that a closed tab or a crash loses nothing.
-   The key stands for the rater and the pair; no text of the pair is in it. */
+   The key identifies the rater and the pair; no text of the pair is in it. */
 class Draft {
   constructor(view) {
     this.key = Draft.key(view, view.pair);
@@ -62,13 +62,13 @@ class Draft {
     return `draft-${view.place}-${pair}`;
   }
 
-  /* Forget a draft that was saved as it stands, or skipped; one that was changed since is another. */
+  /* Forget a draft that was saved unchanged, or skipped; one that was changed since is another. */
   static forget(view, pair, press) {
     const key = Draft.key(view, pair);
     if (press === "skip" || recall(key)?.sent === press) remember(key, null);
   }
 
-  /* Forget what nobody came back for. */
+  /* Forget old drafts whose rater did not come back. */
   static forgetOld() {
     const old = drafts().filter((key) => Date.now() - (recall(key)?.at ?? 0) > KEPT);
     old.forEach((key) => remember(key, null));

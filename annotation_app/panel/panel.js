@@ -80,7 +80,7 @@ class Panel {
   cover() {
     if (!this.view) return;
     this.draft.store();
-    // What is not acknowledged yet stands in the draft, and the other tab sends it.
+    // What is not acknowledged yet is in the draft, and the other tab sends it.
     clearTimeout(this.waiting);
     this.pending = null;
     this.draft.clock.stop(true);
@@ -93,7 +93,7 @@ class Panel {
     if (visit !== this.visits) return;
     clearTimeout(this.waiting);
     clearTimeout(this.soon);
-    // What was sent stands in the draft already; stored again after it was forgotten, it would stay for ever.
+    // What was sent is in the draft already; stored again after it was forgotten, it would stay for ever.
     if (!this.draft.sent && !this.skipping) this.draft.store();
     this.listeners.abort();
     this.listeners = this.view = null;

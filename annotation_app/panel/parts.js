@@ -110,7 +110,7 @@ function question(panel, criterion, index) {
   return group;
 }
 
-/* A comment and a report, folded away until somebody wants them. */
+/* A comment and a report, folded until the rater opens them. */
 function remarks(panel) {
   const { view, draft } = panel;
   const field = make("textarea", { id: "ge-comment", rows: 2, maxlength: 5000, dir: "auto", oninput: () => {

@@ -37,7 +37,7 @@ CORES_VARIABLE = "GUARD_EVAL_CORES"
 OUTGOING = 20_000_000
 """Bytes in which a page must fit that is sent to a rater: a pair's texts, mostly."""
 _WARM = (endings, practice, questions, rating, screens, session, sign_in)
-"""Imported before the first visitor, so that nobody waits for it and the frozen heap holds it."""
+"""Imported before the first visitor, so that no rater waits for it and the frozen heap holds it."""
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ _NEVER_STORED = {"Cache-Control": "no-store"}
 
 
 async def health(_request: Request) -> JSONResponse:
-    """Answer 200 when the study's database answers, 503 when it does not; why stands in the log."""
+    """Answer 200 when the study's database answers, 503 when it does not; the log says why."""
     try:
         with anyio.fail_after(PATIENCE):
             await to_thread.run_sync(_query_database, abandon_on_cancel=True)

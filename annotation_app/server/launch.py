@@ -185,8 +185,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port: int, address: str)
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise StudyError(
-                f"the annotation server stopped at once (code {process.returncode}); its own message stands "
-                "above"
+                f"the annotation server stopped at once (code {process.returncode}); its own message is above"
             )
         try:
             with opener.open(health, timeout=2):

@@ -1,7 +1,7 @@
 """What the server writes into its log: when, where and what, and never an invite or a text.
 
 Messages of our own are written so. What Streamlit and its server log by themselves passes through a filter:
-an address loses its query, in which an invite stands, and an exception its message, which may quote what a
+an address loses its query, which holds an invite, and an exception its message, which may quote what a
 rater wrote; its type and the lines of code are left to find the defect by.
 """
 

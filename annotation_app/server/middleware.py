@@ -54,11 +54,11 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""The Content-Security-Policy: even a text that slipped through as HTML could run nothing and call nobody."""
+"""The Content-Security-Policy: a text that slipped through as HTML could run nothing and reach no server."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    # The invite stands in the page's address; no other site may learn it.
+    # The invite is in the page's address; no other site may learn it.
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }

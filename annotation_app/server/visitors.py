@@ -16,7 +16,7 @@ _TEN_WEEKS = 70 * 24 * 3600
 class BrowserCookie:
     """Give a random secret to a browser that has none, by which an id from Prolific is bound to it.
 
-    It names nobody and no script can read it. `Lax`: who comes by a link from another site has it.
+    It identifies no one and no script can read it. `Lax`: it is sent after a link from another site, too.
     """
 
     def __init__(self, app: ASGIApp) -> None:

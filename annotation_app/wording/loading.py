@@ -43,7 +43,7 @@ def load(
 ) -> Wording:
     """Return the wording of a shipped language, with what a study's own file says over it.
 
-    A file that names another language than the one it lies over is a translation, and must be complete, but
+    A file that names another language than the one it changes is a translation, and must be complete, but
     for the study's own criteria: those it does not word are as study.toml has them.
 
     Args:

@@ -309,4 +309,4 @@ def _once(what: str, names: list[str]) -> None:
         raise ValueError(f"{what} has nothing in it; to leave the page out, switch it off in study.toml")
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
-        raise ValueError(f"the name {repeated[0]!r} stands twice; give each its own")
+        raise ValueError(f"the name {repeated[0]!r} is used twice; give each its own")

@@ -13,7 +13,7 @@ import typer
 from sqlalchemy.engine import make_url
 
 from annotation_app.server.launch import serve
-from guard_eval.cli.console import StudyFolder, count_of, say
+from guard_eval.cli.console import StudyFolder, count_of, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.rubric import criteria, reworded
 from guard_eval.store import Store
@@ -60,7 +60,7 @@ def command(
         f"{people} invited"
     )
     if not people and not study.settings.annotation.recruitment.is_open:
-        say(f"Nobody is invited yet; in another terminal: guard-eval raters {folder} add NAME")
+        say(f"No rater is invited yet; in another terminal: guard-eval raters {folder} add NAME")
     if study.settings.annotation.recruitment.is_open:
         say(f"{count_of(open_places, 'place')} open for people who come without an invite")
     for notice in notices:
@@ -75,13 +75,13 @@ def command(
             say(f"{invite}: {url.rstrip('/')}/?invite={token}")
         if proxy is None and not is_local(address):
             say(
-                f"Other machines of the network reach it at {url}. There is NO TLS: whoever listens in reads "
-                "links and answers, and can answer in a rater's place. Where others use the network, put a "
+                f"Other machines of the network reach it at {url}. There is NO TLS: anyone who listens in "
+                "reads links and answers, and can answer in a rater's place. In a shared network, put a "
                 "proxy with TLS before it: docs/deployment.md"
             )
 
     code = serve(folder, port=port, address=address, on_ready=ready, proxy=proxy)
-    say(f"\nNext: guard-eval report {folder}")
+    say_next(f"guard-eval progress {folder}")
     raise typer.Exit(code)
 
 
@@ -137,7 +137,7 @@ def _notices(study: Study, store: Store) -> list[str]:
             f"add some: guard-eval gold {study.folder} FILE"
         )
     if settings.recruitment.is_open and settings.pairs_per_rater is None:
-        notices.append("whoever comes may rate every pair; annotation.pairs_per_rater sets a limit")
+        notices.append("every participant may rate every pair; annotation.pairs_per_rater sets a limit")
     room = _room(study)
     if room is not None and room < LITTLE_ROOM:
         notices.append(f"the disk has {room / 2**20:.0f} MiB left; when it is full, nothing can be saved")
@@ -145,7 +145,7 @@ def _notices(study: Study, store: Store) -> list[str]:
 
 
 def _room(study: Study) -> int | None:
-    """Return the bytes left where the database lies; None for a server's."""
+    """Return the bytes left on the database's disk; None for a server's."""
     url = make_url(study.database)
     if url.get_backend_name() != "sqlite":
         return None

@@ -104,7 +104,7 @@ def command(
 def _all_strategies() -> str:
     """Return the lines of study.toml that name every strategy with its source.
 
-    Contrastive decoding stands in a comment, for it needs a second model.
+    Contrastive decoding is in a comment, because it needs a second model.
     """
     lines = []
     for name, kind in STRATEGIES.items():

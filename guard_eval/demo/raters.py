@@ -25,7 +25,7 @@ _OWN_NOISE = 0.18
 _TIE_WITHIN = 0.12
 """Differences smaller than this are called similar."""
 _LEAN = 0.04
-"""How much better a text seems to the judge where it stands first: some verdicts flip with the order."""
+"""How much better a text seems to the judge where it is first: some verdicts flip with the order."""
 
 
 def rate_all(

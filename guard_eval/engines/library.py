@@ -10,8 +10,10 @@ A text is the one that a study with the same seed and settings makes of a prompt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -31,6 +33,9 @@ from guard_eval.reporting.escaping import escape_html, escape_latex
 from guard_eval.strategies import Guard, Strategy, draws, parse
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.model_hub import find_models
+
+_SHOWN = 40
+"""Characters of a prompt that an error names."""
 
 
 class Texts(Sequence[Continuation]):
@@ -171,19 +176,14 @@ def generate(
     strategy = _strategy(strategy)
     wanted = _prompts(prompts)
     limits = _limits(options)
-    check_numbers(
-        max_new_tokens=limits["max_new_tokens"],
-        max_prompt_tokens=limits["max_prompt_tokens"],
-        runs=runs,
-        batch_size=1 if batch_size is None else batch_size,
-    )
+    check_numbers(runs=runs, batch_size=1 if batch_size is None else batch_size)
     loaded, amateur = _models(model, options)
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
     distinct = {(prompt.id, run): prompt for prompt in wanted for run in numbers}
     tokens = limits["max_new_tokens"] + limits["max_prompt_tokens"]
     copies = int(getattr(strategy, "beams", 1))
     made: dict[tuple[str, int], Continuation] = {}
-    with Progress(disable=not progress, transient=True) as bar:
+    with Progress(disable=not progress, transient=True) as bar, _named_by_their_texts(wanted):
         task = bar.add_task(str(strategy), total=len(distinct))
         for batch in generated(
             loaded,
@@ -192,7 +192,7 @@ def generate(
             runs=[run for _, run in distinct],
             batch_size=BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
             if batch_size is None
-            else batch_size,
+            else int(batch_size),
             amateur=amateur,
             **limits,
         ):
@@ -215,13 +215,16 @@ def watch(
     the continuation, not off what was handed out.
     """
     strategy = _strategy(strategy)
-    (wanted,) = _prompts(prompt)
+    several = _prompts(prompt)
+    if len(several) != 1:
+        raise StudyError(f"watch continues one prompt, and was given {len(several)}; use generate")
     loaded, amateur = _models(model, options)
     limits = _limits(options)
-    (row,) = encode(loaded, [wanted], limits["max_prompt_tokens"], chat=limits["chat"])
-    pieces = _Pieces(loaded.tokenizer, row.ids, on_token)
-    made = generated(loaded, [wanted], strategy, batch_size=1, amateur=amateur, on_step=pieces, **limits)
-    ((one,),) = list(made)
+    with _named_by_their_texts(several):
+        (row,) = encode(loaded, several, limits["max_prompt_tokens"], chat=limits["chat"])
+        pieces = _Pieces(loaded.tokenizer, row.ids, on_token)
+        made = generated(loaded, several, strategy, batch_size=1, amateur=amateur, on_step=pieces, **limits)
+        ((one,),) = list(made)
     pieces.finish()
     return one
 
@@ -274,6 +277,8 @@ def _strategy(strategy: Strategy | str | None) -> Strategy:
 
 
 def _prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
+    if isinstance(prompts, Mapping | pd.DataFrame):  # of which a loop gives the names of columns
+        raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
     several: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
     found = []
     for number, one in enumerate(several, 1):
@@ -291,12 +296,30 @@ def _named(text: str) -> Prompt:
     return Prompt(id=content_id("prompt", text), dataset="", text=text)
 
 
+@contextmanager
+def _named_by_their_texts(prompts: Sequence[Prompt]) -> Iterator[None]:
+    """Name prompts in errors by what the user gave, where that was a text and the id is ours."""
+    try:
+        yield
+    except StudyError as error:
+        message = str(error)
+        for prompt in prompts:
+            if repr(prompt.id) in message and prompt == _named(prompt.text):
+                begin = prompt.text if len(prompt.text) <= _SHOWN else f"{prompt.text[:_SHOWN]}…"
+                message = message.replace(repr(prompt.id), repr(begin))
+        raise StudyError(message) from error
+
+
 def _models(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, LoadedModel | None]:
     amateur = options.get("amateur")
-    loaded = load_model(model, device=options.get("device", "auto"), dtype=options.get("dtype", "auto"))
+    how = {"device": options.get("device", "auto"), "dtype": options.get("dtype", "auto")}
+    if isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
+        for name in options.keys() & how.keys():
+            raise StudyError(f"{name} = {how[name]!r} has no effect on a loaded model; give it to load_model")
+    loaded = load_model(model, **how)
     if amateur is None:
         return loaded, None
-    second = load_model(amateur, device=options.get("device", "auto"), dtype=options.get("dtype", "auto"))
+    second = load_model(amateur, **how)
     check_amateur(loaded, second)
     return loaded, second
 
@@ -316,6 +339,11 @@ def load_model(
     """
     if isinstance(model, LoadedModel):
         return model
+    if not isinstance(model, str | Path):
+        raise StudyError(
+            f"model = {model!r:.60} is of type {type(model).__name__}; give a Hugging Face id, a folder, "
+            "'bundled', or what load_model returned"
+        )
     name = str(model)
     location = locate_model(name, Path())
     found = find_models({name: (location, "main")})
@@ -337,11 +365,16 @@ def _limits(options: Options) -> _Limits:
     for name in options.keys() - Options.__annotations__.keys():
         choice = nearest(name, list(Options.__annotations__))
         raise StudyError(f"there is no option {name!r} (a strategy has its own: TopK(k=20)): {choice}")
+    seed: Any = options.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise StudyError(f"seed = {seed!r} must be a whole number")
+    new, kept = options.get("max_new_tokens", 256), options.get("max_prompt_tokens", 256)
+    check_numbers(max_new_tokens=new, max_prompt_tokens=kept)
     stop: Any = options.get("stop")
     return {
-        "seed": options.get("seed", 0),
-        "max_new_tokens": options.get("max_new_tokens", 256),
-        "max_prompt_tokens": options.get("max_prompt_tokens", 256),
+        "seed": int(seed),
+        "max_new_tokens": int(new),  # it may be numpy's
+        "max_prompt_tokens": int(kept),
         "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
         "chat": options.get("chat", False),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any, Literal
 
 import torch
 import transformers
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
 from guard_eval.engines.packed import pack
@@ -37,7 +38,7 @@ class LoadedModel:
         name: What the study calls it.
         revision: The Hub's commit, or `sha256:` and 16 digits that stand for the folder's files.
         dtype: The arithmetic, such as `float32`.
-        device: Where it lies, such as `cpu` or `NVIDIA H200`.
+        device: Where it is, such as `cpu` or `NVIDIA H200`.
         versions: Versions of the libraries that run it.
     """
 
@@ -164,7 +165,7 @@ def _load(
 
 
 def settle_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
-    """Run a small model that lies on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
+    """Run a small model on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if model.device.type == "cpu" and parameters < SMALL and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
@@ -238,7 +239,7 @@ def expected_device(device: str) -> Literal["cpu", "cuda"]:
 
 def _place(location: str) -> tuple[str, Path | None]:
     """Return what transformers is to load, and the folder if it is one."""
-    folder = Path(location).expanduser()
+    folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
         return location, None
     if not folder.is_dir():
@@ -274,7 +275,7 @@ def _device(name: str) -> torch.device:
 
 
 def _device_name(model: Any, place: torch.device) -> str:  # noqa: ANN401
-    """Return what the model lies on: one device's name, or those of a map with their number."""
+    """Return what the model is on: one device's name, or those of a map with their number."""
     spread = getattr(model, "hf_device_map", None)
     if not spread:
         return torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
@@ -316,7 +317,7 @@ def _arithmetic(config: Any, name: str, device: str) -> torch.dtype | str:  # no
 
 
 def _commit(source: str, revision: str) -> str:
-    """Return the commit that a branch or tag stands for now: all files then come from it."""
+    """Return the commit that a branch or tag names now: all files then come from it."""
     try:
         path = cached_file(source, "config.json", revision=revision)
     except (OSError, ValueError) as error:
@@ -327,7 +328,9 @@ def _commit(source: str, revision: str) -> str:
 def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (transformers' own classes)
     try:
         config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
-    except (OSError, ValueError, KeyError) as error:
+        if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
+            GenerationConfig.from_pretrained(source)
+    except Exception as error:  # see `_cannot_load`
         if "trust_remote_code" in str(error):
             raise StudyError(
                 f"the model {source!r} comes with code of its own, which is never run; "
@@ -354,9 +357,10 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noqa: ANN401
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **version)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # see `_cannot_load`
         raise StudyError(
-            f"the model {source!r} has no tokenizer that can be read: {first_line(error)}"
+            f"the model {source!r} has no tokenizer that can be read: {first_line(error)}; "
+            "put its tokenizer.json and tokenizer_config.json beside the weights"
         ) from error
     size = config.get_text_config().vocab_size
     # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
@@ -387,10 +391,15 @@ def _model(  # transformers' classes are untyped
         raise StudyError(
             f"the model {source!r} needs a package that is not installed: {first_line(error)}; install it"
         ) from error
-    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+    except pickle.UnpicklingError as error:  # PyTorch's message recommends to run what is in it
+        raise StudyError(
+            f"the model {source!r}: its weights (.bin) are broken, or hold more than weights, which is never "
+            "run; put them into the folder as model.safetensors"
+        ) from error
+    except Exception as error:
         raise StudyError(_cannot_load(source, version, error)) from error
     model, report = loaded
-    # Checkpoints of masked language models have no pooler; nobody reads what it makes of the first token.
+    # Checkpoints of masked language models have no pooler; its output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(
@@ -401,6 +410,7 @@ def _model(  # transformers' classes are untyped
 
 
 def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
+    """Return what to say where transformers fails: on broken files its readers raise anything."""
     if not version:
         return f"cannot load the model in {source!r}: {first_line(error)}; put a whole model into it"
     return (
@@ -411,4 +421,4 @@ def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
 
 def first_line(error: Exception) -> str:
     """Return the first line of what an error says, without a full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

@@ -19,7 +19,7 @@ Ids = NDArray[np.int64]
 def distinct(texts: Sequence[str], n: int, *, level: float = 0.95) -> PointEstimate:
     """Return the different n-grams of all texts together over all their n-grams (Li et al. 2016).
 
-    Tokens are what stands between whitespace. The value falls as texts are added, since n-grams recur from
+    Tokens are separated by whitespace. The value falls as texts are added, since n-grams recur from
     text to text: only equal numbers of texts of about equal length compare, and the interval is that of the
     value at this number of texts.
 

@@ -1,6 +1,6 @@
 """Diversity and repetition, in two definitions that are never mixed.
 
-`simctg` stands behind every published table of this line of research (Su et al. 2022 and their successors):
+`simctg` gave every published table of this line of research (Su et al. 2022 and their successors):
 n-grams of whitespace tokens, counted per text and summed over texts; each text's last n-gram is left out;
 each repetition rate is rounded to two decimals of a percent before the product is taken. `textbook` is the
 paper's Appendix D as written: each text's own product over all its n-grams, and the mean over texts.

@@ -190,7 +190,7 @@ def deviations(result: Mauve, weights: NDArray[Any]) -> Floats:
     """Return how far off the score chance may have put it, [R, seeds], in points: one draw a row.
 
     MAUVE of histograms from samples is biased downwards, because chance alone makes them differ. A bootstrap
-    sample bears that loss a second time, so its score lies where the curve is steeper or flatter than at the
+    sample bears that loss a second time, so its score is where the curve is steeper or flatter than at the
     score itself; as they are, replicates spread 2.5 times too far near 100 and too little below 40. So a
     tenth of each step is taken, and what it brings is multiplied by ten (a numerical delta method; Hong and
     Li 2020). The same weights for two strategies of the same prompts give pairs of deviations, whose
@@ -200,7 +200,7 @@ def deviations(result: Mauve, weights: NDArray[Any]) -> Floats:
     matters is what other seeds show, so the variance between seeds is added whole, not divided by their
     number. value ± z · √(variance of the mean deviation + variance between seeds) is an interval for the
     score to be expected of this strategy **at this number of texts and buckets**, not for the limit of
-    infinitely many texts. Percentiles of replicates will not do: they lie below the score as the score lies
+    infinitely many texts. Percentiles of replicates will not do: they are below the score as the score is
     below the limit, so that most of their interval misses what it is for (1314 texts of the references' own
     distribution in 131 even buckets: 96.4 is to be expected, the replicates' mean is 88.1, and none of 150
     such intervals held 96.4).

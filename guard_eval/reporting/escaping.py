@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 Cell = str | int | float | bool | None
 
 NOTHING = "–"
-"""What stands where there is no value."""
+"""Written where there is no value."""
 
 
 class Escaped(str):
@@ -44,6 +44,78 @@ def _held_by_none(character: str) -> bool:
 def one_line(text: str) -> str:
     """Return `text`, clean, with every run of white space as one space."""
     return " ".join(clean(text).split())
+
+
+def visible(text: str) -> str:
+    r"""Return `text` for a terminal: what would steer it, reverse letters or not be seen is escaped.
+
+    Line breaks, tabs, spaces of any width and the joiners that scripts and emoji need stay.
+
+    >>> visible("red \x1b[31m\nnext")
+    'red \\x1b[31m\nnext'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable()
+        or character in "\n\t\u200c\u200d"
+        or unicodedata.category(character) == "Zs"
+        else ascii(character)[1:-1]
+        for character in text
+    )
+
+
+_PLAIN = {
+    **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
+    **dict.fromkeys("‘’′", "'"),
+    **dict.fromkeys("“”„″", '"'),
+    "…": "...",
+    "×": "x",
+    "·": "|",
+    "→": "->",
+    "←": "<-",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "±": "+-",
+    "✓": "+",
+    "✗": "x",
+    "⁻": "^-",
+    "½": "1/2",
+    "²": "^2",
+    "₁": "1",
+    "₂": "2",
+    "√": "sqrt",
+    "≡": "==",
+    "α": "alpha",
+    "β": "beta",
+    "ε": "epsilon",
+    "κ": "kappa",
+    "λ": "lambda",
+    "ρ": "rho",
+    "τ": "tau",
+    "χ": "chi",
+    "ω": "omega",
+    "Σ": "sum",
+    "•": "*",
+    "▁": "_",
+}
+"""What stands in ASCII for the characters that messages and tables use."""
+
+
+def plain_characters(error: UnicodeError) -> tuple[str, int]:
+    """Return what a stream writes for characters it lacks: a handler for `codecs.register_error`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(map(_plain_character, lacking)), error.end
+
+
+def _plain_character(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return _PLAIN.get(character) or ascii(character)[1:-1]
 
 
 def escape_html(value: object) -> str:
@@ -180,9 +252,9 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def escape_csv(value: Cell) -> str:
-    """Return a cell that a spreadsheet reads as text: an apostrophe stands before a formula.
+    """Return a cell that a spreadsheet reads as text: with an apostrophe before a formula.
 
-    One more stands before a text that is a formula behind apostrophes, so that `unescape_csv` returns either.
+    A text that is a formula behind apostrophes gets one more, so that `unescape_csv` returns either.
     What is no finite number is an empty cell.
     """
     if value is None:

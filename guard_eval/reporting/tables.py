@@ -23,7 +23,7 @@ Columns = Mapping[str, Callable[[Row], Cell]]
 NARROW = 7
 """Columns up to which two tables may stand beside each other in a wide window."""
 FEW = 5
-"""Columns that fit a phone; a row of more stands as a block of cells there, each under its heading."""
+"""Columns that fit a phone; a wider row is shown there as a block of cells, each under its heading."""
 LONG_CELL = 26
 """Characters above which a cell of words may break into lines."""
 

@@ -19,7 +19,7 @@ RATERS = {
 }
 ALL = "all datasets"
 NO_P = "none"
-"""Stands where a p-value would, of a test that cannot give a small one."""
+"""Written in place of a p-value where the test cannot give a small one."""
 
 KIND_PLACE = {kind: place for place, kind in enumerate(RATERS)}
 """The order of kinds of raters everywhere: people first."""

@@ -9,7 +9,7 @@ from guard_eval.errors import StudyError
 
 
 def write_whole(path: Path, data: bytes, *, make_folder: bool = False, private: bool = False) -> None:
-    """Write a file by way of another one beside it, so that nobody ever reads half of it.
+    """Write a file by way of another one beside it, so that no reader finds half of it.
 
     Args:
         path: The file.

@@ -106,7 +106,7 @@ def copy(
     Args:
         source: As `Store.open` takes it.
         target: Likewise; it holds no rows. A missing SQLite file is made.
-        alone: Refuse if anybody else has the source open, and let nobody write to it until `then` was called.
+        alone: Refuse if another process has the source open; none writes to it until `then` was called.
         then: Called once the copy is complete.
         on_copied: Called with a table's name and how many more of its rows were written.
         on_checked: Likewise, of those read again from the target.
@@ -116,7 +116,7 @@ def copy(
 
     Raises:
         StudyError: A database cannot be used; the target holds rows, cannot hold what the source does, or
-            would not hold the same; or `alone` is true and somebody else has the source open. Nothing is in
+            would not hold the same; or `alone` is true and another process has the source open. Nothing is in
             the target then.
     """
     with closing(Database(source)) as old, closing(Database(target)) as new:
@@ -141,7 +141,7 @@ def copy(
 def _snapshot(database: Database, *, alone: bool = False) -> Iterator[Connection]:
     """Open a transaction that only reads, all of it as it is now, while others go on writing.
 
-    With `alone` nobody else may have the database open, and nobody writes to it until the block ends.
+    With `alone` no other process may have the database open, and none writes to it until the block ends.
     """
     with database.explained(), database.engine.connect() as connection:
         if not database.is_sqlite:
@@ -149,7 +149,7 @@ def _snapshot(database: Database, *, alone: bool = False) -> Iterator[Connection
         elif alone:
             connection.detach()  # the lock goes with the connection, which must not go back to a pool
             connection.connection.execute("PRAGMA busy_timeout = 0")
-            # in WAL mode whoever has the file open, be it idle, holds a lock that forbids this one
+            # in WAL mode a process that has the file open, even idle, holds a lock that forbids this one
             connection.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execution_options(guard_eval_write=True)
         try:
@@ -174,7 +174,7 @@ def _use_utc(database: Database, connection: Connection) -> None:
 
 
 def _check_alone(database: Database, connection: Connection) -> None:
-    """Check that nobody else is connected to a server's database; SQLite's lock forbids it anyway."""
+    """Check that no other process is connected to a server's database; SQLite's lock forbids it anyway."""
     if database.is_sqlite:
         return
     end = time.monotonic() + _LEAVING

@@ -53,8 +53,14 @@ def erase(connection: Connection, name: str, *, verdicts: bool, by: str, now: da
             detail = _without(each.detail, identity, pseudonym)
             connection.execute(update(note).where(note.c.id == each.id).values(detail=detail))
     connection.execute(delete(visit).where(visit.c.rater_id == who.id))
-    nobody = {"name": pseudonym, "token_hash": None, "source": None, "external_id": None, "place_until": None}
-    connection.execute(update(rater).where(rater.c.id == who.id).values(nobody))
+    anonymous = {
+        "name": pseudonym,
+        "token_hash": None,
+        "source": None,
+        "external_id": None,
+        "place_until": None,
+    }
+    connection.execute(update(rater).where(rater.c.id == who.id).values(anonymous))
     detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
     notes.add(connection, who, "erase", detail, now=now)
     return pseudonym, row.external_id or ""
@@ -77,7 +83,7 @@ def _without(detail: str, identity: Sequence[str], pseudonym: str) -> str:
     """Return a decision's note without the name or the id that its reason may give."""
     values = json.loads(detail)
     for part in identity:
-        # a name of a letter or two stands in many words that are not it
+        # a name of a letter or two is part of many other words
         pattern = re.escape(part) if len(part) > 2 else rf"\b{re.escape(part)}\b"
         values = {key: re.sub(pattern, pseudonym, str(value)) for key, value in values.items()}
     return json.dumps(values, ensure_ascii=False)

@@ -22,7 +22,7 @@ def make_private(path: Path) -> None:
 def keep_private(path: Path) -> None:
     """Take the rights of everybody but the owner from a database that was made with more."""
     for each in (path, *(path.with_name(path.name + end) for end in _BESIDE)):
-        with suppress(OSError):  # missing, somebody else's, or on a disk that is only read
+        with suppress(OSError):  # missing, another user's, or on a disk that is only read
             mode = each.stat().st_mode
             if mode & 0o077:
                 each.chmod(mode & 0o700)
@@ -36,8 +36,8 @@ def is_writable(path: Path) -> bool:
 def open_to_read(path: Path, timeout: float) -> sqlite3.Connection:
     """Open a database to read only, also where nothing can be written.
 
-    SQLite makes files beside it, except where it may assume that nobody changes it. It may only if nothing is
-    beside it: rows that were saved last are in the write-ahead log, and would silently be missing.
+    SQLite makes files beside it, except where it may assume that it does not change. It may only if nothing
+    is beside it: rows that were saved last are in the write-ahead log, and would silently be missing.
 
     Raises:
         sqlite3.OperationalError: It cannot be read, or cannot without the files beside it.

@@ -17,7 +17,7 @@ from guard_eval.store.raters import standing
 from guard_eval.store.schema import check_name, note, presentation, rater
 
 LONGEST = 20_000
-"""In characters. A comment is not a place to store a book, and whatever sends one is not a rater."""
+"""In characters. A longer comment comes from a program, not from a rater."""
 
 Decision = Literal["exclude", "include", "erase"]
 """Kinds that only the methods of these names write, because they record what these did."""

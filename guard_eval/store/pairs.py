@@ -116,7 +116,7 @@ def read(connection: Connection, *wanted: ColumnElement[bool]) -> list[Pair]:
 
 
 def check(pair: Pair) -> None:
-    """Check that a pair can be stored and that a verdict can tell its methods apart."""
+    """Check that a pair can be stored and that a verdict can distinguish its methods."""
     check_name("pair id", pair.id)
     if escape(pair.id) != pair.id:
         raise StudyError(f"the pair id {pair.id!r} has characters that no database stores; use Pair.make_id")

@@ -12,8 +12,9 @@ from typing import NamedTuple, get_args
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import look
+from guard_eval.lookalike import hides, look
 from guard_eval.records import PEOPLE_OF, Rater, RaterKind
+from guard_eval.reporting.escaping import visible
 from guard_eval.store.handout import occupancy
 from guard_eval.store.schema import check_name, presentation, rater, visit
 
@@ -94,7 +95,7 @@ class Standing(NamedTuple):
 
 
 def standing(connection: Connection, who: Rater) -> Standing:
-    """Return how a rater stands with the study, or raise a `StudyError` if the database does not know it."""
+    """Return a rater's standing in the study, or raise a `StudyError` if the database does not know it."""
     row = connection.execute(_STANDING, {"param_rater": who.id}).one_or_none()
     return standing_of(who, *(row or (None, None, None, None)))
 
@@ -102,7 +103,7 @@ def standing(connection: Connection, who: Rater) -> Standing:
 def standing_of(
     who: Rater, name: str | None, kind: str | None, revoked_at: datetime | None, excluded_at: datetime | None
 ) -> Standing:
-    """Return how a rater stands by its row, or raise a `StudyError` if that is another rater's."""
+    """Return a rater's standing by its row, or raise a `StudyError` if that is another rater's."""
     if (name, kind) != (who.name, who.kind):
         raise StudyError(
             f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters STUDY"
@@ -163,6 +164,11 @@ def by_name(connection: Connection, name: str) -> Row[tuple[object, ...]] | None
 def add(connection: Connection, name: str, kind: RaterKind, now: datetime, **more: str) -> Rater:
     """Add a rater, with `more` of its columns filled; its name must look like no other's."""
     check_name("rater's name", name)
+    if hides(name) or visible(name) != name or name != name.strip():
+        raise StudyError(
+            f"the rater's name {name!a} has characters that cannot be seen, or begins or ends with a blank; "
+            "write it without them"
+        )
     other = alike(connection, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists, which looks like {name!a}; choose another")

@@ -133,7 +133,7 @@ class Moment(TypeDecorator[datetime]):
 
 
 VERSION_TABLE = "guard_eval_version"
-"""Where the schema's version stands; by its name a study's database is recognised."""
+"""Where the schema's version is stored; by its name a study's database is recognised."""
 
 metadata = MetaData(
     naming_convention={
@@ -250,7 +250,7 @@ run = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
-    Column("host", String(64), nullable=False, doc="a hash that stands for the machine since it started"),
+    Column("host", String(64), nullable=False, doc="a hash of the machine since it started"),
     Column("process", String(64), nullable=False, doc="the process's number there, and when it began"),
     Column("started_at", Moment, nullable=False),
     Column("leased_until", Moment, nullable=False, doc="then, unless renewed, its claims are free"),
@@ -305,7 +305,7 @@ occupancy = Table(
     Column("pool", ExactText, primary_key=True, doc="people or simulated"),
     Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
     Column("ring", Integer, nullable=False, doc="where hand-out comes past it: a hash of the pair's id"),
-    Column("held", Integer, nullable=False, doc="slots with a holder, or kept for somebody"),
+    Column("held", Integer, nullable=False, doc="slots with a holder, or kept for a rater"),
     Column("vacant", Boolean, nullable=False, doc="fewer are held than there are to be"),
     Column("position", Integer, nullable=False, doc="this and the rest are the pair's own"),
     Column("dataset", ExactText, nullable=False),

@@ -176,7 +176,7 @@ class Store:
             return raters.invite(connection, name, self._clock())
 
     def link(self, name: str) -> str:
-        """Return a new token for a person; those given before let nobody in any more.
+        """Return a new token for a person; those given before no longer work.
 
         Raises:
             StudyError: There is no such rater, it is no person, or it is revoked.
@@ -269,17 +269,17 @@ class Store:
         """Leave a rater's verdicts out and free its slots; nothing is deleted, and the decision is noted.
 
         Raises:
-            StudyError: There is no such rater, it is excluded already, or nobody or no reason is given.
+            StudyError: There is no such rater, it is excluded already, or no name or no reason is given.
         """
         who = self._read(raters.find, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
             notes.exclude(connection, who, reason, by, self._clock())
 
     def include(self, name: str, reason: str, by: str) -> None:
-        """Take an excluded rater in again; what it rated counts where nobody else has the slot by now.
+        """Take an excluded rater in again; what it rated counts where no other rater has the slot by now.
 
         Raises:
-            StudyError: There is no such rater, it is not excluded, or nobody or no reason is given.
+            StudyError: There is no such rater, it is not excluded, or no name or no reason is given.
         """
         who = self._read(raters.find, name)
         with self._database.write(lock=raters.pool_of(who)) as connection:
@@ -317,10 +317,10 @@ class Store:
         return self._read(raters.progress)
 
     def assign(self, names: Sequence[str], plan: Plan) -> int:
-        """Plan a roster: keep the slots of all pairs nobody was shown for these people; return how many.
+        """Plan a roster: keep the slots of all pairs that no one was shown for these people; return how many.
 
         Sides are then even within one per rater and method (`roster` says in which designs), and a kept slot
-        is nobody else's until its rater is revoked or excluded.
+        goes to no other rater until its own is revoked or excluded.
 
         Raises:
             StudyError: A name is unknown, revoked, excluded, no person's, or given twice; no pair is left; or
@@ -360,6 +360,7 @@ class Store:
         rater: Rater,
         seconds: float | None = None,
         active_seconds: float | None = None,
+        by_browser: bool = False,
         comment: str | None = None,
         problem: str | None = None,
         then: Plan | None = None,
@@ -370,7 +371,8 @@ class Store:
         waited for once.
 
         What repeats the current choice or the last remark adds nothing; an empty remark takes the last one
-        back, None leaves it. A duration that is negative or not finite is stored as unknown.
+        back, None leaves it. A duration that is negative or not finite is stored as unknown, and one that
+        came `by_browser`, whose word it is, as no longer than the time since the pair was handed out.
 
         Raises:
             StudyError: The presentation was not handed to this rater, the rater is revoked, there is no
@@ -381,6 +383,9 @@ class Store:
         with self._database.write(lock=raters.pool_of(rater)) as connection:
             now = self._clock()
             claimed = verdicts.claim(connection, presentation, rater)
+            if by_browser:
+                longest = round((now - claimed.handed_out).total_seconds(), 3)
+                seconds, active_seconds = (each and min(each, longest) for each in (seconds, active_seconds))
             saved = verdicts.save(
                 connection,
                 presentation,
@@ -405,7 +410,7 @@ class Store:
         """Leave a presentation unrated and its slot to another rater; the rater is not shown the pair again.
 
         It is no verdict, but noted with its reason. A pair that `occupancy.MOST_SKIPS` raters skipped is
-        given to nobody new. Returns False, and changes nothing, where the rater has skipped too many already.
+        given to no new rater. Returns False, and changes nothing, if the rater has skipped too many already.
 
         Raises:
             StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
@@ -648,7 +653,7 @@ class Store:
     ) -> tuple[JudgeBatch, list[Outcome]]:
         """Make a batch of those requests that may be sent, with their money set aside; see `record`.
 
-        Until the batch is closed, nobody else claims or sends what is in it.
+        Until the batch is closed, no other process claims or sends what is in it.
         """
         rows = self._sent.compress(run, planned)
         with self._database.write(lock=LOCK) as connection:

@@ -299,7 +299,7 @@ class Dry(Penalty):
 
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
-"""What stands in a text for a sequence's end, in DRY's public definition."""
+"""Strings that end a sequence, in DRY's public definition."""
 
 
 @_strategy("contrastive_decoding", "Li et al. 2023, arXiv 2210.15097; needs model.amateur")
@@ -368,9 +368,9 @@ class Guard(_Signed):
         decay: λ of `eq:hglob`: the weight of an entropy one step older.
         formulation: Which of its three descriptions: the paper's equations, its Algorithm 1 (`app:C`), or the
             authors' released program. They differ; `docs/adr/0004-guard-formulations.md` says how.
-        aggregation: What stands for med in every formulation (`tab:median_selection`): the median, the mean,
+        aggregation: What replaces med in every formulation (`tab:median_selection`): the median, the mean,
             or the mean with a tenth of the values at either end drawn in to their neighbours.
-        mapping: What stands for arctanh: itself, or the logarithmic sign(x) · ln(1 + |x|).
+        mapping: What replaces arctanh: itself, or the logarithmic sign(x) · ln(1 + |x|).
         select: The best of the penalised candidates, or a draw from them, renormalised.
     """
 

@@ -20,7 +20,7 @@ from guard_eval.strategies.kinds import STRATEGIES, Chain, OwnStrategy, Strategy
 GROUP = "guard_eval.strategies"
 """The entry points by which installed packages offer strategies."""
 VARIABLE = "GUARD_EVAL_STRATEGIES"
-"""The environment variable of files, joined by `os.pathsep`: how a command hands them to its processes."""
+"""The environment variable of files, joined by `os.pathsep`: how a command passes them to its processes."""
 
 _HELP = "docs/own_strategy.md shows one"
 

@@ -56,7 +56,7 @@ class Codes(SettingsTable):
 
     Attributes:
         completed: All that was to be done is done.
-        no_place: Nobody could be let in: as many people take part as there is work for.
+        no_place: No more people can take part: as many do as there is work for.
         ran_out: Let in, but nothing was left to rate when the first pair was due.
         screened_out: Failed the comprehension check.
         declined: Did not agree to take part.
@@ -72,7 +72,7 @@ class Codes(SettingsTable):
     def _distinct(self) -> Self:
         given = [code for code in (getattr(self, name) for name in type(self).model_fields) if code]
         if len(set(given)) < len(given):
-            raise ValueError("two endings have the same code, so nobody could tell them apart; change one")
+            raise ValueError("two endings have the same code and could not be distinguished; change one")
         return self
 
 
@@ -80,9 +80,9 @@ class Recruitment(SettingsTable):
     """How raters come who were not invited by name, and what they take away.
 
     Attributes:
-        prolific: Whether whoever comes with Prolific's parameters in the address may rate.
+        prolific: Whether people who come with Prolific's parameters in the address may rate.
         prolific_study: Prolific's id of the study; others are turned away.
-        oidc: Whether whoever signs in with the provider of Streamlit's secrets.toml may rate.
+        oidc: Whether people who sign in with the provider of Streamlit's secrets.toml may rate.
         codes: What a rater takes back to the platform, by how the visit ended.
         completion_url: Where to go with a code; for Prolific its own page, unless given.
     """
@@ -117,7 +117,7 @@ class Annotation(SettingsTable):
     Attributes:
         criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
         raters_per_pair: How many people rate each pair.
-        lease_minutes: A pair that is not rated by then may go to somebody else.
+        lease_minutes: A pair that is not rated by then may go to another rater.
         pairs_per_rater: How many pairs one rater rates at most; None for as many as there are.
         gold_every: One gold pair is mixed into so many others; None for none.
         repeats: How many of a rater's own pairs are shown again later, with the sides swapped.
@@ -128,8 +128,8 @@ class Annotation(SettingsTable):
     """
 
     criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA), min_length=1)
-    raters_per_pair: int = Field(default=4, ge=1)
-    lease_minutes: float = Field(default=30, gt=0)
+    raters_per_pair: int = Field(default=4, ge=1, le=1000)
+    lease_minutes: float = Field(default=30, gt=0, le=525_600)
     pairs_per_rater: int | None = Field(default=None, ge=1)
     gold_every: int | None = Field(default=None, ge=1)
     repeats: int = Field(default=0, ge=0)

@@ -87,7 +87,7 @@ def _words(text: str, most: int) -> str:
 def _title(text: str) -> str:
     title = _words(text, LONGEST_TITLE)
     if not title[0].isalpha() or ":" in title:
-        raise ValueError("a title begins with a letter and has no colon: it stands before one in an answer")
+        raise ValueError("a title begins with a letter and has no colon: an answer has it before a colon")
     return title
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan
-from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.problems import explain, problems_of, read_toml
 from guard_eval.study.settings import Settings
 
 BUNDLED = "bundled"
@@ -54,22 +54,20 @@ class Study:
         path = folder / "study.toml"
         if folder.is_file() and folder.name == path.name:
             raise StudyError(f"{folder} is a study's settings; name their folder: {folder.parent}")
+        if folder.is_file():
+            raise StudyError(f"{str(folder)!r} is a file; name the folder of a study")
         if not folder.is_dir():
             raise StudyError(
                 f"there is no folder {str(folder)!r}; make a study with: guard-eval new {folder}"
             )
+        with suppress(PermissionError):  # named below
+            if not path.exists():
+                raise StudyError(
+                    f"{str(folder)!r} is not a study: it has no study.toml; make one with: "
+                    "guard-eval new NAME"
+                )
         try:
-            text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
-        except FileNotFoundError:
-            raise StudyError(
-                f"{str(folder)!r} is not a study: it has no study.toml; make one with: guard-eval new NAME"
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise StudyError(f"cannot read {path}: {error}") from error
-        try:
-            return cls(folder, Settings.read(tomllib.loads(text), folder))
-        except tomllib.TOMLDecodeError as error:
-            raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
+            return cls(folder, Settings.read(read_toml(path), folder))
         except ValidationError as error:
             # what is wrong with a database's URL may be its password
             problems = problems_of(error, Settings, hidden=["database"])
@@ -133,13 +131,14 @@ def locate_model(name: str, folder: Path) -> str:
     """Return what to load for a model's name: a path, seen from `folder`, or a Hugging Face id."""
     if name == BUNDLED:
         return str(Path(__file__).parents[1] / "demo" / "model")
-    path = folder / Path(name).expanduser()
-    if path.is_dir() or name.startswith((".", "/", "~")):
+    # Unlike `Path.expanduser`, it leaves the home of a stranger who does not exist as it is.
+    path = folder / os.path.expanduser(name)  # noqa: PTH111
+    if name and (path.is_dir() or name.startswith((".", "/", "~"))):
         return str(path.resolve())
     return name
 
 
 def seen_from(folder: Path, model: str) -> str:
     """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(model).expanduser()
-    return model if not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)
+    path = Path(os.path.expanduser(model))  # noqa: PTH111
+    return model if not model or not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)

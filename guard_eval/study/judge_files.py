@@ -164,7 +164,7 @@ def read_study_file(folder: Path, name: str, *, most: int) -> str:
     """Return the text of a file in the study's folder.
 
     Raises:
-        ValueError: It lies elsewhere, is missing, is larger than `most` bytes, or is no text.
+        ValueError: It is elsewhere, is missing, is larger than `most` bytes, or is no text.
     """
     try:
         with _inside(folder, name).open("rb") as file:
@@ -180,7 +180,7 @@ def read_study_file(folder: Path, name: str, *, most: int) -> str:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return where a file lies, all links followed: a regular file in the study's folder, and no other."""
+    """Return a file's path, all links followed: a regular file in the study's folder, and no other."""
     try:
         path = (folder / name).resolve(strict=True)
         regular = stat.S_ISREG(path.stat().st_mode)
@@ -191,7 +191,7 @@ def _inside(folder: Path, name: str) -> Path:
     except (OSError, RuntimeError, ValueError):  # a circle of links; a character that no name can have
         raise ValueError("this is no file's name; name a file in the study's folder") from None
     if Path(name).is_absolute() or not path.is_relative_to(folder.resolve()):
-        raise ValueError("it lies outside the study's folder; copy it there")
+        raise ValueError("it is outside the study's folder; copy it there")
     if not regular:
         raise ValueError("it is no file; name a file in the study's folder")
     return path
@@ -222,7 +222,7 @@ def _are_examples(file: StudyFile, info: ValidationInfo) -> StudyFile:
     for number, example in enumerate(read_examples(file.text), start=1):
         try:
             for name in example.verdict:
-                if info.context is not None:  # else nobody knows what the study defines
+                if info.context is not None:  # else what the study defines is unknown
                     check_name(name, known_names(info))
         except StudyError as error:
             raise ValueError(f"example {number}: {error}") from None

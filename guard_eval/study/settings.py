@@ -96,7 +96,7 @@ class Prompts(SettingsTable):
         limit: Only its first so many prompts.
     """
 
-    file: str = "prompts.jsonl"
+    file: Annotated[str, Field(pattern=r"^[^\x00]+$")] = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
@@ -107,7 +107,7 @@ class Model(SettingsTable):
         name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
         revision: A branch, tag or commit of the Hub; a folder has none.
         dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
-        device: Where it lies: `auto`, `cpu`, `cuda` or `cuda:1`.
+        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`.
         device_map: In place of `device`: how it is spread over several, as transformers understands it.
         amateur: The smaller model of contrastive decoding.
         amateur_revision: Its branch, tag or commit.
@@ -184,7 +184,7 @@ class MetricSettings(SettingsTable):
         compute: Which metrics.
         diversity: `simctg`, which every paper of this line publishes, or `textbook`, Appendix D as written.
         coherence_model: Whose log-likelihoods coherence and perplexity are.
-        mauve_model: Whose last hidden state stands for a text.
+        mauve_model: Whose last hidden state represents a text.
         mauve_tokens: Texts and references are cut to so many tokens; shorter ones do not count.
         mauve_buckets: Into how many buckets hidden states are put; `auto` is a tenth of the texts.
         mauve_scaling: The constant c.
@@ -358,7 +358,7 @@ class Settings(SettingsTable):
 
     @classmethod
     def read(cls, tables: dict[str, Any], folder: Path) -> Settings:
-        """Return the settings in the tables of a study.toml, with what lies in the study's folder.
+        """Return the settings in the tables of a study.toml, with what is in the study's folder.
 
         Raises:
             ValidationError: Something is wrong; `explain` words all of it.
@@ -432,7 +432,7 @@ class Settings(SettingsTable):
         every = list(dict.fromkeys(chain.from_iterable(asked.values())))
         if unknown := [name for name in named if name not in every]:
             raise ValueError(
-                f"composite names {unknown[0]!r}, which nobody is asked; name some of: {', '.join(every)}"
+                f"composite names {unknown[0]!r}, which no one is asked; name some of: {', '.join(every)}"
             )
         if not any(set(named) <= set(own) for own in asked.values()):
             raise ValueError(

@@ -3,9 +3,9 @@
 A line is a `Continuation` with its recipe laid flat, so that `datasets`, pandas and people read it as it is.
 A process that dies leaves at most one torn last line; reading skips it and the next append cuts it off. Each
 shard has a file of its own, so no two processes ever append to the same one. An engine with many workers
-leaves Parquet files beside it, a file every so many texts, with the same keys as columns: such a file is
-written under another name, synced, and only then given its own, so that whoever dies leaves a whole file or
-none. Readers take them all together.
+leaves Parquet files beside it, a file every so many texts, with the same keys as columns. Such a file is
+written under another name, synced, and only then renamed, so that a process that is killed leaves a whole
+file or none. Readers take them all together.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _files(folder: Path, strategy: str, ends: str) -> list[Path]:
 
 
 def text_hash(row: Mapping[str, Any]) -> str:
-    """Return what stands for a row's text, its length and its end, under its id."""
+    """Return a hash of a row's text, its length and its end, under its id."""
     return content_id(row["id"], row["text"], row["new_tokens"], row["finish"])
 
 
@@ -102,7 +102,7 @@ def continuation_of(row: dict[str, Any], where: str) -> Continuation:
 
     Args:
         row: As `row_of` makes it; of a table, what is usual may be None.
-        where: Where it stands, for messages.
+        where: Its file and line, for messages.
 
     Raises:
         StudyError: A key is missing, it is no object, or its text was edited.
@@ -154,7 +154,7 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
 
 
 def line_of(continuation: Continuation) -> bytes:
-    """Return the line that stands for a continuation."""
+    """Return a continuation's line."""
     return _line(row_of(continuation))
 
 

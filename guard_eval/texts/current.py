@@ -56,7 +56,7 @@ def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, 
     required |= {name: value for name, value in known.items() if value is not None}
     for name, revision in (("model", "revision"), ("amateur", "amateur_revision")):
         if str(required.get(revision)).startswith("sha256:"):
-            del required[name]  # the content decides, wherever it lies
+            del required[name]  # the content decides, not the path
     return required
 
 

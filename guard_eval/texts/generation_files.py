@@ -38,7 +38,7 @@ class Record:
     """One row of a file.
 
     Attributes:
-        where: Where it stands, for messages.
+        where: Its file and line, for messages.
         row: Its values by key or heading.
         flaws: What was replaced or is missing in it.
         further: The rows of the prompt's other texts, where a record holds several.
@@ -247,7 +247,7 @@ def read_generations(
 ) -> list[Generation]:
     """Return the generations of `path` in the file's order.
 
-    What was replaced or left out stands in `Generation.flaws`: `not UTF-8`, `no text`, `prompt unknown`,
+    `Generation.flaws` lists what was replaced or left out: `not UTF-8`, `no text`, `prompt unknown`,
     `prompt repeated` (second and later ones), `further texts of the prompt not read`, `text begins with its
     prompt`, `tokens not a number` (likewise seconds and batch), and, on the last one, `torn last line`.
 

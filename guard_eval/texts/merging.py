@@ -1,7 +1,7 @@
 """Joining what several processes and machines made: checked text by text, and nothing lost whenever it stops.
 
 The parts of a strategy become one JSONL file: it is written under another name, synced, and given its own;
-only then are the parts removed. Whoever is killed in between leaves texts twice at worst, the same both
+only then are the parts removed. A process killed in between leaves texts twice at worst, the same both
 times, and merging again finishes.
 """
 

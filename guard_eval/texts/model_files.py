@@ -33,7 +33,7 @@ def has_weights(folder: Path) -> bool:
 def folder_revision(folder: Path) -> str:
     """Return `sha256:` and 16 digits that stand for the names and contents of the files a model is made of.
 
-    Weights, configuration, tokenizer and chat templates count; what else lies in the folder does not. Every
+    Weights, configuration, tokenizer and chat templates count; what else is in the folder does not. Every
     byte is read, for weights replaced in place keep their names and sizes; files are read side by side.
     """
     weights = WEIGHTS if any(folder.glob("*.safetensors")) else OLD_WEIGHTS
@@ -58,7 +58,7 @@ def _hashed(path: Path, *_state: int) -> str:
 
 
 def known_revision(location: str, revision: str, *, read: bool = True) -> str | None:
-    """Return a model's revision as far as this machine can tell without the network; else None.
+    """Return a model's revision if this machine can find it without the network; else None.
 
     Args:
         location: A folder's path or a Hub id.

@@ -88,8 +88,10 @@ def check_name(name: str, location: str) -> None:
         location: What `locate_model` makes of it.
 
     Raises:
-        StudyError: It is a folder that does not exist, or neither a folder nor a Hub id.
+        StudyError: It is empty, a folder that does not exist, or neither a folder nor a Hub id.
     """
+    if not name.strip():
+        raise StudyError(f"the model {name!r} has no name; write a Hugging Face id, a folder or 'bundled'")
     if Path(location).is_absolute():
         if not Path(location).is_dir():
             raise StudyError(

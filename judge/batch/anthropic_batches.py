@@ -69,7 +69,7 @@ class AnthropicBatches:
         self._sdk = client.sdk
 
     def line_of(self, request: JudgeRequest) -> bytes:
-        """Return a request as it stands in a batch; its body is the very bytes that go out online."""
+        """Return a request as it is in a batch; its body is the very bytes that go out online."""
         return json.dumps({"custom_id": request.key})[:-1].encode() + b', "params": ' + request.body + b"}\n"
 
     async def upload(self, name: str, content: bytes) -> str:  # noqa: ARG002 (they go up with the batch)
@@ -126,7 +126,7 @@ class AnthropicBatches:
         """Return the results of the batch of that name; raises as `BatchApi` says."""
         options = {"timeout": TRANSFER}
         call = partial(self._sdk.get, f"{_PATH}/{file}/results", cast_to=httpx2.Response, options=options)
-        return content_of(await self._calls.until(call, file, patient=True))
+        return content_of(await self._calls.until(call, file, patient=True, large=True))
 
     def read_results(self, content: bytes) -> Iterator[ResultLine]:
         """Yield what the lines of the results say; what is no result is passed over."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 BATCH_FACTOR = 0.5
-"""What a batch costs where nobody says otherwise: the rebate that came with OpenAI's Batch API."""
+"""What a batch costs where nothing else is given: the rebate that came with OpenAI's Batch API."""
 
 _MILLION = 1_000_000
 
@@ -109,7 +109,7 @@ class Price:
 
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
-"""Makers whose models only they serve: whoever passes requests on to them charges for them."""
+"""Makers whose models only they serve: a service that passes requests on to them charges for them."""
 
 _OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
 """What these makers published, for anybody's server."""

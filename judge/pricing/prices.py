@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.store import Usage
 from guard_eval.study.judge_settings import Judge
-from guard_eval.study.problems import message_of
+from guard_eval.study.problems import message_of, read_toml
 from judge.backend import JudgeRequest
 from judge.pricing.price import BATCH_FACTOR, Price, catalogue_price
 from judge.providers.endpoint import MAKERS
@@ -84,15 +84,13 @@ def study_prices(folder: Path) -> PriceList | None:
     if not path.exists():
         return None
     try:
-        return PriceList.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"cannot read {path}: {error}; correct or remove it") from error
+        return PriceList.model_validate(read_toml(path))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))
         message = message_of(problem)
         raise StudyError(
-            f'{path}: {where}: {message}; a model stands there as "NAME" = '
+            f'{path}: {where}: {message}; a model is written there as "NAME" = '
             "{ input = 2.50, cached = 1.25, output = 10.00 } under [models]"
         ) from error
 
@@ -109,7 +107,7 @@ def _shipped() -> PriceList:
 
 
 def price(judge: Judge, *, own: PriceList | None = None) -> Price | None:
-    """Return the price of the judge's tokens, or None where nobody knows it.
+    """Return the price of the judge's tokens, or None where it is unknown.
 
     Args:
         judge: The study's settings for this judge, with its server's address.
@@ -156,7 +154,7 @@ def understated(judge: Judge, *, own: PriceList | None = None) -> str | None:
 
 
 def priced(judge: Judge, known: Price) -> Judge:
-    """Return `judge` with `known` in its settings, so that whoever has them needs no list."""
+    """Return `judge` with `known` in its settings, so that the settings suffice without a list."""
     return judge.model_copy(
         update={
             "usd_per_million_input_tokens": known.input,
@@ -168,7 +166,7 @@ def priced(judge: Judge, known: Price) -> Judge:
 
 
 def is_local(url: str | None) -> bool:
-    """Return whether a server is on this machine or in this network, as far as its address tells.
+    """Return whether a server is on this machine or in this network, as far as its address shows.
 
     >>> [is_local(url) for url in ("http://127.0.0.1:1/v1", "http://vllm:8000/v1", "https://api.x.ai/v1")]
     [True, True, False]

@@ -133,11 +133,11 @@ RATIONALE_BLOCK = """\
 """
 
 CODE_DIGITS = 12
-"""How much of a comparison's code stands in its verdict block: enough never to be guessed, and short enough
+"""How much of a comparison's code is in its verdict block: enough never to be guessed, and short enough
 for a small model to copy."""
 
 RATIONALE_WORDS = 60
-"""How long a rationale is asked to be. It stands in the prompt and in the schema's description: OpenAI,
+"""How long a rationale is asked to be. It is in the prompt and in the schema's description: OpenAI,
 Azure and Anthropic refuse `maxLength` in a strict schema."""
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -206,7 +206,7 @@ class JudgePrompt:
 
     @property
     def text(self) -> str:
-        """Return the whole prompt, in brackets what stands for the texts of a pair."""
+        """Return the whole prompt, with placeholders in brackets for the texts of a pair."""
         shown = BlindPair(
             presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
         )
@@ -266,7 +266,7 @@ def _form(prompt: JudgePrompt, *, lines: bool) -> str:
 
 
 def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
-    """Return the answer in plain text with its code; … stands where the verdict says nothing."""
+    """Return the answer in plain text with its code; … is written where the verdict says nothing."""
     short = code[:CODE_DIGITS]
     choices = [(each.title, verdict.get(each.name)) for each in prompt.criteria]
     lines = "\n".join(

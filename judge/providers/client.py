@@ -207,7 +207,7 @@ class Client:
         if _place(request.url) != self._place:
             raise StudyError(
                 f"the judge {self.provider.model!r} is at {origin(self.provider.url)}, and a request would "
-                f"go to {excerpt(request.url.netloc.decode())}, which nobody named; nothing was sent there"
+                f"go to {excerpt(request.url.netloc.decode())}, which was not named; nothing was sent there"
             )
         if self.provider.variable == MAKERS[self.provider.name].variable:
             return

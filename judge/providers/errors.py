@@ -250,7 +250,7 @@ class ErrorReader:
 
     Attributes:
         provider: The server.
-        proxy: What stands before it, without user and password, if anything does.
+        proxy: The proxy before it, if any, without user and password.
     """
 
     provider: Provider

@@ -24,7 +24,7 @@ _ENDS = re.compile(r"\A\s*<\|start\|>assistant|<\|(?:end|return)\|>\s*\Z")
 def without_thinking(content: str) -> str | None:
     """Return an answer without its thinking, or None where the thinking never ends.
 
-    What stands before a closing tag that nothing opened is thinking too: a chat template may have opened it.
+    The text before a closing tag that nothing opened is thinking too: a chat template may have opened it.
 
     >>> without_thinking("<think>B is better</think>A"), without_thinking("B is better</think>A")
     ('A', 'A')

@@ -2,7 +2,7 @@
 
 The page holds an index, by which it filters and lists, and the exchanges themselves in compressed parts, each
 read when one of its exchanges is opened: so a thousand of them take some megabytes and no time. All that is
-somebody else's text reaches the page as JSON, compressed or its brackets escaped, and the screen as text.
+foreign text reaches the page as JSON, compressed or its brackets escaped, and the screen as text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.reporting.escaping import Escaped, one_line
+from guard_eval.reporting.escaping import Escaped, one_line, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.rubric import CRITERIA
 from guard_eval.store import Store
 from guard_eval.study.settings import Judge
-from judge.providers.envelopes import visible
 from judge.viewing.reading import (
     Comparison,
     ReadAttempt,
@@ -127,7 +126,7 @@ class _Index:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Return the index as it stands in the page."""
+        """Return the index as it is in the page."""
         return {
             "judges": [one_line(name) for name in self._names["judges"]],
             "criteria": [[name, one_line(self._titles.get(name, name))] for name in self._names["criteria"]],

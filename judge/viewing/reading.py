@@ -1,7 +1,7 @@
 """Exchanges as a reader wants them: requests in parts, answers in words, verdicts by text and not by letter.
 
 Which text of a pair is called Text 1 is drawn for each pair, unless the methods are named anyway: where all
-pairs compare the same two methods, the study's own order would tell them apart.
+pairs compare the same two methods, the study's own order would reveal which is which.
 """
 
 from __future__ import annotations

@@ -474,3 +474,17 @@ def test_the_paradox_of_kappa_is_pointed_out():
     shown = agreement_table((row,))
     assert "Fluency, people: raters mostly agree, and κ is low because one verdict dominates." in shown.note
     assert shown.columns[-2:] == ("Krippendorff's α, ordinal", "Gwet's AC1")
+
+
+def test_few_verdicts_off_the_commonest_give_no_interval():
+    four, five = ([[0, 2, 0]] * 20 + [[1, 1, 0]] * many for many in (4, 5))
+    for coefficient in (
+        fleiss,
+        lambda counts: gwet(from_counts(counts)),
+        lambda counts: krippendorff(from_counts(counts)),
+    ):
+        few, enough = coefficient(np.array(four)), coefficient(np.array(five))
+        assert (few.low, few.high) == (None, None)
+        assert few.warnings[-1].startswith("fewer than 5 items have any but one and the same verdict")
+        assert few.standard_error > 0
+        assert enough.low < enough.value < enough.high

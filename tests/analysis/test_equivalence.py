@@ -1,5 +1,6 @@
 """Two one-sided tests of a margin: against statsmodels, scipy, the interval, and a published sample size."""
 
+import math
 import re
 
 import numpy as np
@@ -12,8 +13,11 @@ from verdicts_by_hand import listed
 from analysis.reports.sections.equivalence import section, sentence
 from analysis.results.equivalence import equivalence_rows
 from analysis.results.shares import share_rows
-from analysis.stats.equivalence import approximate_equivalence_items, tost, tost_of_nets
+from analysis.stats.equivalence import approximate_equivalence_items, error_beyond, tost, tost_of_nets
+from analysis.verdicts.composite import Composite
+from analysis.verdicts.scores import ScoredVerdicts
 from guard_eval.errors import StudyError
+from guard_eval.rubric import COMPOSITE
 
 
 def ratings(shares, criterion="coherence"):
@@ -89,6 +93,34 @@ def test_few_wins_among_ties_are_not_missed_too_often(items, margin, raters):
         (row,) = equivalence_rows(share_rows(table), margin=margin)
         found += studies * (row.p_value is not None and row.p_value <= 0.05)
     assert found / 3000 <= 0.07
+
+
+def test_few_wins_of_a_composite_are_not_missed_too_often():
+    """At the margin's edge the mean of two criteria, each with few wins, is equivalent in at most .06.
+
+    Its wins count one half, so that by their number its ratings seem to spread four times as far as they do.
+    """
+    rng, items, margin = np.random.default_rng(1), 100, 0.03
+    scores = (rng.random((6000, items, 2)) < 2 * margin).mean(axis=2)
+    errors = scores.std(axis=1, ddof=1) / 2 / np.sqrt(items)
+    wins, total = (scores > 0).sum(axis=1), scores.sum(axis=1)
+    counts, sums = (wins, items - wins, 0 * wins), (total, total, (scores**2).sum(axis=1))
+    found = []
+    for given in (None, sums):
+        grown = error_beyond(errors, counts, items, margin=margin, sums=given)
+        found.append((tost(0.5 + scores.mean(axis=1) / 2, grown, items - 1, margin=margin) <= 0.05).mean())
+    assert found[0] > 0.075
+    assert found[1] <= 0.06
+
+
+def test_the_error_of_a_composite_by_hand():
+    # 6 of 40 pairs are won on one of two criteria: scores of ½. A mean of such scores that is .05 off one
+    # half has a variance of .05 (.5 − 2 · .05) / 2 = .01 or more; these have less, and n − 1 is below it.
+    both = [ratings([1.0] * 6 + [0.5] * 34), ratings([0.5] * 40, "fluency")]
+    composite = Composite(weights={"coherence": 1, "fluency": 1})
+    rows = equivalence_rows(share_rows(ScoredVerdicts.of(pd.concat(both), composite=composite)), margin=0.05)
+    (row,) = [row for row in rows if row.criterion == COMPOSITE]
+    assert row.share.error == pytest.approx(math.sqrt(0.01 / 39))
 
 
 def test_many_ties_and_few_others_are_equivalent():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.stats.intervals import clopper_pearson, item_mean, wilson
+from analysis.stats.intervals import clopper_pearson, item_mean, unit_proportion, wilson
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
@@ -21,6 +21,37 @@ def test_proportions_as_in_statsmodels(counts, level):
         assert interval.low == pytest.approx(low, abs=1e-10)
         assert interval.high == pytest.approx(high, abs=1e-10)
         assert interval.estimate == successes / n
+
+
+def test_trials_of_a_unit_that_are_all_the_same_count_once_as_in_statsmodels():
+    # 40 pairs with 4 equal verdicts each, half of them for the first: worth 160 / (4 · 40/39) verdicts.
+    unit = np.repeat(np.arange(40), 4)
+    found = unit_proportion(unit % 2 == 0, unit)
+    worth = 39 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 39)) ** 2
+    assert (found.low, found.high) == pytest.approx(proportion_confint(worth / 2, worth, method="wilson"))
+    assert (found.n, wilson(80, 160).low - found.low > 0.05) == (40, True)
+    assert unit_proportion(unit % 2 == 0, np.arange(160)) == wilson(80, 160)
+
+
+def test_a_unit_of_one_kind_of_trials_has_a_limit_by_units():
+    unit = np.repeat(np.arange(10), 5)
+    found = unit_proportion(np.ones(50), unit)
+    assert found.high == 1
+    assert found.low < wilson(10, 10).low
+    assert unit_proportion([1, 0], np.zeros(2, dtype=int)).low is None
+    assert unit_proportion([], np.zeros(0, dtype=int)).estimate is None
+
+
+@pytest.mark.parametrize("common", [0.0, 0.55, 1.0])
+def test_proportions_over_units_cover(common):
+    """Four trials of each of 40 pairs, which correlate; Wilson's own covers .68 to .95 here."""
+    rng, hits = np.random.default_rng(4), []
+    unit = np.repeat(np.arange(40), 4)
+    for _ in range(400):
+        felt = math.sqrt(common) * rng.standard_normal(40)[unit]
+        found = unit_proportion(felt + math.sqrt(1 - common) * rng.standard_normal(160) > 0.5, unit)
+        hits.append(found.low <= stats.norm.sf(0.5) <= found.high)
+    assert np.mean(hits) > 0.92  # .95 is below it one time in 500
 
 
 def test_nothing_observed():

@@ -105,6 +105,10 @@ def test_counts_by_hand():
     # Longer: 1 and 4; shorter: 2; tie: 3; 5 is level; 6 and 7 have no ratio.
     assert (row.items, row.longer, row.shorter, row.ties) == (5, 2, 1, 1)
     assert row.longer_share == wilson(2, 3)
+    again = pd.concat([frame(rows).assign(rater=name) for name in "abcd"])
+    (four,) = length_rows(again)  # four raters who say the same are no more pairs
+    assert (four.longer, four.longer_share.n) == (8, 3)
+    assert four.longer_share.low <= row.longer_share.low
     assert row.share == pytest.approx((1 + 0 + 0.5 + 0 + 1) / 5)
     # log₂: 1, log₂ 3, −2, −1, 0
     assert row.ratio == pytest.approx((2 * 3 * 0.25 * 0.5) ** (1 / 5))

@@ -50,6 +50,17 @@ def test_places_and_pace():
     assert ada.seconds == 5.0
 
 
+def test_verdicts_on_several_criteria_of_a_pair_are_no_more_pairs():
+    by_pair = {f"p{number:02}": {"ada": "x" if number % 2 else "y"} for number in range(20)}
+    once = table(by_pair, shown_first=lambda *_: "x")
+    (alone,) = rater_rows(once)
+    several = pd.concat([once.assign(criterion=name) for name in "abcd"], ignore_index=True)
+    (row,) = rater_rows(several)
+    assert alone.first == wilson(10, 20)
+    assert (row.verdicts, row.first.n) == (80, 20)
+    assert row.first.low <= alone.first.low < alone.first.high <= row.first.high
+
+
 def test_a_rater_alone_agrees_with_nobody():
     (row,) = rater_rows(table({"p1": {"ada": "x"}, "p2": {"ada": "tie"}}))
     assert (row.agreement, row.compared) == (None, 0)

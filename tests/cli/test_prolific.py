@@ -452,7 +452,7 @@ def test_approve_pays_who_finished_here_and_nobody_else(server, study, store, pr
     ran = prolific("approve", "--bonus", "0.75")
     assert ran.code == 0, ran
     assert server.posts() == [("/api/v1/submissions/s1/transition/", {"action": "APPROVE"})]
-    for reason in ("1 pair rated", "excluded", "nobody came here"):
+    for reason in ("1 pair rated", "excluded", "no rater came here"):
         assert reason in ran.out
     bonus = study.folder / "prolific_bonus-1.csv"
     assert bonus.read_text() == "p1,0.75\n"
@@ -465,7 +465,7 @@ def test_approve_pays_who_finished_here_and_nobody_else(server, study, store, pr
     # nobody is in two files
     assert (study.folder / "prolific_bonus-2.csv").read_text() == "p5,0.75\n"
     assert bonus.read_text() == "p1,0.75\n"
-    assert "nobody" in prolific("approve", "--bonus", "0.75").out
+    assert "every rater is in an earlier file" in prolific("approve", "--bonus", "0.75").out
     assert len(list(study.folder.glob("prolific_bonus*"))) == 2
 
 

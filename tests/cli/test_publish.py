@@ -202,7 +202,7 @@ PLANTED = {
     "# token hf_ABCDEFGHIJKLMNOPQRSTUVWX": "an API key or a password, 'hf_A…'",
     '# api_key = "abcdefgh12345"': "an API key or a password, 'api_…'",
     "# mail me: owner@uni.example": "an e-mail address, 'owner@uni.example'",
-    "# models are in /home/owner/models": "the path of somebody's folder, '/home/owner'",
+    "# models are in /home/owner/models": "the path of a person's folder, '/home/owner'",
     "# judge at 192.168.7.9": "an IP address, '192.168.7.9'",
     "# judge at http://gpu7:8000/v1": "the address of a server, 'gpu7'",
     f"# {PROLIFIC} rated twice": f"what looks like a Prolific id, '{PROLIFIC}'",
@@ -375,6 +375,40 @@ def test_a_name_of_two_letters_is_searched_in_what_raters_wrote(tmp_path):
         assert finder.search({"pairs.jsonl": b'{"prompt": "li"}', "README.md": b"li x"}) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("m\N{CYRILLIC SMALL LETTER A}rge said B", "m\N{CYRILLIC SMALL LETTER A}rge"),
+        ("m\N{GREEK SMALL LETTER ALPHA}rge said B", "m\N{GREEK SMALL LETTER ALPHA}rge"),
+        ("Quentin told me to press A", "quentin"),
+        ("to ann\N{FULLWIDTH COMMERCIAL AT}mail.example", "ann@mail.example"),
+        ("to ann@ma\N{ZERO WIDTH SPACE}il.example", "ann@mail.example"),
+        ("to ann (at) mail.example", "ann (at) mail.example"),
+        ("call +49 170 1234567.", "+49 170 1234567"),
+        ("call 0170/1234567", "0170/1234567"),
+        ("call (555) 123-4567 please", "(555) 123-4567"),
+        (f"{PROLIFIC.upper()} is me", PROLIFIC.upper()),
+        ("from 2001:db8:85a3::8a2e:370:7334", "2001:db8:85a3::8a2e:370:7334"),
+        ("on 31.12.1999 and 01.02.2023 at 12:30:45 about 100 000 000, 0.123456789 or 1990-2000", None),
+        ("the person that I rate, a woman, overall", None),
+    ],
+)
+def test_what_a_comment_says_of_people(opened, text, found):
+    finder = LeakFinder(*opened, comments=True)
+    leaks = finder.search({"comments.jsonl": json.dumps({"text": text}).encode()})
+    assert [leak.value for leak in leaks] == ([] if found is None else [found])
+
+
+def test_a_name_that_is_a_column_or_a_method_is_let_through_as_the_message_says(tmp_path):
+    study = make(tmp_path / "study", names=("Rater", "Guard", "the"))
+    with pytest.raises(StudyError) as refused:
+        publish(study, tmp_path / "out")
+    words = re.findall(r"'(\w+)'; .*?--allow (\w+)$", str(refused.value), re.MULTILINE)
+    assert {("rater", "rater"), ("guard", "guard")} <= set(words)
+    publish(study, tmp_path / "out", allow=["rater", "guard", "the"])
+    assert (tmp_path / "out" / "README.md").is_file()
+
+
 def test_the_owners_folders_are_found(opened):
     study, store = opened
     text = f"models in {study.folder.resolve()}/models, data in /scratch/{Path.home().name}/data"
@@ -432,6 +466,43 @@ def test_nothing_else_is_overwritten(tmp_path):
     (tmp_path / "link").symlink_to(other)
     with pytest.raises(StudyError, match="is no folder"):
         publish(study, tmp_path / "link")
+
+
+def test_what_a_killed_process_left_is_taken_up(tmp_path):
+    """It was killed between the two moves: what was published before lies beside, and comes back."""
+    study = make(tmp_path / "study", names=("ann",))
+    out, around = tmp_path / "out", tmp_path / ".out.partial"
+    publish(study, out)
+    made = files_of(out)
+    (around / "new").mkdir(parents=True)
+    (around / "new" / "verdicts.csv").write_text("half")
+    out.rename(around / "before")
+    with Store.open(study.database) as store:
+        store.invite("tales")  # a word of the report: this is refused
+    with pytest.raises(StudyError, match="tales"):
+        publish(study, out)
+    assert files_of(out) == made
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
+
+
+def test_what_is_written_meanwhile_is_not_replaced_and_two_do_not_write_at_once(tmp_path, monkeypatch):
+    study = make(tmp_path / "study", names=("ann",))
+    out = tmp_path / "out"
+    publish(study, out)
+    search = LeakFinder.search
+
+    def meanwhile(self, files):
+        monkeypatch.setattr(LeakFinder, "search", search)
+        with pytest.raises(StudyError, match="another guard-eval publish"):
+            publish(study, out)
+        (out / "notes.txt").write_text("mine")
+        return search(self, files)
+
+    monkeypatch.setattr(LeakFinder, "search", meanwhile)
+    with pytest.raises(StudyError, match=r"notes\.txt was added since"):
+        publish(study, out)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
 
 
 def test_a_folder_that_cannot_be_replaced_is_named(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,25 @@ def break_weights(folder):
     (folder / "model.safetensors").write_bytes(b"not a model")
 
 
+class Program:
+    """What a pickle runs on being read."""
+
+    def __reduce__(self):
+        return pytest.fail, ("the weights were run",)
+
+
+def weights_of(content):
+    def spoil(folder):
+        (folder / "model.safetensors").unlink()
+        (folder / "pytorch_model.bin").write_bytes(content)
+
+    return spoil
+
+
+def write(name, content):
+    return lambda folder: (folder / name).write_text(content)
+
+
 def halve_vocabulary(folder):
     path = folder / "config.json"
     path.write_text(path.read_text().replace('"vocab_size": 320', '"vocab_size": 100'))
@@ -108,7 +128,16 @@ def halve_vocabulary(folder):
         (remove("config.json"), "cannot load the model in .* put a whole model into it"),
         (remove("model.safetensors"), "cannot load the model in .* put a whole model into it"),
         (break_weights, "cannot load the model in"),
+        (weights_of(b"junk"), "cannot load the model in .* put a whole model into it"),
+        (
+            weights_of(pickle.dumps(Program(), protocol=2)),
+            "broken, or hold more than weights",
+        ),
         (remove("tokenizer*"), "has no tokenizer"),
+        (write("tokenizer_config.json", "[]"), "no tokenizer that can be read: .* put its tokenizer.json"),
+        (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its tokenizer.json"),
+        (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
+        (write("config.json", "[1]"), "cannot load the model in"),
         (halve_vocabulary, "has 100 tokens and its tokenizer 288"),
     ],
 )

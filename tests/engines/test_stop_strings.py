@@ -95,9 +95,14 @@ BYTES = bytes_of(["der Bär aß süße 🍓 and the cat sat\n\nthen"] * 3, 290)
 )
 def test_the_shortest_text_with_a_stop_string_is_found(tokens, stops, start):
     """Against reading every beginning of the text from its start."""
-    prompt = BYTES("the cat")["input_ids"]
+    before = "\nthe cat a"
+    prompt = BYTES(before)["input_ids"]
     texts = [continuation_text(BYTES, prompt, tokens[:count]) for count in range(len(tokens) + 1)]
-    has = [any(stop in text for stop in stops) for text in texts]
+    # In the whole text, but not in the prompt alone: the first characters may be the prompt's last.
+    has = [
+        any((before + text).find(stop, max(0, len(before) + 1 - len(stop))) >= 0 for stop in stops)
+        for text in texts
+    ]
     expected = next((count for count in range(start + 1, len(texts)) if has[count]), None)
     if start == 0 or not any(has[: start + 1]):
         assert StopStrings(BYTES, stops).find(prompt, tokens, start) == expected
@@ -128,7 +133,8 @@ def test_tokens_that_the_tokenizer_has_not_have_no_text():
 def test_vllm_is_cut_where_the_own_loop_is(loaded, monkeypatch):
     """An engine that hands out what it has, three tokens at a time, and goes on if it is not stopped."""
     whole = made(loaded, "greedy")
-    stop = pieces([one.text for one in whole.values()])
+    begun = PROMPTS[0].text[-2:] + whole["p0"].text[0]
+    stop = [*pieces([one.text for one in whole.values()]), begun]
     rows = [EncodedPrompt(prompt, loaded.tokenizer(prompt.text)["input_ids"]) for prompt in PROMPTS]
     aborted, running = [], {}
 
@@ -162,6 +168,7 @@ def test_vllm_is_cut_where_the_own_loop_is(loaded, monkeypatch):
     found = {one.prompt_id: (one.text, one.new_tokens, one.finish) for batch in batches for one in batch}
     expected = made(loaded, "greedy", stop=stop)
     assert found == {name: (one.text, one.new_tokens, one.finish) for name, one in expected.items()}
+    assert found["p0"][0] == ""
     assert aborted
 
 
@@ -179,8 +186,33 @@ def test_generate_ends_with_the_token_that_completes_the_string(loaded):
     assert stop not in continuation_text(loaded.tokenizer, ids[0].tolist(), cut[:-1])
     with pytest.raises(StudyError, match="pass tokenizer="):
         custom(loaded.model, ids, stop_strings=stop)
+    for strategy in ("guard", "dry(breakers=standard)"):
+        with pytest.raises(StudyError, match=r"tokenizer = 'gpt2' is of type str; pass the tokenizer itself"):
+            custom(loaded.model, ids, strategy=strategy, stop_strings=stop, tokenizer="gpt2")
     with pytest.raises(StudyError, match="texts of a character or more"):
         custom(loaded.model, ids, stop_strings=[""], tokenizer=loaded.tokenizer)
+
+
+@pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+def test_a_string_that_begins_in_the_prompt_is_found_as_transformers_finds_it(loaded):
+    """The reader of prompt and continuation sees it; the answer of a chat is a text by itself."""
+    text, ids = PROMPTS[1].text, torch.tensor([loaded.tokenizer(PROMPTS[1].text)["input_ids"]])
+    whole = made(loaded, "greedy")["p1"].text
+    stop = text[-2:] + whole[0]
+    theirs = loaded.model.generate(
+        ids, do_sample=False, max_new_tokens=40, stop_strings=[stop], tokenizer=loaded.tokenizer
+    )
+    ours = custom(
+        loaded.model, ids, strategy="greedy", max_new_tokens=40, stop_strings=stop, tokenizer=loaded.tokenizer
+    )
+    assert ours.tolist() == theirs.tolist()
+    for name in ("greedy", "guard", "acs(q=1)"):
+        stop = text[-2:] + made(loaded, name)["p1"].text[0]
+        one = made(loaded, name, stop=["never", stop])["p1"]
+        assert (one.text, one.finish) == ("", "stop")
+    new = ours[0, ids.shape[1] :].tolist()
+    assert StopStrings(loaded.tokenizer, [text[-2:]]).find(ids[0].tolist(), new) is None
+    assert StopStrings(loaded.tokenizer, [stop], chat=True).find(ids[0].tolist(), new) is None
 
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)

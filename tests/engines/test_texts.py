@@ -83,3 +83,18 @@ def test_all_empty_prompts_are_named(llama_folder):
         encode(loaded, prompts, 8)
     with pytest.raises(StudyError, match="the prompt 'p1': empty"):
         encode(loaded, prompts[:3], 8)
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{{ 'a' + 1 }}", "TypeError: can only concatenate str"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero; set generation.chat = false"),
+        ("{% for n in range(10 ** 9) %}{% endfor %}", "OverflowError"),
+        ("{{ '' }}", "left empty by the model's chat template; set generation.chat = false"),
+    ],
+)
+def test_a_template_that_fails_as_a_program_does(chat, template, says):
+    chat.tokenizer.chat_template = template
+    with pytest.raises(StudyError, match=f"the prompt 'p': .*{says}"):
+        encode(chat, [PROMPT], 8, chat=True)

@@ -322,7 +322,7 @@ def test_a_calibration_a_recording_and_a_report_take_any_criterion(folder, print
     page = report.paths[0].read_text(encoding="utf-8")
     judge = judge_of(made)
     version = prompt_of(judge).version
-    assert f"the prompt has the hash {version}, and stands in prompts/{version}.txt" in page
+    assert f"the prompt has the hash {version}, and is in prompts/{version}.txt" in page
     assert (made / "report" / "prompts" / f"{version}.txt").read_text(encoding="utf-8") == prompt_of(
         judge
     ).text

@@ -94,8 +94,8 @@ def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
     store.rater("judge", "model")
     store.revoke("out")
     for names, message in (
-        ([], "names nobody"),
-        (["Ann", "Ann"], "somebody twice"),
+        ([], "names no rater"),
+        (["Ann", "Ann"], "or one twice"),
         (["Ann", "Nobody"], "no rater named 'Nobody'"),
         (["judge"], "'judge' is a model; a roster is of people"),
         (["out"], "'out' is revoked or excluded"),

@@ -163,7 +163,7 @@ def test_contrastive_decoding_has_an_amateur(study):
         ),
         (
             ("[pairs]", "[composite]\ncoherence = 1\ntoxicity = 1\n[pairs]"),
-            "composite names 'toxicity', which nobody is asked; name some of: coherence, fluency",
+            "composite names 'toxicity', which no one is asked; name some of: coherence, fluency",
         ),
         (
             (

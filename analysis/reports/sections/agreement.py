@@ -278,7 +278,7 @@ def _why_undefined(rows: Sequence[AgreementRow]) -> tuple[str, ...]:
     reasons = sorted({one.reason for row in rows for one in row.categories if one.value is None})
     same = "all verdicts are the same, so chance agreement is complete"
     return tuple(
-        f"κ of a verdict is undefined where {'nobody, or everybody, gave it' if why == same else why}."
+        f"κ of a verdict is undefined where {'no rater, or every rater, gave it' if why == same else why}."
         for why in reasons
     )
 

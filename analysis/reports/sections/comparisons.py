@@ -46,7 +46,7 @@ def section(
 
     Args:
         rows: Of `share_rows`.
-        rankings: Of `ranking_rows`, in whose order a matrix stands.
+        rankings: Of `ranking_rows`, which give a matrix its order.
         in_full: Comparisons to show by dataset and with figures.
         composite: What was declared as the overall result.
     """

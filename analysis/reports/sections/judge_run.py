@@ -242,7 +242,7 @@ def _calibration_table(judge: str, rows: Sequence[CalibrationRow]) -> Table:
 
 def _prompt(run: JudgeUsage) -> list[str]:
     sentences = [
-        f"{one.judge} was asked with {one.words}; the prompt has the hash {one.version}, and stands in "
+        f"{one.judge} was asked with {one.words}; the prompt has the hash {one.version}, and is in "
         f"prompts/{one.version}.txt."
         for one in run.prompts
     ]

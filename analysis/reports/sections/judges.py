@@ -108,8 +108,8 @@ BESIDE_NOTE = (
 )
 AGREEMENT_NOTE = (
     "Same as most people: on how many pairs the judge gives the verdict that more people gave than any other "
-    "(a tie where two verdicts are level), with Wilson's interval (t where a unit "
-    "has several pairs); κ corrects it for chance. As one person: "
+    "(a tie where two verdicts are level), with Wilson's interval over the unit named under Methods; κ "
+    "corrects it for chance. As one person: "
     "how often the judge says the same as one person. Two people: how often two people do, on the same "
     "pairs; a judge need not agree with people more than they agree among themselves. τ-b: Kendall's rank "
     "correlation of the judge's score with people's mean."

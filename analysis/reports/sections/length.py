@@ -11,10 +11,11 @@ from guard_eval.reporting.tables import Columns, table_of
 from guard_eval.reporting.words import limits, number, number_limits, p_value, percent
 
 NOTE = (
-    "Of non-tied scores on pairs of unequal length; Wilson's interval takes scores as independent. Length "
-    "ratio: the first-named method's text over the other's, geometric mean. Where one method writes longer, "
-    "this share mixes length and method; the slope below does not. τ-b: Kendall's rank correlation of a "
-    "pair's win share with its length ratio."
+    "Of non-tied scores on pairs of unequal length; Wilson's interval for the number of scores that those"
+    " of a unit (named under Methods) are worth, since they hang together. Length ratio: the first-named "
+    "method's text over the other's, geometric mean. Where one method writes longer, this share mixes "
+    "length and method; the slope below does not. τ-b: Kendall's rank correlation of a pair's win share "
+    "with its length ratio."
 )
 
 ADJUSTED_NOTE = (

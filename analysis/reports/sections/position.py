@@ -13,10 +13,11 @@ from guard_eval.reporting.tables import Columns, Table, table_of
 from guard_eval.reporting.words import judged_by, limits, number, p_value, percent, title
 
 NOTE = (
-    "Of non-tied verdicts; 50 % is no preference. Wilson's intervals take verdicts as independent. Same "
-    "method first: how often the comparison's first method had the first place; away from 50 % place and "
-    "method mix. Flipped: of the pairs that one rater judged in both orders, those where the verdict went to "
-    "the other method when the order was turned. A judge's samples in one order count once."
+    "Of non-tied verdicts; 50 % is no preference. Intervals are Wilson's for the number of verdicts that "
+    "those of a unit (named under Methods) are worth, since they hang together. Same method first: how "
+    "often the comparison's first method had the first place; away from 50 % place and method mix. "
+    "Flipped: of the pairs that one rater judged in both orders, those where the verdict went to the "
+    "other method when the order was turned. A judge's samples in one order count once."
 )
 
 ORDER_NOTE = (

@@ -16,8 +16,9 @@ SHOWN = 40
 
 NOTE = (
     "Others say the same: of all other raters of the same pairs and criteria, how many gave the same "
-    "verdict; chance alone makes some of them. For the first: share of non-tied verdicts for the text shown "
-    "first. Seconds: median. A rater apart from the rest is a reason to look, not to leave out."
+    "verdict; chance alone makes some of them. For the first: share of non-tied verdicts for the text "
+    "shown first, with an interval over the unit named under Methods. Seconds: median. A rater apart from"
+    " the rest is a reason to look, not to leave out."
 )
 
 COLUMNS: Columns[RaterRow] = {

@@ -113,7 +113,7 @@ def survival_table(rows: Sequence[SensitivityRow], *, name_methods: bool, alpha:
 
 
 def _crosses(default: SensitivityRow, row: SensitivityRow) -> bool:
-    """Return whether an analysis puts the other method ahead; half-way is nobody's side."""
+    """Return whether an analysis puts the other method ahead; half-way is neither side."""
     if default.share is None or row.share is None:
         return False
     return (default.share - 0.5) * (row.share - 0.5) < -1e-12

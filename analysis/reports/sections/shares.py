@@ -165,7 +165,7 @@ def share_table(rows: Sequence[ShareRow], *, name_methods: bool = True) -> Table
 def family_note(rows: Sequence[ShareRow]) -> str:
     """Say over what p is corrected."""
     first, several = rows[0], len({row.judge for row in rows}) > 1
-    declared = "declared" if any(row.declared for row in rows) else "which nobody declared"
+    declared = "declared" if any(row.declared for row in rows) else "not declared"
     family = plural(max(row.family for row in rows), "result") + (" of one judge" if several else "")
     return (
         f"{first.correction}: {name_of_test(first)}, adjusted over {family} on all datasets, {declared} "

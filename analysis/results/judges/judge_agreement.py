@@ -17,7 +17,7 @@ from scipy import stats
 
 from analysis.results.cells import NO_VERDICTS, CellRow, VerdictCounts, cell_fields
 from analysis.stats.agreement import Coefficient, cohen
-from analysis.stats.intervals import Interval, item_mean, wilson
+from analysis.stats.intervals import Interval, unit_proportion
 from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out
 from analysis.stats.significance import TestResult, mcnemar, reachable, sign_flip
 from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, units
@@ -37,9 +37,9 @@ class JudgeRow(CellRow):
     Attributes:
         people: How many people judged the pairs that the judge judged.
         items: Pairs that the judge and at least one person judged.
-        same: How often the judge says what most people say, with Wilson's interval over pairs, or the t
-            interval over prompts where one has several pairs. What most say is the verdict that more of them
-            gave than any other; where two are level, a tie.
+        same: How often the judge says what most people say, with Wilson's interval over pairs, or over
+            prompts where they are known. What most say is the verdict that more of them gave than any other;
+            where two are level, a tie.
         kappa: Cohen's κ of the judge and that majority.
         with_a_person: How often the judge says the same as one person, averaged over the pairs that two
             people or more judged; `None` where there are none.
@@ -190,9 +190,7 @@ def _row(
         **cell_fields(cell),
         people=len(names),
         items=len(own),
-        same=wilson(int((majority == own).sum()), len(own), level=1 - alpha)
-        if prompts is None
-        else item_mean(majority == own, ["all"] * len(own), clusters=prompts, level=1 - alpha),
+        same=unit_proportion(majority == own, found.place[rated], level=1 - alpha),
         kappa=cohen(majority, own, categories=3, clusters=prompts, level=1 - alpha),
         with_a_person=_mean((tally[np.arange(len(own)), own] / np.maximum(1, tally.sum(axis=1))), tally),
         among_people=_mean(_pairs_agreeing(tally), tally),

@@ -1,6 +1,6 @@
 """How judges were asked: what it took, what failed, which models answered, and how they did on known pairs.
 
-Plain values, whoever has them; nothing here is a verdict of the study.
+Plain values from any source; nothing here is a verdict of the study.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _COLUMNS = (
     *("verdict", "preference_a", "preference_b", "length_a", "length_b"),
 )
 _NAMED = 10
-"""Comparisons whose win rate is said."""
+"""Comparisons whose win rate is stated."""
 
 
 def claims(record: Record) -> bool:

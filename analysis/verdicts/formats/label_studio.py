@@ -69,7 +69,7 @@ def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
                 if is_verdict
             ]
     if predictions:
-        rows.notes.append(f"predictions of {predictions} tasks are not read: they are nobody's verdicts")
+        rows.notes.append(f"predictions of {predictions} tasks are not read: they are no verdicts")
     return verdict_table(answers, source.path, source.word, rows)
 
 

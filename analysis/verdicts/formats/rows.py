@@ -40,7 +40,7 @@ class VerdictRows:
         self._codes[name] = array("i", [-1]) * len(self._places)
 
     def add(self, place: int, **values: str | None) -> None:
-        """Add a verdict that stands in record `place`; a column that is not given is empty."""
+        """Add the verdict of record `place`; a column that is not given is empty."""
         self._places.append(place)
         for name in self.columns:
             value = values.get(name)

@@ -112,7 +112,7 @@ class Item:
     by_side: bool = False
 
     def verdict(self, word: str) -> str | None:
-        """Return the method that a word stands for, or a tie; None where it stands for neither.
+        """Return the method that a word means, or a tie; None where it means neither.
 
         A method's own name goes before a letter, unless answers are sides.
         """

@@ -1,6 +1,6 @@
 """Any table or JSON whose columns have other names, whose verdicts are letters, or that is wide.
 
-What is taken for what stands in the notes: a column's name, a letter's side, what a heading is.
+The notes say what is taken for what: a column's name, a letter's side, what a heading is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = {
     "verdict": ("winner", "preference", "choice", "preferred", "better"),
     "shown_first": ("first_shown",),
 }
-"""Other names of columns, which are read where the column itself is missing and one of them stands there."""
+"""Other names of columns, which are read where the column itself is missing and one of them exists."""
 
 
 def frame_of(source: Source) -> pd.DataFrame:

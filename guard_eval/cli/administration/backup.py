@@ -75,7 +75,7 @@ def _dump(url: URL, target: Path) -> None:
     program = shutil.which("pg_dump")
     if program is None:
         raise StudyError("the copy of a PostgreSQL database is made by pg_dump, which is missing; install it")
-    # what stands in a command everybody on the machine can read
+    # everybody on the machine can read a command's arguments
     password = url.password or url.query.get("password")
     plain = url._replace(drivername="postgresql", password=None).difference_update_query(["password"])
     environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}

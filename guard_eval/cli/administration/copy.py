@@ -27,7 +27,7 @@ def copy(study: Study, to: str, *, switch: bool, dry_run: bool) -> None:
     Args:
         study: The study.
         to: A database's URL, or a file's path.
-        switch: Name the copy in study.toml, if nobody else has the database open.
+        switch: Name the copy in study.toml, if no other process has the database open.
         dry_run: Only say what would be done.
 
     Raises:
@@ -92,7 +92,7 @@ def say_digest(digest: Digest) -> None:
 
 
 def target_of(text: str) -> str:
-    """Return the URL that somebody names by a URL or by a file's path.
+    """Return the URL of a database that is given as a URL or a file's path.
 
     Raises:
         StudyError: It is none, or holds a password, which is not repeated.

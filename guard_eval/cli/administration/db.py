@@ -48,7 +48,7 @@ def command(
     switch: Annotated[
         bool,
         typer.Option(
-            "--switch", help="For copy: name it in study.toml then. Nobody else may have the database open."
+            "--switch", help="For copy: name it in study.toml then. No other process may use the database."
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="For copy: say what would be done.")] = False,

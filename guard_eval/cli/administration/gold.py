@@ -15,7 +15,7 @@ from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
 BETTER, WORSE = "gold: better", "gold: worse"
-"""What stands in place of methods; both are shown to nobody who rates."""
+"""Written in place of methods; no rater sees either."""
 
 
 def command(

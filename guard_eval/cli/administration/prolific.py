@@ -87,7 +87,7 @@ def command(
     study = Study.open(folder)
     if not study.settings.annotation.recruitment.prolific:
         raise StudyError(
-            f"{folder}/study.toml takes nobody from Prolific; add prolific = true to [annotation.recruitment]"
+            f"{folder}/study.toml takes no one from Prolific; add prolific = true to [annotation.recruitment]"
         )
     with Store.open(study.database, study_hash=study.hash) as store:
         if action is ProlificAction.create:
@@ -224,12 +224,12 @@ def _sync(store: Store, client: Prolific, number: str, *, dry_run: bool, watch: 
 
 
 def synchronise(store: Store, client: Prolific, number: str, *, dry_run: bool = False) -> None:
-    """Let in no more whoever left on Prolific, and exclude ids that it does not know.
+    """Close the study for participants who left on Prolific, and exclude ids that Prolific does not list.
 
     Verdicts of participants who left stay and count. Those of an excluded id are left out until
-    it is included again: somebody has decided then, and it is not excluded a second time.
+    it is included again: a person has decided then, and it is not excluded a second time.
     """
-    # ours first: whoever comes meanwhile has a submission already
+    # ours first: a participant who comes meanwhile has a submission already
     ours = _participants(store)
     elsewhere = _from_other_studies(store, number)
     begun = datetime.now(UTC) - SETTLED
@@ -308,7 +308,7 @@ def _approve_one(client: Prolific, submission: ProlificSubmission, *, dry_run: b
 def _why_not(who: RaterProgress | None, finished: set[str]) -> str:
     """Return why a participant is not to be approved; nothing where it is."""
     if who is None:
-        return "nobody came here under this id"
+        return "no rater came here under this id"
     if who.excluded:
         return "excluded"
     return f"did not finish: {count_of(who.rated, 'pair')} rated" if who.name not in finished else ""
@@ -317,13 +317,13 @@ def _why_not(who: RaterProgress | None, finished: set[str]) -> str:
 def _write_bonus(folder: Path, participants: list[str], cents: int) -> None:
     """Write what Prolific's page for bonuses takes: an id and an amount a line, without a heading.
 
-    Each time a new file, of those who are in none yet: pasted once each, nobody is paid twice.
+    Each time a new file, of those who are in none yet: pasted once each, no rater is paid twice.
     """
     before = sorted(folder.glob(BONUS_FILES.format("*")))
     paid = {line.partition(",")[0] for path in before for line in path.read_text("utf-8-sig").splitlines()}
     people = sorted(set(participants) - paid)
     if not people:
-        say("bonus: nobody who is not in an earlier file")
+        say("bonus: every rater is in an earlier file")
         return
     path = next(path for n in count(1) if not (path := folder / BONUS_FILES.format(n)).exists())
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -37,7 +37,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TRY_LATER = {500, 502, 503, 504}
 _MEANINGS = {
     401: f"the token in {TOKEN} is not accepted; make one on Prolific under Settings, API tokens",
-    403: "the token's owner may not do this; use a token of the workspace in which the study lies",
+    403: "the token's owner may not do this; use a token of the study's workspace",
     404: "Prolific has no such study or submission; check prolific_study in study.toml",
 }
 

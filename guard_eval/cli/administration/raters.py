@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Invite raters, list them, or take them out.
 
-    An invitation is a link, shown once and stored only as a hash. Whoever is revoked or excluded keeps what
-    was rated; only erase deletes.
+    An invitation is a link, shown once and stored only as a hash. Verdicts of revoked or excluded raters
+    stay; only erase deletes.
     """
     study = Study.open(folder)
     if action is not Action.list and not names:
@@ -99,7 +99,7 @@ def _invite(store: Store, names: Sequence[str], *, url: str, again: bool) -> Non
         record("links", links)
         say(f"  {name}: {links[-1]['url']}")
     if again:
-        say("The links given before let nobody in any more.")
+        say("Earlier links no longer work.")
 
 
 def _change(store: Store, action: Action, name: str, *, reason: str, by: str) -> None:
@@ -111,23 +111,26 @@ def _change(store: Store, action: Action, name: str, *, reason: str, by: str) ->
         say(f"{name}'s verdicts no longer count, and the pairs are free for others; nothing is deleted")
     elif action is Action.include:
         store.include(name, reason, by)
-        say(f"{name}'s verdicts count again, where nobody else has rated the pair meanwhile")
+        say(f"{name}'s verdicts count again, except on pairs that another rater has rated meanwhile")
 
 
 def _erase(store: Store, study: Study, name: str, *, verdicts: bool, by: str) -> None:
     new, external = store.erase(name, by, verdicts=verdicts)
     what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
     say(f"The identity and the comments are removed for good. The rater is now {new}, {what}.")
-    found = sorted({path for part in (name, external) if part for path in _files_with(study.folder, part)})
-    if found:
+    found = {path for part in (name, external) if part for path in _files_with(study.folder, part)}
+    database = {path for path in found if path.name.removesuffix("-wal") == Path(study.database).name}
+    if database:
+        say("The name still stands in a text, or in what others wrote: guard-eval export STUDY --notes")
+    if found - database:
         say("These files still hold the name or the id: write them again, or remove them.")
-        for path in found:
+        for path in sorted(found - database):
             say(f"  {path}")
     say("Not in reach: backups and copies elsewhere, compressed files such as Parquet, a server's own log.")
 
 
 def _files_with(folder: Path, part: str) -> Iterator[Path]:
-    """Yield the files of a study in which a text stands."""
+    """Yield the files of a study that contain a text."""
     wanted = part.encode("utf-8", "surrogatepass")
     for path in folder.rglob("*"):
         with suppress(OSError):  # removed this moment, or not to be read

@@ -25,7 +25,7 @@ Row = TidyRow | HistoryRow | CheckRow | Note | Pair
 def write_rows(rows: Sequence[Row], path: Path, *, form: str, kind: type[Row]) -> None:
     """Write rows of one kind as a file, whole or not at all; the same rows give the same bytes, but in XLSX.
 
-    A spreadsheet takes no cell of the CSV for a formula: an apostrophe stands before what looks like one. The
+    A spreadsheet takes no cell of the CSV for a formula: an apostrophe precedes what looks like one. The
     other formats hold every text as it is; in a workbook it is marked as a text.
 
     Args:
@@ -121,7 +121,7 @@ def _workbook(names: list[str], values: list[list[Cell]]) -> bytes:
             return value
         found = cells.WriteOnlyCell(sheet, clean(value))
         found.data_type = "s"  # where openpyxl would see a formula, or an error
-        found.quotePrefix = True  # it stays a text when somebody edits it
+        found.quotePrefix = True  # it stays a text when it is edited
         return found
 
     sheet.append(names)

@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from guard_eval.cli.console import console, progress_console, say
+from guard_eval.cli.console import console, count_of, progress_console, say
 from guard_eval.engines.library import Token, load_model, watch
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation
 from guard_eval.reporting.escaping import clean
 from guard_eval.reporting.tokens import SHADES, shade, tokens_page
 from guard_eval.reporting.writing import write_whole
+
+_ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
 
 
 def command(
@@ -44,7 +46,9 @@ def command(
     ] = 256,
     stop: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="The text ends before this; may be given several times."),
+        typer.Option(
+            metavar="TEXT", help="End with the token that completes it; may be given several times."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="What is drawn depends on it.")] = 0,
     chat: Annotated[
@@ -56,10 +60,10 @@ def command(
     """Show one text as it is made, its tokens coloured by how unsure the model is.
 
     On a terminal a token's background is the stronger, the greater its number among those so far; elsewhere
-    the text alone is printed. A strategy with beams shows its text in the end, without colours.
+    the text has no colours. A strategy with beams shows its text in the end, without colours.
     """
     if prompt == "-":
-        prompt = sys.stdin.read()
+        prompt = sys.stdin.read() if sys.stdin else ""
     shown = _Shown(colour)
     with progress_console().status("loading the model"):
         loaded = load_model(model, device=device, dtype=dtype)
@@ -108,11 +112,9 @@ class _Shown:
         """End the text, and say what its colours mean."""
         if not self.tokens:
             console().print(Text(clean(made.text)), end="")
-        ended = {"eos": "the model ended it", "length": "the length limit ended it"}.get(
-            made.finish, made.finish
-        )
-        say(f"\n\n{made.recipe.strategy}: {made.new_tokens} tokens in {made.seconds:.1f} s; {ended}")
-        if self.tokens:
+        tokens = count_of(made.new_tokens, "token")
+        say(f"\n\n{made.recipe.strategy}: {tokens} in {made.seconds:.1f} s; {_ENDED[made.finish]} ended it")
+        if self.tokens and console().color_system and not console().no_color:
             seen = self.numbers[self.colour]
             unit = " nats" if self.colour == "entropy" else ""
             say(f"colour: {self.colour}, from {min(seen):.3g} (none) to {max(seen):.3g}{unit} (strongest)")
@@ -123,7 +125,7 @@ def _page(prompt: str, shown: _Shown, made: Continuation) -> str:
         "Strategy": made.recipe.strategy,
         "Model": f"{made.recipe.model} ({made.recipe.revision}), {made.recipe.dtype} on {made.device}",
         "Seed": str(made.recipe.seed),
-        "Tokens": f"{made.new_tokens}, ended by {made.finish}",
+        "Tokens": f"{made.new_tokens}, ended by {_ENDED[made.finish]}",
         "Versions": made.versions,
     }
     texts = [token.text for token in shown.tokens] or [made.text]

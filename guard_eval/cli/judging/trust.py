@@ -1,6 +1,6 @@
 """Whether a key may leave for a server that a study names: the user's own list, and else a question.
 
-The list lies in the user's own configuration and never in a study, whose files may be a stranger's.
+The list is in the user's own configuration and never in a study, whose files may be a stranger's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import typer
 
 from guard_eval.cli.console import say
 from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import visible
 from judge.providers.endpoint import OWN_KEYS, Provider, origin
 
 
 def path() -> Path:
-    """Return where the list lies, such as ~/.config/guard-eval/trusted.toml; never in the current folder."""
+    """Return the list's path, such as ~/.config/guard-eval/trusted.toml; never in the current folder."""
     given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not given.is_absolute():  # a relative one would lie in the current folder, which may be a stranger's
         given = Path.home() / ".config"
@@ -41,7 +42,7 @@ def trusted() -> set[tuple[str, str]]:
         return set()
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise StudyError(
-            f"cannot read {path()}: {type(error).__name__}; a server stands there as [[trusted]] with "
+            f"cannot read {path()}: {type(error).__name__}; write a server there as [[trusted]] with "
             'server = "https://…" and key = "VARIABLE"; fix or remove the file'
         ) from None
 
@@ -50,7 +51,7 @@ def may_leave(providers: Iterable[Provider]) -> bool:
     """Return whether each key may go to its server; ask about those that the user's list does not name.
 
     Raises:
-        StudyError: Nobody is here to be asked.
+        StudyError: There is no terminal to ask in.
     """
     wanted = {
         (origin(each.url), each.variable): None
@@ -68,7 +69,9 @@ def may_leave(providers: Iterable[Provider]) -> bool:
                 "confirm that in; --yes does not answer this. If you trust that server with that key, add to "
                 f'{path()} a table [[trusted]] with server = "{server}" and key = "{variable}"'
             )
-        if not typer.confirm(f"study.toml wants the key in {variable} sent to {server}. Send it there?"):
+        if not typer.confirm(
+            visible(f"study.toml wants the key in {variable} sent to {server}. Send it there?")
+        ):
             say("nothing was sent")
             return False
         if typer.confirm(f"Remember this in {path()}, and do not ask again?"):

@@ -19,7 +19,7 @@ from guard_eval.records import CHOICES, TIE, Choice, RaterKind
 from guard_eval.store import RaterProgress
 
 Flag = Literal["fast", "same answer", "gold", "one side", "failed the check"]
-"""Why a rater should be looked at; what each means stands in `raters`."""
+"""Why a rater should be looked at; `raters` explains each."""
 
 
 READING = 71.0
@@ -27,13 +27,13 @@ READING = 71.0
 six of them to a word; this is three times as much."""
 
 FAST_PAIRS = 5
-"""Flagged as fast is whoever took less than reading takes on more than half of at least so many pairs."""
+"""A rater is fast who took less time than reading takes on more than half of at least so many pairs."""
 
 RARE = 0.001
 """A run, or a preference for a side, is flagged where chance gives it to fewer raters than this share."""
 
 GOLD_FAILED = 2
-"""Flagged is whoever failed at least so many gold answers, and half of them."""
+"""A rater is flagged who failed at least so many gold answers, and half of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

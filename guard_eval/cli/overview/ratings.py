@@ -48,9 +48,9 @@ class PairRating:
         rater: The rater's name.
         role: Why it was shown.
         a_first: The comparison's first method was shown as A.
-        positions: The letter by criterion, as it stands now.
+        positions: The latest letter by criterion.
         pressed: The letter that was pressed first.
-        verdicts: The method or `tie` that it stands for now.
+        verdicts: The method or `tie` that this letter means.
         active_seconds: From appearance to the first submit, in focus and not idle; all of them where that
             is not known; None where nothing is.
         last: When the last change of it was saved.
@@ -87,7 +87,7 @@ def ratings(snapshot: StudySnapshot, kind: RaterKind) -> list[PairRating]:
 
 
 def _rating(rows: Sequence[HistoryRow]) -> PairRating:
-    # The store sorts by criterion and revision, so the last of a criterion stands.
+    # The store sorts by criterion and revision, so the last of a criterion counts.
     first, start = rows[0], min(rows, key=lambda row: (row.revision, row.at))
     return PairRating(
         presentation=first.presentation,

@@ -60,7 +60,7 @@ def command(folder: StudyFolder) -> None:
     if commands:
         say_next(*commands)
     else:
-        say(f"\nAll is done: open {folder / 'report' / 'index.html'}")
+        say(f"\nAll is done: open {shlex.quote(str(folder / 'report' / 'index.html'))}")
 
 
 _OPTIONAL = {"metrics", "people", "judges"}
@@ -194,7 +194,7 @@ def _report(study: Study, name: str, *, changed: float, rated: bool) -> Part:
 
 
 def _files(folder: Path) -> Iterator[Part]:
-    """Yield what lies in a folder whose settings cannot be read: nothing of it is lost."""
+    """Yield what is in a folder whose settings cannot be read: nothing of it is lost."""
     for name in ("prompts.jsonl", "continuations", "metrics", "study.db", "report"):
         path = folder / name
         if path.is_dir():

@@ -27,9 +27,9 @@ NO_AUTHORS = "AUTHORS: fill in"
 _PRIVACY = (
     "People are numbers here. The numbers follow the order of the verdicts themselves, not that of names, "
     "ids or arrival, and are no hash of a name, which a list of names would give away. Moments and durations "
-    "are left out: beside a recruiting platform's list of when somebody came, or how long they took, they "
-    "would name the person. Names, participants' ids, answers on themselves, consent, pages seen, and the "
-    "verdicts of people who were excluded are not published."
+    "are left out: beside a recruiting platform's list of when participants came, or how long they took, "
+    "they would identify the person. Names, participants' ids, answers on themselves, consent, pages seen, "
+    "and the verdicts of people who were excluded are not published."
 )
 
 
@@ -201,7 +201,7 @@ See `CITATION.cff`.{"" if self.authors else " Its authors are still to be filled
         )
         if self.license is None:
             return (
-                "No licence was named when this was published: without one, nobody may reuse the verdicts. "
+                "No licence was named when this was published: without one, the verdicts may not be reused. "
                 f"The authors can name one here.\n\n{texts}"
             )
         return f"The verdicts and the report: {self.license} (SPDX identifier).\n\n{texts}"

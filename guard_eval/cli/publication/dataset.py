@@ -28,7 +28,7 @@ VERDICT_COLUMNS = {
     "prompt_id": "Its prompt.",
     "method_a": "The first strategy of the comparison, whichever side its text was shown on.",
     "method_b": "The second strategy.",
-    "rater": "Who judged: a model by its name, a person by a number that stands for nothing else.",
+    "rater": "Who judged: a model by its name, a person by a number without any other meaning.",
     "criterion": "The quality that was asked for.",
     "verdict": "The better strategy, or tie.",
     "rater_kind": "person, model, simulated or simulated_model; no statistic should pool them.",
@@ -114,9 +114,9 @@ def published_rows(
 def _pseudonyms(store: Store, rows: Sequence[TidyRow]) -> dict[str, str]:
     """Return what each rater is called: people by a number, all others as they are.
 
-    The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: whoever has
-    a list of those learns nothing from a number that the verdicts do not say. A hash of a name would not do,
-    since a list of names can be hashed and compared.
+    The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
+    those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
+    hashed and compared.
     """
     own: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import shlex
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,10 +32,11 @@ from guard_eval.reporting.escaping import escape_latex
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
+_NAME = "a rater's name"
 _KEY = "an API key or a password"
 _INVITE = "an invite or a participant's link"
 _SERVER = "the address of a server"
-_FOLDER = "the path of somebody's folder"
+_FOLDER = "the path of a person's folder"
 _ALWAYS = {
     _KEY: (
         r"(?<![A-Za-z0-9])(?:sk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}"
@@ -45,14 +47,23 @@ _ALWAYS = {
     _INVITE: r"[?&](?:invite|cc|PROLIFIC_PID|SESSION_ID|STUDY_ID)=[\w%-]+",
 }
 _OUTSIDE_TEXTS = {
-    "an e-mail address": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}",
+    "an e-mail address": (
+        r"(?<![\w.+-])[\w.+-]+(?:@|\s?[(\[](?i:at|@)[)\]]\s?)[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}"
+    ),
     "an IP address": (
         r"(?<![\w.])(?!127\.|0\.0\.0\.0)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-        r"(?![\w.]*\d)|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){4,7}:?[0-9a-fA-F]{1,4}(?![\w:])"
+        r"(?![\w.]*\d)|(?<![\w:])(?:(?:[0-9a-fA-F]{1,4}:){4,7}[0-9a-fA-F]{1,4}"
+        r"|(?:[0-9a-fA-F]{1,4}:){2,6}(?::[0-9a-fA-F]{1,4}){1,5})(?![\w:])"
     ),
-    "what looks like a Prolific id": r"(?<![0-9A-Za-z])(?=[0-9a-f]*[a-f])[0-9a-f]{24}(?![0-9A-Za-z])",
-    _FOLDER: r"(?:/home/|/Users/|/root/|\b[A-Z]:\\+Users\\+)[^\s/\\\"'<>]+",
+    "what looks like a Prolific id": (r"(?<![0-9A-Za-z])(?=\d*[A-Fa-f])[0-9A-Fa-f]{24}(?![0-9A-Za-z])"),
+    _FOLDER: r"(?:/home/|/Users/|/root/|(?i:\b[A-Z]:\\+Users\\+))[^\s/\\\"'<>]+",
     _KEY: r"(?i)\b(?:api[_-]?key|secret|password|passwd|access[_-]?token)[\"']?\s*[=:]\s*[\"']?[\w+/-]{8,}",
+}
+_IN_WORDS = {
+    "a phone number": (
+        r"(?<![\w.,+-])(?:(?:\+|00)[1-9](?:[ ()./-]{0,2}\d){6,13}|0\d(?:[ ()/-]{0,2}\d){7,11}"
+        r"|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?![\w,.]*\d)"
+    ),
 }
 _URL = re.compile(r"\b([a-z][a-z0-9+]*)://(?:[^\s/\"'@]*@)?(\[[^\]]*\]|[^\s/:\"'<>`)]+)")
 _TOKEN = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])", re.ASCII)
@@ -63,10 +74,21 @@ _UNSPACED = (
 )
 _LETTER = rf"[^\W_{_UNSPACED}]"
 _WORD = re.compile(rf"[{_UNSPACED}]|{_LETTER}+")
+_TWINS = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u04bb\u0501"
+    "\u03b1\u03b2\u03b5\u03b7\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0251\u0261",
+    "abekmhopctyxsijhdabehikvoptyxiag",
+)
+"""Letters of Cyrillic, Greek and the phonetic alphabet, and the Latin ones for which they are taken."""
 Place = Literal["texts", "words", "other"]
 """What a model or an author wrote; what raters and judges wrote; all else."""
 _EVERYWHERE: frozenset[Place] = frozenset(get_args(Place))
 _OUTSIDE = _EVERYWHERE - {"texts"}
+_PATTERNS: Mapping[Place, Sequence[Mapping[str, str]]] = {
+    "texts": [_ALWAYS],
+    "words": [_ALWAYS, _OUTSIDE_TEXTS, _IN_WORDS],
+    "other": [_ALWAYS, _OUTSIDE_TEXTS],
+}
 _PLACES: Mapping[tuple[str, str], Place] = {
     **{("pairs.jsonl", name): "texts" for name in ("prompt", "text_a", "text_b")},
     **{(f"{kind}.jsonl", "text"): "words" for kind in WORDS},
@@ -105,7 +127,7 @@ class LeakFinder:
         self, study: Study, store: Store, *, allow: Iterable[str] = (), comments: bool = False
     ) -> None:
         self._opens: Callable[[str], object] = store.sign_in
-        self._allowed = set(map(look, allow))
+        self._allowed = set(map(_form, allow))
         self._by_word: dict[str, list[_Identity]] = defaultdict(list)
         for text, what, places in _of_raters(store, comments=comments):
             self._add_name(text, what, places)
@@ -113,15 +135,15 @@ class LeakFinder:
             self._add(text, what, places)
         texts = [text for pair in store.pairs() for text in (pair.prompt, pair.text_a, pair.text_b)]
         for pattern in _OUTSIDE_TEXTS.values():  # the report shows texts, too
-            self._allowed |= {look(found[0]) for text in texts for found in re.finditer(pattern, text)}
+            self._allowed |= {_form(found[0]) for text in texts for found in re.finditer(pattern, text)}
 
     def _add_name(self, text: str, what: str, places: AbstractSet[Place]) -> None:
         """Search for a name as it is written, and however its words are separated, joined or turned round."""
-        form = look(text)
+        form = _form(text)
         words = _WORD.findall(form)
         letters = "".join(words)
         if len(letters) < 2 or (form.isdigit() and len(form) < 5):
-            return  # a letter or a small number stands everywhere and names nobody
+            return  # a letter or a small number is everywhere and identifies no one
         if len(form) == 2 and not re.match(f"[{_UNSPACED}]{{2}}", letters):
             places = places & {"words"}
         self._add(text, what, places)
@@ -129,9 +151,12 @@ class LeakFinder:
             orders = [words, [words[-1], *words[:-1]], [letters]] if len(words) < 5 else [words]
             for order in orders:
                 self._add_pattern(r"[\W_]*".join(map(re.escape, order)), order[0], what, places)
+        if what == _NAME and len(words) > 1:  # of Ada Example others write "Ada"
+            for word in {word for word in words if len(word) > 2 and word.isalpha()} - self._allowed:
+                self._add_pattern(re.escape(word), word, what, places & {"words"})
 
     def _add(self, text: str, what: str, places: AbstractSet[Place]) -> None:
-        for form in {look(text), look(_unescaped("x.tex", escape_latex(text)))}:
+        for form in {_form(text), _form(_unescaped("x.tex", escape_latex(text)))}:
             if (words := _WORD.findall(form)) and form not in self._allowed:
                 self._add_pattern(re.escape(form), words[0], what, places)
 
@@ -155,19 +180,28 @@ class LeakFinder:
     def _found(self, name: str, text: str, place: Place) -> Iterator[tuple[str, str]]:
         for view in {text, _unescaped(name, text)}:
             yield from self._identities(look(view), place)
-            patterns = _ALWAYS.items() if place == "texts" else (*_ALWAYS.items(), *_OUTSIDE_TEXTS.items())
-            hits = [(what, found[0]) for what, pattern in patterns for found in re.finditer(pattern, view)]
-            hits += [(_INVITE, token) for token in _TOKEN.findall(view) if self._opens(token) is not None]
+            seen = look(view, case=True)
+            patterns = [pair for each in _PATTERNS[place] for pair in each.items()]
+            hits = [(what, found[0]) for what, pattern in patterns for found in re.finditer(pattern, seen)]
+            hits += [(_INVITE, token) for token in _TOKEN.findall(seen) if self._opens(token) is not None]
             if name == "study.toml":
                 hits += [(_SERVER, host) for host in _servers(view)]
-            yield from ((what, value) for what, value in hits if look(value) not in self._allowed)
+            yield from ((what, value) for what, value in hits if _form(value) not in self._allowed)
 
     def _identities(self, shape: str, place: Place) -> Iterator[tuple[str, str]]:
-        for word in set(_WORD.findall(shape)) & self._by_word.keys():
+        form = shape.translate(_TWINS)  # letter by letter, so that places stay
+        for word in set(_WORD.findall(form)) & self._by_word.keys():
             for identity in self._by_word[word]:
                 if place in identity.places:
-                    found = {hit[0] for hit in identity.pattern.finditer(shape)} - self._allowed
-                    yield from ((identity.what, value) for value in found)
+                    hits = [hit for hit in identity.pattern.finditer(form) if hit[0] not in self._allowed]
+                    yield from (
+                        (identity.what, value) for value in {shape[slice(*hit.span())] for hit in hits}
+                    )
+
+
+def _form(text: str) -> str:
+    """Return the form in which names are compared: what a reader takes for the same is the same."""
+    return look(text).translate(_TWINS)
 
 
 def _of_raters(store: Store, *, comments: bool) -> Iterator[tuple[str, str, AbstractSet[Place]]]:
@@ -176,7 +210,7 @@ def _of_raters(store: Store, *, comments: bool) -> Iterator[tuple[str, str, Abst
         if rater.kind == "person":
             # P-3 is a number that an enrolled rater was given; a story may have a P-3, too
             enrolled = re.fullmatch(r"P-\d+", rater.name)
-            yield rater.name, "a rater's name", _OUTSIDE if enrolled else _EVERYWHERE
+            yield rater.name, _NAME, _OUTSIDE if enrolled else _EVERYWHERE
         if rater.external_id:
             yield rater.external_id, "a rater's id", _EVERYWHERE
     for note in store.notes():
@@ -218,7 +252,7 @@ def _of_settings(study: Study) -> Iterator[tuple[str, str, AbstractSet[Place]]]:
 
 
 def _servers(text: str) -> Iterator[str]:
-    """Yield hosts that are nobody's public service: without TLS, or with a name of a local network."""
+    """Yield hosts that are no public service: without TLS, or with a name of a local network."""
     for scheme, host in _URL.findall(text):
         if host in {"localhost", "[::1]"} or host.startswith("127.") or scheme == "sqlite":
             continue
@@ -337,8 +371,12 @@ def _row(leak: Leak) -> str:
 def _remedy(leak: Leak, study: Study) -> str:
     if leak.file in {"comments.jsonl", "rationales.jsonl"}:
         return f"leave --include {leak.file.removesuffix('.jsonl')} out"
-    if leak.file == "pairs.jsonl":
+    if _PLACES.get((leak.file, leak.column)) == "texts":
         return "it is in the study's prompts or texts: take that prompt out and pair again"
     if leak.file == "study.toml":
         return f"remove it from {study.folder / 'study.toml'}"
+    if leak.what == _NAME:
+        return (
+            f"where it is only a word of the report, a column or a method: --allow {shlex.quote(leak.value)}"
+        )
     return "find where study.toml, a criterion's words or a judge's name bring it in, and remove it there"

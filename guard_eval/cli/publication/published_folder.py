@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,6 +38,7 @@ from guard_eval.rubric import COMPOSITE, criteria
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import License
+from guard_eval.texts.shards import take_lock
 
 SUMS = "SHA256SUMS"
 """Names every file of the folder with its checksum, as sha256sum reads it; by it the folder is recognised."""
@@ -57,7 +57,7 @@ def publish(
 
     Args:
         study: It must have verdicts.
-        folder: Made where missing; one that this made before, and nobody changed since, is replaced.
+        folder: Made where missing; one that this made before, unchanged since, is replaced.
         license: An SPDX identifier, in place of study.toml's.
         include: Words that are left out unless they are named: comments, rationales.
         allow: Words that would be refused and are harmless.
@@ -103,7 +103,7 @@ def _write(
     rows = rows_of(study, store)
     published = published_rows(store, rows, include, seed=study.settings.seed)
     settings = public_settings(study)
-    context = study_context(study, store, {row.rater_kind for row in rows})
+    context = study_context(study, store, rows)
     context = replace(context, settings=settings, command="guard-eval report verdicts.csv")
     table = table_of(published.verdicts)[list(VERDICT_COLUMNS)]
     report = write_report(scored(validate(table), context), made / "report", context)
@@ -197,7 +197,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Check that nothing is at `folder`, or what this made there and nobody changed since.
+    """Check that nothing is at `folder`, or what this made there, unchanged since.
 
     Raises:
         StudyError: It holds something else, which would be lost.
@@ -226,23 +226,38 @@ def _check_replaceable(folder: Path) -> None:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk as `folder`, which is removed at the end."""
-    parent = folder.absolute().parent
+    """Yield an empty folder beside `folder`, which is removed at the end; so is what a killed process left.
+
+    Raises:
+        StudyError: It cannot be written, or another process makes the same folder.
+    """
+    around = folder.absolute().parent / f".{folder.name}.partial"
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        around = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=parent))
+        around.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (around / "lock").open("a+") as lock:
+            if around.is_symlink() or not take_lock(lock):
+                raise StudyError(
+                    f"another guard-eval publish writes to {around}; wait for it, or name another folder"
+                )
+            if not folder.exists() and (around / "before").exists():  # killed between the two moves
+                (around / "before").rename(folder)
+            for name in ("new", "before"):
+                shutil.rmtree(around / name, ignore_errors=True)
+            (around / "new").mkdir()
+            try:
+                yield around / "new"
+            finally:
+                shutil.rmtree(around, ignore_errors=True)
     except OSError as error:
-        raise StudyError(f"cannot write to {parent}: {error.strerror}; name another folder") from error
-    try:
-        (around / "new").mkdir()
-        yield around / "new"
-    finally:
-        shutil.rmtree(around, ignore_errors=True)
+        raise StudyError(
+            f"cannot write {error.filename or folder}: {error.strerror}; fix that, or name another folder"
+        ) from error
 
 
 def _move(made: Path, folder: Path) -> None:
     """Put what was made in the folder's place; what was there stays until then."""
     before = made.with_name("before")
+    _check_replaceable(folder)  # once more: another process may have written there meanwhile
     try:
         if folder.exists():
             folder.rename(before)

@@ -31,14 +31,14 @@ State = Literal[
     "not in the paper",
     "not run",
 ]
-"""How a figure of ours stands to the paper's: the paper's lies within our interval, ours lies above or below
+"""How a figure of ours compares with the paper's: the paper's is within our interval, ours is above or below
 it, a tick is the same or not, or why there is no answer."""
 
 MARKS: dict[State, tuple[str, str]] = {
-    "inside": ("=", "the paper's figure lies within our interval"),
+    "inside": ("=", "the paper's figure is within our interval"),
     "same": ("≡", "the same as printed"),
-    "above": (">", "ours is higher, the paper's lies outside our interval"),
-    "below": ("<", "ours is lower, the paper's lies outside our interval"),
+    "above": (">", "ours is higher, the paper's is outside our interval"),
+    "below": ("<", "ours is lower, the paper's is outside our interval"),
     "differs": ("≠", "not the same"),
     "no interval": ("?", "no interval"),
 }
@@ -118,7 +118,7 @@ def departures(
         entry: The table.
         settings: The study's.
         prompts: How many prompts of each dataset it has.
-        model: Which of the paper's models it stands for; the entry's first if not given.
+        model: Which of the paper's models it is compared with; the entry's first if not given.
     """
     wanted, used = MODELS[model or entry.models[0]].hub, settings.model.name
     found = []
@@ -250,7 +250,7 @@ def key_of(figure: Figure, *, several_models: bool) -> Key:
 
 
 def state_of(figure: Figure, ours: Ours | None, apart: Departures) -> State:  # noqa: PLR0911 (a list of cases)
-    """Return how our figure stands to the paper's.
+    """Return how our figure compares with the paper's.
 
     The paper's is rounded: it counts as inside where any number that rounds to it does.
     """
@@ -271,7 +271,7 @@ def state_of(figure: Figure, ours: Ours | None, apart: Departures) -> State:  # 
 
 
 def _place(figure: Figure) -> tuple[str, str, str, str]:
-    """Return the headings of block and group under which a figure stands, its row and its column."""
+    """Return the headings of block and group of a figure, its row and its column."""
     if figure.table == MEDIAN:
         return ("", figure.group, f"{figure.block}, {figure.row}", figure.column)
     if figure.table == BERTSCORE:

@@ -134,7 +134,7 @@ def is_counts(path: Path) -> bool:
         with path.open(encoding="utf-8-sig") as stream:
             head = stream.readline()
     except (OSError, UnicodeDecodeError):
-        return False  # whoever reads the verdicts says what is wrong with it
+        return False  # the reader of verdicts reports what is wrong with it
     return {"dataset", "criterion", "ties"} <= set(head.strip().split(","))
 
 

@@ -1,7 +1,7 @@
 """The paper: its tables and figures, what each is about, and every figure that a table prints.
 
 A line of a file in `tables/` is a printed figure, as `tools/transcribe_paper.py` transcribed it: where it
-stands in the table (`block`, `row`, `group`, `column`: the words of the paper), what is printed (`value`,
+is in the table (`block`, `row`, `group`, `column`: the words of the paper), what is printed (`value`,
 `unit`, `mark`), and what it is of in our words (`model`, `dataset`, `strategy`, `versus`, `metric`).
 """
 
@@ -289,7 +289,7 @@ def labels() -> tuple[str, ...]:
 def cases() -> dict[str, dict[str, str]]:
     """Return the texts of the case studies: label → Prompt, Reference, CS, ACS, GUARD → text.
 
-    What the paper sets in red stands between ⟦ and ⟧.
+    What the paper sets in red is between ⟦ and ⟧.
     """
     found: dict[str, dict[str, str]] = {}
     with (FOLDER / "cases.csv").open(encoding="utf-8", newline="") as stream:

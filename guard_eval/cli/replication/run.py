@@ -100,7 +100,7 @@ def replicate_verdicts(table: str, path: Path, folder: Path | None, *, rater_kin
         ours = of_counts(path, who=WHO[kind or "person"])
     else:
         ours = of_verdicts(verdicts(path, rater_kind=kind))
-    remark = f"from {path.name}; nothing is known of its setting but what stands in it"
+    remark = f"from {path.name}; nothing is known of its setting but what the file says"
     _finish_verdicts(entry, ours, Departures(), folder, (remark,))
 
 
@@ -197,7 +197,7 @@ def _verdicts(entry: Entry, place: Path, studies: Studies) -> None:
     if rows:
         frame = validate(table_of(rows))
         simulated = set(frame["rater_kind"]) <= SIMULATED
-        remarks = ("SIMULATED raters: nobody was asked",) if simulated else ()
+        remarks = ("SIMULATED raters: no person rated",) if simulated else ()
         _finish_verdicts(entry, of_verdicts(frame), apart_of(entry, studies), place, remarks)
     else:
         say("\nThere are no verdicts yet.")

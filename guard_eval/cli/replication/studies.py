@@ -40,7 +40,7 @@ Changes = Mapping[tuple[str, str], str | int | list[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicationOptions:
-    """What stands in place of the paper's setting; empty or None where nothing is."""
+    """What replaces the paper's setting; empty or None where nothing does."""
 
     models: tuple[str, ...] = ()
     amateur: str | None = None
@@ -101,7 +101,7 @@ def changed(text: str, changes: Changes) -> str:
 
 
 def without(text: str, strategy: str) -> str:
-    """Return a study's text without a strategy, which stands on a line of its own."""
+    """Return a study's text without a strategy, which has a line of its own."""
     return text.replace(f'    "{strategy}",\n', "")
 
 

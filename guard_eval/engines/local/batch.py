@@ -22,7 +22,7 @@ class Batch:
         ends: Tokens that end a text, `[E]`, on the same device.
         limit: How many new tokens at most.
         breakers: Tokens that end a sequence, `[n]`, for strategies that ask for them.
-        stops: Finds strings at which a text is done; whoever makes texts of the tokens cuts there.
+        stops: Finds strings at which a text is done; the text is cut there when the tokens are decoded.
     """
 
     prompts: Sequence[Sequence[int]]

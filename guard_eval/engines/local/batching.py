@@ -1,6 +1,6 @@
 """How many rows go through the model at once: as many as memory holds, found out while generating.
 
-Nobody can say beforehand what fits on a GPU, so batches start modest, double while it goes well, and halve
+What fits on a GPU is not known beforehand, so batches start modest, double while it goes well, and halve
 when memory runs out; the rows that did not fit are tried again, so none is lost. What has worked is
 remembered for texts that long and for each strategy, since a beam of five needs five times the cache.
 """

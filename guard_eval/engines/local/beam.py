@@ -176,7 +176,7 @@ def _scorer(model: Any, batch: Batch, strategy: BeamSearch | ContrastiveDecoding
     seen = [prompt[-1:] for prompt in batch.prompts] if strategy.amateur_prompt == "last" else batch.prompts
 
     def score(expert: Tensor, amateur: Tensor) -> Tensor:
-        shared = min(expert.shape[1], amateur.shape[1])  # beyond it lies padding of the larger embedding
+        shared = min(expert.shape[1], amateur.shape[1])  # beyond it is padding of the larger embedding
         alpha, tau = strategy.alpha, strategy.amateur_tau
         return contrast(expert[:, :shared], amateur[:, :shared], alpha=alpha, amateur_tau=tau)
 

@@ -18,13 +18,13 @@ from guard_eval.engines.local.batching import BatchSizes, in_batches
 from guard_eval.engines.local.decode import check, check_vocabulary, decode
 from guard_eval.engines.local.texts import (
     EncodedPrompt,
-    StopStrings,
     breaker_ids,
     check_context,
     encode,
     eos_ids,
     make_continuation,
     name_prompts,
+    stops_of,
 )
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
@@ -157,7 +157,7 @@ def check_numbers(**settings: object) -> None:
 
 
 def warm_up(loaded: LoadedModel) -> None:
-    """Run two steps and forget them: the first ones load code and memory, which is nobody's tokens/s."""
+    """Run two steps and forget them: the first ones load code and memory, and would distort tokens/s."""
     prompt = Prompt(id="warm-up", dataset="", text="Once")
     with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
         for _ in generate(
@@ -180,7 +180,9 @@ class _Job:
 
     def check(self, encoded: Sequence[EncodedPrompt]) -> None:
         if isinstance(self.strategy, ContrastiveDecoding) and self.amateur is None:
-            raise StudyError(f"{self.strategy} needs a second, smaller model; name it as model.amateur")
+            raise StudyError(
+                f"{self.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
+            )
         if not encoded:
             return
         check_context(self.loaded, encoded, self.made_by.max_new_tokens)
@@ -204,7 +206,7 @@ class _Job:
             breakers=torch.tensor(breaker_ids(self.loaded.tokenizer), device=device)
             if needs_breakers(self.strategy)
             else None,
-            stops=StopStrings(self.loaded.tokenizer, self.made_by.stop) if self.made_by.stop else None,
+            stops=stops_of(self.loaded.tokenizer, self.made_by),
         )
         generated = decode(
             self.loaded.model,

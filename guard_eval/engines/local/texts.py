@@ -119,11 +119,14 @@ def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # no
         encoded = tokenizer.apply_chat_template(
             conversation, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
         )
-    except TemplateError as error:
+    except Exception as error:  # a template is a program, which may raise anything
+        reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
         raise _RefusedPromptError(
-            f"refused by the model's chat template: {error}; set generation.chat = false, or remove it"
+            f"refused by the model's chat template: {reason}; set generation.chat = false, or remove it"
         ) from error
     ids: list[int] = encoded["input_ids"]
+    if not ids:
+        raise _RefusedPromptError("left empty by the model's chat template; set generation.chat = false")
     return ids
 
 
@@ -150,16 +153,24 @@ def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int])
 
     Decoded alone, SentencePiece's tokens would lose the space that they begin with.
     """
+    return _texts(tokenizer, prompt_ids, new_ids)[1]
+
+
+def _texts(tokenizer: Any, prompt_ids: list[int], new_ids: list[int]) -> tuple[str, str]:  # noqa: ANN401
+    """Return the prompt's text, and what the new tokens add to it."""
     before = _decode(tokenizer, prompt_ids)
     both = _decode(tokenizer, prompt_ids + new_ids)
-    return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
+    return before, both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
 
 
 class StopStrings:
-    """Finds where a text comes to one of some strings, by its characters and not by its tokens."""
+    """Finds where a text comes to one of some strings, by its characters and not by its tokens.
 
-    def __init__(self, tokenizer: Any, strings: Sequence[str]) -> None:  # noqa: ANN401
-        self._tokenizer, self._strings = tokenizer, strings
+    A string may begin in the prompt, for a reader sees one text; a chat's answer is a text by itself.
+    """
+
+    def __init__(self, tokenizer: Any, strings: Sequence[str], *, chat: bool = False) -> None:  # noqa: ANN401
+        self._tokenizer, self._strings, self._chat = tokenizer, strings, chat
         self._with_text: dict[int, bool] = {}
         # A token with a text has at least a byte. Those before are for decoders that look back.
         self._window = max(len(one.encode()) for one in strings) + _LOOK_BACK
@@ -169,15 +180,16 @@ class StopStrings:
         for count in range(start + 1, len(new) + 1):
             tail = self._tail(new, count)
             # A short text is read with its prompt; of a long one the end says whether that is worth while.
-            if len(tail) < count and self._place(_decode(self._tokenizer, tail)) is None:
+            if len(tail) < count and self._place("", _decode(self._tokenizer, tail)) is None:
                 continue
-            if self._place(continuation_text(self._tokenizer, prompt, list(new[:count]))) is not None:
+            if self._place(*_texts(self._tokenizer, prompt, list(new[:count]))) is not None:
                 return count
         return None
 
-    def before(self, text: str) -> str:
-        """Return what stands before the first of the strings in a text."""
-        return text[: self._place(text)]
+    def before(self, prompt: list[int], new: list[int]) -> str:
+        """Return the part of the new tokens' text before the first of the strings."""
+        before, text = _texts(self._tokenizer, prompt, new)
+        return text[: self._place(before, text)]
 
     def _tail(self, new: Sequence[int], count: int) -> list[int]:
         """Return the last tokens of `count`, as many as a stop string may span."""
@@ -190,11 +202,22 @@ class StopStrings:
             with_text += self._with_text[token]
         return list(new[start:count])
 
-    def _place(self, text: str) -> int | None:
-        return min((place for one in self._strings if (place := text.find(one)) >= 0), default=None)
+    def _place(self, before: str, text: str) -> int | None:
+        """Return where a text has the first of the strings; 0 where that began in what is before it."""
+        places = []
+        for one in self._strings:
+            led = "" if self._chat or len(one) == 1 else before[1 - len(one) :]
+            if (place := (led + text).find(one)) >= 0:
+                places.append(max(0, place - len(led)))
+        return min(places, default=None)
 
 
 _LOOK_BACK = 4
+
+
+def stops_of(tokenizer: Any, made_by: Recipe) -> StopStrings | None:  # noqa: ANN401
+    """Return what finds a recipe's stop strings; None where it has none."""
+    return StopStrings(tokenizer, made_by.stop, chat=made_by.chat) if made_by.stop else None
 
 
 def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
@@ -210,19 +233,22 @@ def make_continuation(
 ) -> Continuation:
     """Return the continuation that new tokens are, made in `seconds` among `batch` texts at once.
 
-    Of a text with a stop string it is what stands before; engines may go on for a while, and are cut here.
+    A text with a stop string ends before it; engines may go on for a while, and are cut here.
     """
-    stops = StopStrings(loaded.tokenizer, made_by.stop) if made_by.stop else None
+    stops = stops_of(loaded.tokenizer, made_by)
     count = stops.find(row.ids, new) if stops else None
     new = new[:count]
-    text = continuation_text(loaded.tokenizer, row.ids, new)
+    if stops is None or count is None:
+        text = continuation_text(loaded.tokenizer, row.ids, new)
+    else:
+        text = stops.before(row.ids, new)
     ended: Literal["eos", "length"] = "eos" if new[-1] in eos_ids(loaded) else "length"
     return Continuation(
         id=made_by.continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
         dataset=row.prompt.dataset,
         recipe=made_by,
-        text=text if stops is None or count is None else stops.before(text),
+        text=text,
         prompt_tokens=len(row.ids),
         new_tokens=len(new),
         finish=ended if count is None else "stop",

@@ -192,7 +192,7 @@ def actors(ray: Any, pool: Pool, *, blocks: int) -> dict[str, Any]:  # noqa: ANN
 
 
 def use_threads(cpus: int) -> None:
-    """Let a model that lies on the CPU have a worker's CPUs; a small one takes fewer, as on one machine."""
+    """Let a model on the CPU have a worker's CPUs; a small one takes fewer, as on one machine."""
     import torch  # noqa: PLC0415 (in a worker)
 
     os.environ.pop("OMP_NUM_THREADS", None)  # Ray's doing; it would keep a small model from one thread

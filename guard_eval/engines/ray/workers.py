@@ -164,7 +164,7 @@ def tables(ray: Any, pool: Pool, data: Any) -> Iterator[Any]:  # noqa: ANN401 (R
 
 
 def _read(data: Any, queue: Queue[Any], stop: Event) -> None:  # noqa: ANN401
-    """Put what comes into `queue`, until it ends or nobody wants it any more."""
+    """Put what comes into `queue`, until it ends or its reader has stopped."""
     last: Any = _END
     try:
         for table in data.iter_batches(batch_size=None, batch_format="pyarrow"):

@@ -43,7 +43,7 @@ class Job:
         self.made_by = dict(made_by or {})
         self._own = own.texts()  # a worker's machine need not have these files
         names = {study.settings.model.name, *filter(None, map(study.settings.amateur_of, strategies))}
-        # The bundled model lies where each machine has the package.
+        # Each machine has the bundled model in its own copy of the package.
         self._places = {name: BUNDLED if name == BUNDLED else study.locate_model(name) for name in names}
 
     @property

@@ -15,7 +15,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from guard_eval.engines.loading import LoadedModel, first_line, model_revision
-from guard_eval.engines.local.texts import EncodedPrompt, StopStrings, eos_ids, make_continuation
+from guard_eval.engines.local.texts import EncodedPrompt, eos_ids, make_continuation, stops_of
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.errors import StudyError
@@ -147,7 +147,7 @@ def start(
 def _share_of_memory() -> float:
     """Return how much of the machine's memory to take: most of what others have left of it.
 
-    vLLM would take 92 % of all there is, and not start where somebody else has the rest.
+    vLLM would take 92 % of all there is, and not start where other programs use the rest.
     """
     import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
 
@@ -176,7 +176,7 @@ def generate(
     """
     waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id, row.run))))
     running: dict[str, EncodedPrompt] = {}
-    stops = StopStrings(served.described.tokenizer, made_by.stop) if made_by.stop else None
+    stops = stops_of(served.described.tokenizer, made_by)
     searched: dict[str, int] = {}
     finished: list[tuple[EncodedPrompt, list[int]]] = []
     since, most = time.perf_counter(), 0

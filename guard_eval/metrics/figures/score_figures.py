@@ -48,7 +48,7 @@ class _Column:
 
     @property
     def label(self) -> str:
-        """What stands beside an axis."""
+        """The label of an axis."""
         return f"{self.metric.title} ({self.metric.unit})" if self.metric.unit else self.metric.title
 
     @property
@@ -144,7 +144,7 @@ def plane(
 def intervals(results: Results, metric: str, *, dataset: str, name: str) -> Drawing | None:
     """Draw a metric of all strategies, sorted by value: a dot with its interval each, and a line for people.
 
-    A strategy without a value stands below the others, with the reason in words.
+    A strategy without a value is drawn below the others, with the reason in words.
 
     Args:
         results: What was measured.
@@ -261,7 +261,7 @@ Pixels = NDArray[np.float64]
 
 
 def label_places(places: Pixels, sizes: Pixels, bounds: Pixels) -> Pixels:
-    """Return for each point how far right of and above it the middle of its label stands, `[points, 2]`.
+    """Return for each point how far right of and above it the middle of its label is, `[points, 2]`.
 
     Of the places around a point the nearest is taken in which the label hides no other point and no label
     before it; where there is none, the first.

@@ -1,1 +1,1 @@
-"""Which pair a rater is shown next, and on which side each text stands."""
+"""Which pair a rater is shown next, and on which side each text is."""

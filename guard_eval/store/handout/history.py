@@ -84,7 +84,7 @@ class RaterHistory:
     """One rater's showings.
 
     Attributes:
-        opened: Whether it has pairs that it has not rated and nobody else has taken.
+        opened: Whether it has pairs that it has not rated and no other rater has taken.
         shown: How many of the study's it was shown that count: rated, or still its own.
         sides: On which sides it saw the methods in those that count.
         gold: The gold pairs it was shown.

@@ -1,7 +1,7 @@
 """How full each pair is, stored beside the presentations: a free slot is found without counting them all.
 
 In every pool whose raters see a pair once (people, simulations) a pair for people has a row: what hand-out
-needs of it but its texts, and `held`, how many of its slots have a holder or are kept for somebody. While
+needs of it but its texts, and `held`, how many of its slots have a holder or are kept for a rater. While
 those are fewer than the study's plan asks for the pair is `vacant`, unless `MOST_SKIPS` raters skipped it.
 The pairs lie on a ring, each where the hash of its id puts it. Hand-out starts somewhere on it and takes the
 next vacant pairs: a range of an index, however large the study is and however full. A slot whose lease ran
@@ -53,7 +53,7 @@ RING = 2**31 - 1
 """How many places the ring has: what a column of integers holds."""
 
 MOST_SKIPS = 3
-"""A pair that so many raters could not judge is given to nobody new."""
+"""A pair that so many raters could not judge is given to no new rater."""
 
 _PART = 10_000
 """How many rows are made at once."""

@@ -4,9 +4,9 @@ A *place* is the work of one rater: as many pairs as the quota says. It is kept 
 until the first pair is handed out, as long as the rater's page is open and renews it; from then on the lease
 of the rater's open pair keeps it. It ends when the rater is done, and lapses when the page is closed.
 
-Nobody is added for whom there is no place: ids are easily invented, and a place that is not used is free
-again after `HOLD`. From one network address at most so many can be had in a day without a verdict as the
-study has places (and `FEW` at least).
+A person for whom there is no place is not added: ids are easily invented. A place that is not used is free
+again after `HOLD`. One network address gets, in a day and without a verdict, at most as many places as the
+study has (and at least `FEW`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEW = 5
 """So many unused places a day can be had from one address however small the study is."""
 
 Refusal = Literal["full", "elsewhere", "crowded"]
-"""Why nobody was let in: no place is open, the id belongs to another browser, too many from one address."""
+"""Why a person gets no place: none is open, the id is another browser's, too many came from one address."""
 
 _IS_KEPT = exists().where(
     assignment.c.pair_id == presentation.c.pair_id, assignment.c.slot == presentation.c.slot
@@ -41,7 +41,7 @@ _IS_KEPT = exists().where(
 
 
 class Enrolment(NamedTuple):
-    """What became of somebody who came by an id: a rater and a token, or why not."""
+    """What became of a person who came by an id: a rater and a token, or why not."""
 
     rater: Rater | None = None
     token: str = ""
@@ -75,7 +75,7 @@ def enrol(
     neighbours: Sequence[int],
     left: Sequence[int],
 ) -> Enrolment:
-    """Let somebody in by an id (`Store.enrol`); must run alone in the pool of people, and among raters."""
+    """Let a person in by an id (`Store.enrol`); must run alone in the pool of people, and among raters."""
     check_name("external id", external_id)
     check_name("source", source)
     tokens = (

@@ -39,7 +39,7 @@ _Links = dict[_Seat, list[tuple[_Seat, int]]]
 
 
 class Place(NamedTuple):
-    """Where a pair stands in the study."""
+    """A pair's place in the study."""
 
     position: int
     dataset: str
@@ -151,7 +151,7 @@ def _couple_sharing(places: Mapping[str, Place], links: _Links, seats: list[_Sea
 
 
 def _relation(one: Place, other: Place) -> int:
-    """Return how sides must relate so that a shared method stands on either once; 0 if none is shared."""
+    """Return how sides must relate so that a shared method is on either once; 0 if none is shared."""
     if one.method_a == other.method_a or one.method_b == other.method_b:
         return -1
     return int(one.method_a == other.method_b or one.method_b == other.method_a)
@@ -211,7 +211,7 @@ def _by_method(places: Mapping[str, Place], parts: Sequence[_Part]) -> dict[tupl
 def _slots(seated: Sequence[tuple[int, int]], slots: int) -> list[KeptSlot]:
     """Return the slots of a pair's raters: where one is left, even ones for one side, odd ones for the other.
 
-    So couples fill up, and a slot that is kept for nobody still evens out its pair.
+    So couples fill up, and a slot that is kept for no rater still evens out its pair.
     """
     free = {1: list(range(0, slots, 2)), -1: list(range(1, slots, 2))}
     kept = []
@@ -227,7 +227,7 @@ def assign(connection: Connection, names: Sequence[str], plan: Plan) -> int:
     people = [_person(connection, name) for name in names]
     if not people or len(set(people)) < len(people):
         raise StudyError(
-            f"the roster {', '.join(names)!r} names nobody, or somebody twice; name each rater once"
+            f"the roster {', '.join(names)!r} names no rater, or one twice; name each rater once"
         )
     columns = (table.c.pair_id, table.c.position, table.c.dataset, table.c.method_a, table.c.method_b)
     begun = union(

@@ -84,7 +84,7 @@ class Turn(NamedTuple):
 
     @property
     def has_roster(self) -> bool:
-        """Return whether slots of the rater's pool are kept for somebody; only people have a roster."""
+        """Return whether slots of the rater's pool are kept for raters; only people have a roster."""
         return self.state.roster and self.rater.kind == "person"
 
     @property
@@ -195,7 +195,7 @@ _PARTS = union_all(
     )
 ).subquery()
 _RING = select(_PARTS).order_by(_PARTS.c.part, _PARTS.c.ring).limit(bindparam("param_limit"))
-# a slot kept for somebody else is free for nobody, whoever held it
+# a slot kept for another rater is free for no one else
 _IS_KEPT = (
     exists()
     .where(
@@ -297,7 +297,7 @@ def next_lease_end(turn: Turn) -> datetime | None:
 
 
 def count_vacant_slots(connection: Connection, slots: int) -> int:
-    """Return how many slots of the pool of people nobody holds, and none are kept for anybody."""
+    """Return how many slots of the pool of people are free and not kept for a rater."""
     vacant = (occupancy.c.pool == PEOPLE, occupancy.c.vacant == true())
     statement = select(func.coalesce(func.sum(slots - occupancy.c.held), 0)).where(*vacant)
     return int(connection.execute(statement).scalar_one())
@@ -416,7 +416,7 @@ def shorten_leases(turn: Turn) -> None:
     """Let no lease in the pool outlast one given now.
 
     A lease can end later than that only because the clock was set back, or the study's lease was longer then;
-    whoever holds it keeps a whole lease from now, and a slot that was left is not lost for as long as the
+    its holder keeps a whole lease from now, and a slot that was left is not lost for as long as the
     clock went back.
     """
     longest = turn.now + turn.plan.lease

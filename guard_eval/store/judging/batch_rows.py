@@ -65,7 +65,7 @@ def close(connection: Connection, number: int, *, billed: bool, now: datetime) -
 
 
 def adopt(connection: Connection, this: JudgeRun, now: datetime) -> list[JudgeBatch]:
-    """Take the judge's batches that nobody looks after; return all that are this run's and not done.
+    """Take the judge's batches that no living run has; return all that are this run's and not done.
 
     Must run alone in the rater's pool.
     """

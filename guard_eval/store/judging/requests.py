@@ -1,8 +1,8 @@
 """Requests: their money set aside and their bytes stored before they are sent, and what became of them.
 
-What may be sent is decided in one transaction at a time, so that a budget holds: a request whose answer is
-there already is not sent again, one that somebody else is sending is waited for, and one that could cost more
-than is left is not sent.
+What may be sent is decided in one transaction at a time, so that a budget holds: a request that has its
+answer is not sent again, one that another process is sending is waited for, and one that could cost more than
+is left is not sent.
 
 All requests of a judge begin alike, with its settings and its instructions. So the beginning of the first one
 is stored once, and all are compressed against it: that halves what they take, and what it takes to write them
@@ -33,7 +33,7 @@ from guard_eval.store.judging.values import (
 from guard_eval.store.schema import batches, presentation
 
 LOCK = "requests"
-"""Whoever reserves or settles does so alone."""
+"""One process at a time reserves or settles."""
 
 _BILLION = 10**9
 

@@ -183,7 +183,7 @@ class Claims:
         """Return the slots of a pair that a model is shown: all, or of one order every other one.
 
         Which order is drawn by the seed for every two neighbouring pairs, the second of which has the other:
-        so either method stands first equally often, whatever the draw.
+        so either method is first equally often, whatever the draw.
         """
         if not plan.one_order:
             return range(plan.slots)
@@ -231,7 +231,7 @@ class Claims:
     def _free(
         self, connection: Connection, this: JudgeRun, plan: Plan, pair_ids: Sequence[str], *, now: datetime
     ) -> Iterator[dict[str, object]]:
-        """Yield a row of `presentation` for each slot of these pairs that nobody holds."""
+        """Yield a row of `presentation` for each free slot of these pairs."""
         attempts: dict[tuple[str, int], int] = {}  # how often each was given before
         held: set[tuple[str, int]] = set()
         asked = {"asked_pool": pool_of(this.rater), "asked_pairs": list(pair_ids)}
@@ -349,7 +349,7 @@ def is_running(process: str) -> bool:
     """
     number, _, began = process.partition(":")
     if os.name != "posix":
-        return True  # not to be known; its lease tells
+        return True  # unknown here; its lease decides
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:
@@ -365,7 +365,7 @@ def _process(number: int) -> str:
 
 
 def _began(number: int) -> str | None:
-    """Return when a process began, on Linux; an ended one that nobody has waited for began never."""
+    """Return when a process began, on Linux; an ended one that was not waited for began never."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -376,7 +376,7 @@ def _began(number: int) -> str | None:
 
 @cache
 def _host() -> str:
-    """Return what stands for this machine since it was started, and for what sees the same processes."""
+    """Return an identity of this machine since it was started, and of the processes that it shows."""
     parts = [platform.node()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())

@@ -13,8 +13,8 @@ Style = Literal["chat", "responses", "messages", "generate", "batch", "replay"]
 """How a judge is asked: online in one of two dialects, in a batch, or from a recording."""
 
 NotReserved = Literal["budget", "elsewhere", "not_claimed"]
-"""Why a request may not be sent: it could cost more than is left; somebody else is sending the very same one;
-or its presentation is rated by now, or another run's."""
+"""Why a request may not be sent: it could cost more than is left; another process is sending the same one; or
+its presentation is rated by now, or another run's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +104,7 @@ class Usage:
         cached_tokens: Tokens billed as cached.
         written_tokens: Tokens billed as written to the server's cache.
         output_tokens: Tokens of the answer; `reasoning_tokens` are among them.
-        reasoning_tokens: Tokens that nobody sees.
+        reasoning_tokens: Tokens that the server does not show.
     """
 
     model: str | None = None

@@ -121,7 +121,7 @@ def test_pairs_for_people_and_what_to_do_next():
     assert "would make 0 continuations" in run("humaneval", "people", "--dry-run")
     simulate(Study.open(Path("people")))
     out = run("humaneval-counts", "people")
-    assert "SIMULATED raters: nobody was asked" in out
+    assert "SIMULATED raters: no person rated" in out
     assert "OTHER SETTING: model bundled" in out
     ours = r" +(?:\[[\d., ]+\] )?([\d.]+)"  # the interval stands before a share where it has one
     (row,) = re.findall(rf"^All +26{ours} +32{ours} +42{ours}$", out, re.MULTILINE)

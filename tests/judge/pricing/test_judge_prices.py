@@ -219,7 +219,7 @@ def test_a_studys_own_list_is_read_or_says_what_is_wrong(tmp_path):
         ('[models]\n"m" = { input = 1 }', "models.m.output"),
         ('[models]\n"m" = { input = -1, output = 1 }', "models.m.input"),
         ('[models]\n"m" = { input = nan, output = 1 }', "models.m.input"),
-        ("[model]", "model: extra inputs are not permitted; a model stands there as"),
+        ("[model]", "model: extra inputs are not permitted; a model is written there as"),
     ):
         path.write_text(wrong)
         with pytest.raises(StudyError, match=re.escape(says)):

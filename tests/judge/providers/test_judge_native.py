@@ -310,7 +310,7 @@ def test_no_sdk_sends_anything_to_a_server_that_was_not_named(provider):
             await client.close()
 
     try:
-        with pytest.raises(StudyError, match=r"would go to 127\.0\.0\.1:\d+, which nobody named"):
+        with pytest.raises(StudyError, match=r"would go to 127\.0\.0\.1:\d+, which was not named"):
             asyncio.run(go())
         assert other.seen == []
     finally:
