@@ -96,7 +96,7 @@ class Prompts(SettingsTable):
         limit: Only its first so many prompts.
     """
 
-    file: str = "prompts.jsonl"
+    file: Annotated[str, Field(pattern=r"^[^\x00]+$")] = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
