@@ -1,7 +1,7 @@
 # make demo   a complete small study, from prompts to a report
 # make test   everything the tests need, and all tests
 # make coverage  all tests, and which lines they run: nearly twice as long
-# make quick  the tests that need no browser, server, Ray, vLLM or long simulation: under a minute
+# make quick  the tests that need no browser, server, Ray, vLLM or long simulation
 # make test-postgres  the app's, the judge's and the store's tests on PostgreSQL
 # make check  formatting, lint of Python and JavaScript, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime, time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,8 @@ def _text(cell: Any, path: Path) -> str:  # noqa: ANN401 (openpyxl has no types)
         raise StudyError(
             f"{path}: the cell {cell.coordinate} holds the error {value!r}; fix its formula or write a value"
         )
+    if isinstance(value, datetime) and value.time() == time():
+        return str(value.date())  # nor days: 2026-05-31 is the name that a CSV of the sheet would have
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a sheet has no whole numbers
     return str(value)

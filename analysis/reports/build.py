@@ -52,7 +52,7 @@ from guard_eval.records import SIMULATED
 from guard_eval.reporting.drawing import standalone
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table, to_csv
-from guard_eval.reporting.words import titled
+from guard_eval.reporting.words import and_list, titled
 
 _TEMPLATES = Path(__file__).parent / "templates"
 SCRIPT = _TEMPLATES / "page.js"
@@ -247,9 +247,12 @@ def _page(scored: ScoredVerdicts, context: Context) -> ReportPage:
         rankings=rankings,
         panels=[panel.name for panel in scored.panels],
     )
+    unfinished = ""
+    if context.unfinished:
+        unfinished = f"Not everything that was planned is rated: {and_list(context.unfinished)} (see Limits)."
     return ReportPage(
         context=context,
-        summary=" ".join(filter(None, (summary, equivalence.sentence(near)))),
+        summary=" ".join(filter(None, (summary, equivalence.sentence(near), unfinished))),
         simulated=simulated,
         script=SCRIPT.read_text(encoding="utf-8"),
         sections=tuple(section for section in sections if section is not None),

@@ -48,6 +48,7 @@ class Context:
         texts: What was compared, in the plural.
         declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` where none was.
+        unfinished: What raters have still to rate of what was planned, in words.
         alpha: The error rate.
         compare: Comparisons of several to show in full, by their two methods.
         correction: For the number of tests in the family: `holm`, `bh` or `max-t`.
@@ -78,6 +79,7 @@ class Context:
     texts: str = "continuations"
     declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
+    unfinished: tuple[str, ...] = ()
     alpha: float = 0.05
     correction: Correction = "holm"
     compare: tuple[tuple[str, str], ...] = ()

@@ -43,6 +43,18 @@ COMPOSED = (
 )
 
 
+UNFINISHED = (
+    "Not everything that was planned is rated: {what}. What is missing is in no figure, and may differ from "
+    "what is not, as where a judge refuses long texts."
+)
+LOOKED = (
+    "The tests and intervals are those of a number of pairs fixed beforehand. If a report on unfinished "
+    "ratings decides whether to go on, they err: to look after every ten pairs and stop at the first p below "
+    ".05 found a difference in 15 to 23 of 100 simulated studies without one. Studies that declare "
+    "sequential = true before their first verdict may look at any time."
+)
+
+
 def methods(
     rows: Sequence[ShareRow],
     context: Context,
@@ -168,6 +180,10 @@ def limitations(
     """Return what a reader must keep in mind, as far as it applies to these data."""
     totals = [row for row in rows if row.dataset is None]
     notes = _of_raters(totals)
+    if context.unfinished:
+        notes.append(UNFINISHED.format(what=and_list(context.unfinished)))
+        if not context.sequential:
+            notes.append(LOOKED)
     notes.append(
         "A p-value above the error rate means that these data do not tell the methods apart; it does not "
         "show them to be alike."

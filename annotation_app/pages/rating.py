@@ -96,6 +96,8 @@ def _submit(visit: RaterSession, value: object) -> None:
             visit.problem = fill(words.panel.missing, criteria=", ".join(missing))
         elif session.save(app, visit, submission):
             visit.note = words.rating.saved
+        elif visit.enrolled and app.store.is_out(visit.rater):
+            visit.go_to(len(visit.trail))  # nothing more is handed out: the study has ended
         else:
             del st.session_state["visit"]
     except session.STUDY_ERRORS as error:

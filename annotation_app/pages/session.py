@@ -342,6 +342,7 @@ def _save(app: AppState, visit: RaterSession, submission: Submission) -> BlindPa
         # A change of mind has no duration of its own: the first one counts for the pair.
         seconds=submission.seconds if first else None,
         active_seconds=submission.active_seconds if first else None,
+        by_browser=True,
         comment=submission.comment,
         problem=None if submission.problems is None else ", ".join(submission.problems),
         then=app.plan if first or submission.pair == visit.trail[-1] else None,

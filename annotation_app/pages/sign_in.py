@@ -68,10 +68,10 @@ def enter(app: AppState) -> RaterSession | None:
         arrival = from_prolific(st.query_params, recruitment) or from_account(recruitment)
         if arrival is not None:
             visit, refusal = _enrol(app, arrival)
-            if refusal == "full":
-                endings.show(app, "no_place")
+            if visit is None and refusal in {"", "full"}:  # revoked, or there is no place
+                endings.show(app, "no_place" if refusal else "ended")
                 return None
-            refused = {"elsewhere": words.other_browser, "crowded": words.crowded}.get(refusal, words.unknown)
+            refused = {"elsewhere": words.other_browser, "crowded": words.crowded}.get(refusal, "")
     if visit is None:
         _show(app, refused)
         return None

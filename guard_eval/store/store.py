@@ -360,6 +360,7 @@ class Store:
         rater: Rater,
         seconds: float | None = None,
         active_seconds: float | None = None,
+        by_browser: bool = False,
         comment: str | None = None,
         problem: str | None = None,
         then: Plan | None = None,
@@ -370,7 +371,8 @@ class Store:
         waited for once.
 
         What repeats the current choice or the last remark adds nothing; an empty remark takes the last one
-        back, None leaves it. A duration that is negative or not finite is stored as unknown.
+        back, None leaves it. A duration that is negative or not finite is stored as unknown, and one that
+        came `by_browser`, whose word it is, as no longer than the time since the pair was handed out.
 
         Raises:
             StudyError: The presentation was not handed to this rater, the rater is revoked, there is no
@@ -381,6 +383,9 @@ class Store:
         with self._database.write(lock=raters.pool_of(rater)) as connection:
             now = self._clock()
             claimed = verdicts.claim(connection, presentation, rater)
+            if by_browser:
+                longest = round((now - claimed.handed_out).total_seconds(), 3)
+                seconds, active_seconds = (each and min(each, longest) for each in (seconds, active_seconds))
             saved = verdicts.save(
                 connection,
                 presentation,

@@ -29,6 +29,7 @@ _CLAIM = (
     select(
         presentation.c.superseded,
         presentation.c.rated_at,
+        presentation.c.handed_out,
         schema.rater.c.id,
         schema.rater.c.name,
         schema.rater.c.kind,
@@ -67,10 +68,11 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 
 
 class Claim(NamedTuple):
-    """Whether a presentation belongs to another rater or has a verdict, and its own rater's standing."""
+    """Whether a presentation is another rater's or has a verdict, since when, and its rater's standing."""
 
     superseded: bool
     rated: bool
+    handed_out: datetime
     standing: Standing
 
 
@@ -81,12 +83,12 @@ def claim(connection: Connection, number: int, rater: Rater) -> Claim:
         row = connection.execute(_CLAIM, {"param_id": number}).one_or_none()
     if row is None:
         raise StudyError(f"there is no presentation {number}; ask for the next pair")
-    superseded, rated_at, owner, *known = row
+    superseded, rated_at, handed_out, owner, *known = row
     if owner != rater.id:
         raise StudyError(
             f"presentation {number} was not handed to the rater {rater.name!r}; ask for the next pair"
         )
-    return Claim(superseded, rated_at is not None, standing_of(rater, *known))
+    return Claim(superseded, rated_at is not None, handed_out, standing_of(rater, *known))
 
 
 def trail(connection: Connection, rater: Rater) -> list[int]:

@@ -91,7 +91,7 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
 def _locked(path: Path, shard: Shard) -> Iterator[None]:
     """Hold the lock `path`, and remove it in the end; what a killed process left is taken over."""
     with path.open("a+", encoding="ascii") as file:
-        if not _take(file):
+        if not take_lock(file):
             file.seek(0)
             what = "all of it" if shard.count == 1 else f"its shard {shard}"
             raise StudyError(
@@ -107,7 +107,8 @@ def _locked(path: Path, shard: Shard) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _take(file: IO[str]) -> bool:
+def take_lock(file: IO[str]) -> bool:
+    """Take the system's lock on a file, which goes with the process; return whether nobody else has it."""
     if sys.platform == "win32":
         return True
     try:

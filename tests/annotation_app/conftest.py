@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,17 +24,37 @@ from app_browser import (
     serving,
 )
 from databases import Databases, setting
+from sqlalchemy import update
 from streamlit.components.v2.component_manager import BidiComponentManager
 
 from annotation_app.pages import session, sign_in
 from annotation_app.server.launch import STUDY_VARIABLE
 from guard_eval.records import Gold, Pair, Plan
 from guard_eval.store import Store
+from guard_eval.store.connection import Database
+from guard_eval.store.schema import presentation
 from guard_eval.study.folder import Study
 
 SEED = 902104577
 DATASET = "wikinews-heldout"
-RATERS = ("ann", "ben", "cas", "dan", "eve", "fay", "gus", "hal", "ida", "jon", "kim", "lea", "mia", "ned")
+RATERS = (
+    "ann",
+    "ben",
+    "cas",
+    "dan",
+    "eve",
+    "fay",
+    "gus",
+    "hal",
+    "ida",
+    "jon",
+    "kim",
+    "lea",
+    "mia",
+    "ned",
+    "ola",
+    "pia",
+)
 FIRST, SECOND = "contrastive(k=10, alpha=0.6)", "top_k(k=50)"
 
 TOML = """
@@ -91,6 +111,13 @@ class Built:
         """Return what a method of its store returns."""
         with self.open() as store:
             return getattr(store, what)(**chosen)
+
+    def age(self) -> None:
+        """Let all pairs have been handed out two days ago."""
+        database = Database(self.database)
+        with database.write() as connection:
+            connection.execute(update(presentation).values(handed_out=datetime.now(UTC) - timedelta(days=2)))
+        database.close()
 
     @property
     def plan(self) -> Plan:

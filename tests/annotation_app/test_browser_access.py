@@ -1,19 +1,9 @@
 """What a screen reader, a keyboard and weak eyes need, as far as axe-core finds, on each page."""
 
 import pytest
-from app_browser import PHONE, begin, faults, moved_on, where
+from app_browser import PHONE, begin, contrast, faults, moved_on, pick, where
 
 pytestmark = pytest.mark.browser
-
-CONTRAST = """() => {
-  const light = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255)
-    .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0.05);
-  const style = selector => getComputedStyle(document.querySelector(selector));
-  const lights = [light(style(".ge-side .ge-text").color), light(style(".ge-side").backgroundColor)];
-  return Math.max(...lights) / Math.min(...lights);
-}"""
-"""The contrast of a continuation with its ground, as WCAG 2.2 defines it."""
 
 
 @pytest.mark.parametrize(
@@ -31,6 +21,7 @@ def test_no_page_has_serious_faults(served, visit, options):
     found["instructions"] = faults(page)
     begin(page)
     found["a pair"] = faults(page)
+    assert contrast(page, ".ge-foot button:disabled") >= 4.5  # which axe-core leaves out
     page.get_by_role("radio").first.click()
     page.get_by_role("button", name="Comment or problem").click()
     page.get_by_role("button", name="Save and continue").click()
@@ -52,7 +43,30 @@ def test_no_page_has_serious_faults(served, visit, options):
     found["an earlier pair"] = faults(page)
     assert {page: faults for page, faults in found.items() if faults} == {}
     # axe-core cannot judge text on a shade.
-    assert page.evaluate(CONTRAST) >= 7
+    assert contrast(page, ".ge-side .ge-text") >= 7
 
     page.evaluate("document.querySelector('.ge-save').replaceChildren()")
     assert any("button-name" in fault for fault in faults(page))
+
+
+def test_letters_of_double_size_fit_a_narrow_phone(visit):
+    page = visit("ola", viewport={"width": 360, "height": 640}, is_mobile=True, has_touch=True)
+    page.add_style_tag(content="html { font-size: 32px !important; }")
+    pick(page, "Coherence", "B is better")
+    assert page.evaluate("() => document.querySelector('.ge-page').scrollWidth") == 360
+    boxes = [answer.bounding_box() for answer in page.locator(".ge-answer").all()]
+    assert len({(round(box["x"]), round(box["width"])) for box in boxes}) == 1  # A and B look alike
+
+
+def test_colours_of_the_system_show_what_is_chosen(visit):
+    page = visit("pia", forced_colors="active")
+    pick(page, "Coherence", "B is better")
+
+    def colours(selector, name):
+        return page.locator(selector).evaluate_all(
+            "(all, name) => all.map(e => getComputedStyle(e)[name])", name
+        )
+
+    grounds = colours(".ge-answer", "backgroundColor")
+    assert [ground != grounds[0] for ground in grounds] == [False, False, True, False, False, False]
+    assert len(set(colours(".ge-question", "borderInlineStartColor"))) == 2

@@ -125,7 +125,7 @@ def test_a_pair_is_skipped_with_a_reason_and_forgotten(rooms, context):
     pick(page, "Coherence", "B is better")
     page.get_by_role("button", name="Comment or problem").click()
     page.get_by_role("button", name="Skip this pair").click()
-    assert "tick first what is wrong" in page.get_by_role("alert").inner_text()
+    assert "first tick what is wrong" in page.get_by_role("alert").inner_text()
     page.get_by_label("A text is damaged or cannot be read").check()
     heading = page.get_by_role("region", name="Continuation A").inner_text()
     page.get_by_role("button", name="Skip this pair").click()

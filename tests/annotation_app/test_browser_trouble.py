@@ -6,6 +6,7 @@ from app_browser import (
     SECOND_WORD,
     begin,
     chosen,
+    contrast,
     moved_on,
     pick,
     prefer,
@@ -53,6 +54,7 @@ def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit,
         pick(page, "Coherence", "Similar")
     away = reading.get_by_role("alert").get_by_text("The study cannot be reached just now")
     away.wait_for()
+    assert contrast(reading, ".stMain button p") >= 4.5  # Streamlit disables it meanwhile
     assert reading.locator(".stDialog").count() == 0
     # In time Streamlit would bar the page with a dialog about its server; this one is like it.
     page.evaluate("""() => {

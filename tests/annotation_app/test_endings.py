@@ -157,16 +157,19 @@ def test_who_is_excluded_gets_no_code_whenever_that_happens(recruiting, when):
         assert codes_on(shown) == []
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_who_returned_the_study_gets_no_code_for_a_pair_or_two(recruiting, begun):
+@pytest.mark.parametrize("how", ["starts", "turns", "saves"])
+def test_who_returned_the_study_gets_no_code_for_a_pair_or_two(recruiting, how):
     """`guard-eval prolific sync` revokes who left; the page may still be open."""
     built = recruiting(5, quota=4)
     page = recruiting.come("ann")
-    if begun:
+    if how != "starts":
         page = rate(press(page, "start"), "A", "A")
     with built.open() as store:
         store.revoke("P-1")
-    page = turn(turn(page, "back"), "latest") if begun else press(page, "start")
+    if how == "saves":
+        page = rate(page, "A", "A")
+    else:
+        page = press(page, "start") if how == "starts" else turn(turn(page, "back"), "latest")
     assert "The study has ended for you" in words(page)
     assert codes_on(page) == []
     assert built.stored("notes", kind="finished") == []

@@ -2,6 +2,7 @@
 
 import unicodedata
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
@@ -102,6 +103,7 @@ def test_verdicts_name_the_method_whose_text_was_preferred(study):
     for _ in range(4):
         first = first_is_a(page)
         # Coherence: always the text by FIRST, wherever it stands. Fluency: always the other one.
+        built.age()
         page = rate(page, "A" if first else "B", "B" if first else "A", seconds=30, active=20)
     assert "You have compared 4 pairs" in words(page)
     rows = built.stored()
@@ -142,8 +144,18 @@ def test_saved_is_said_after_saving_and_names_the_press(study):
 )
 def test_times_are_the_browsers_within_reason(study, measured, stored):
     built = study(1)
-    rate(start(built), "A", "A", **measured)
+    page = start(built)
+    built.age()
+    rate(page, "A", "A", **measured)
     assert {(row.seconds, row.active_seconds) for row in built.stored()} == {stored}
+
+
+def test_no_time_is_longer_than_the_pair_was_handed_out(study):
+    built = study(1)
+    began = datetime.now(UTC)
+    rate(start(built), "A", "A", seconds=3600, active=1800)
+    longest = (datetime.now(UTC) - began).total_seconds()
+    assert all(0 <= row.active_seconds <= row.seconds <= longest for row in built.stored())
 
 
 def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
@@ -151,6 +163,7 @@ def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
     page = start(built)
     first = first_is_a(page)
     before = view(page)
+    built.age()
     page = turn(rate(page, "A", "tie", seconds=9), "back")
     after = view(page)
     assert [after[part] for part in ("pair", "prompt", "a", "b", "where")] == [

@@ -69,7 +69,7 @@ def test_a_revoked_person_does_not_come_back_in(recruiting):
     visit(**VISIT)
     with built.open() as store:
         store.revoke("P-1")
-    assert "withdrawn" in words(visit(**VISIT))
+    assert "The study has ended for you" in words(visit(**VISIT))
 
 
 def test_an_invite_still_works_beside_prolific(recruiting):

@@ -1,8 +1,10 @@
 """`guard-eval report` on a plain table: who judged, and tables that are none."""
 
 import csv
+from dataclasses import replace
 
 import pytest
+from rating import people
 
 import analysis.reports.build
 import guard_eval.cli.reporting.significance
@@ -87,8 +89,27 @@ def test_a_study_declares_them(paired):
     path.write_text(f'{text}\n[analysis]\ncorrection = "max-t"\nequivalence_margin = 0.04\n')
     opened = Study.open(paired)
     with Store.open(opened.database, study_hash=opened.hash) as store:
-        context = study_context(opened, store, {"person"})
+        context = study_context(opened, store, store.tidy())
     assert (context.correction, context.margin) == ("max-t", 0.04)
+
+
+def test_a_report_on_unfinished_ratings_says_so(paired, capsys):
+    """Whoever looks now and then, and stops when p is small, must read that p is not for that."""
+    opened = Study.open(paired)
+    with Store.open(opened.database, study_hash=opened.hash) as store:
+        (ann,) = people(store, "ann")
+        pairs = len(store.pairs())
+        for blind in store.hand_out(ann, opened.plan, limit=pairs)[1:]:
+            store.save(blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann)
+        wanted = pairs * opened.settings.annotation.raters_per_pair
+        (unfinished,) = study_context(opened, store, store.tidy()).unfinished
+        every = [replace(row, rater=f"r{place}") for place, row in enumerate(store.tidy() * wanted)]
+        assert study_context(opened, store, every).unfinished == ()
+    assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
+    report.command(paired)
+    assert f"Not everything that was planned is rated: {unfinished}" in capsys.readouterr().out
+    page = (paired / "report" / "report.md").read_text(encoding="utf-8")
+    assert "tests and intervals are those of a number of pairs fixed beforehand" in page
 
 
 def test_both_corrections_and_the_margin_in_the_report(tmp_path, capsys):

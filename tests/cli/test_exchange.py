@@ -41,7 +41,7 @@ NAMES = [
 FORMS = ["csv", "jsonl", "parquet", "xlsx", "potato", "label-studio", "huggingface"]
 READ = {
     "potato": ["annotations.jsonl", "methods.jsonl"],
-    "label-studio": ["tasks.json", "methods.jsonl"],
+    "label-studio": ["annotations.json", "methods.jsonl"],
     "huggingface": ["verdicts.parquet"],
 }
 
@@ -152,10 +152,20 @@ def test_what_raters_see_does_not_tell_the_methods_apart(tmp_path, form, shown):
         )
         write([row], [one], tmp_path / methods[0], form)
         text = (tmp_path / methods[0] / shown).read_text()
+        assert row.rater not in text
         assert not any(word in text for word in (*methods, one.id, one.prompt_id, "method", "shown"))
         (line,) = (tmp_path / methods[0] / "methods.jsonl").read_text().splitlines()
         seen.append(text.replace(json.loads(line)["id"], "ID"))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(("form", "blind"), [("potato", "items.jsonl"), ("label-studio", "tasks.json")])
+def test_the_file_that_raters_saw_is_not_the_one_that_names_methods(one, tmp_path, form, blind):
+    write(*one, tmp_path, form)
+    annotations = tmp_path / READ[form][0]
+    for files in ([annotations, tmp_path / blind], [tmp_path / blind]):
+        with pytest.raises(StudyError, match=rf"{blind} holds what raters saw.* methods\.jsonl"):
+            import_files(files, tmp_path / "verdicts.csv")
 
 
 @pytest.mark.parametrize("form", ["potato", "label-studio"])
@@ -225,8 +235,9 @@ def test_label_studios_configuration_names_what_the_tasks_hold(one, tmp_path):
     write(*one, tmp_path, "label-studio")
     root = ET.fromstring((tmp_path / "config.xml").read_text())
     names = {element.get("name") for element in root.iter() if element.get("name")}
-    (task,) = json.loads((tmp_path / "tasks.json").read_text())
-    (annotation,) = task["annotations"]
+    (task,) = json.loads((tmp_path / "annotations.json").read_text())
+    (annotation,) = task.pop("annotations")
+    assert json.loads((tmp_path / "tasks.json").read_text()) == [task]
     assert {region["from_name"] for region in annotation["result"]} <= names
     fields = {element.get("value", "")[1:] for element in root.iter("Text")}
     assert fields <= task["data"].keys()

@@ -203,7 +203,7 @@ def test_an_export_for_another_tool_comes_back_the_same(folder, tmp_path):
         for files in (
             [tmp_path / "v.xlsx"],
             [tmp_path / "potato" / name for name in ("methods.jsonl", "annotations.jsonl")],
-            [folder / "verdicts-label-studio" / name for name in ("tasks.json", "methods.jsonl")],
+            [folder / "verdicts-label-studio" / name for name in ("annotations.json", "methods.jsonl")],
         )
     ]
     assert len(tables[0]) == 8
@@ -307,12 +307,16 @@ def test_a_person_is_erased_and_files_that_still_name_them_are_listed(folder, ca
     assert {path.stat().st_mode & 0o777 for path in folder.glob("*.*") if path.name != "study.toml"} == {
         0o600
     }
+    with opened(folder) as store:  # a word of somebody else's: the database is not to be removed for it
+        other = store.rater(NOT_A_FORMULA, "person")
+        store.note(other, "comment", "Ann sits beside me", presentation=store.trail(other)[0])
     capsys.readouterr()
     raters.command(folder, Action.erase, ["Ann"])
     out = capsys.readouterr().out
     assert "whose verdicts stay" in out
     assert str(folder / "verdicts.csv") in out
     assert str(folder / "study.db") not in out
+    assert "in what others wrote: guard-eval export STUDY --notes" in out
     with opened(folder) as store:
         assert [row.rated for row in store.raters()] == [4, 4]
         assert "Ann" not in repr(store.raters())

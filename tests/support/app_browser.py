@@ -174,6 +174,30 @@ def chosen(page: Any) -> int:
     return int(page.get_by_role("radio", checked=True).count())
 
 
+# How it looks.
+
+
+def contrast(page: Any, selector: str) -> float:
+    """Return the contrast of an element's text with its ground, as WCAG 2.2 defines it, paleness included."""
+    return float(page.evaluate(_CONTRAST, selector))
+
+
+_CONTRAST = """selector => {
+  const parts = colour => [...colour.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
+  const over = (ground, colour, pale = 1) =>
+    ground.map((part, i) => part + (colour[i] - part) * colour[3] * pale);
+  const light = colour => colour.map(part => part / 255)
+    .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0.05);
+  const element = document.querySelector(selector), around = [];
+  for (let each = element; each; each = each.parentElement) around.unshift(getComputedStyle(each));
+  const ground = around.reduce((below, style) => over(below, parts(style.backgroundColor)), [255, 255, 255]);
+  const pale = around.reduce((product, style) => product * style.opacity, 1);
+  const lights = [light(ground), light(over(ground, parts(getComputedStyle(element).color), pale))];
+  return Math.max(...lights) / Math.min(...lights);
+}"""
+
+
 # What axe-core finds.
 
 

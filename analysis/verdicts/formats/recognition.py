@@ -105,4 +105,11 @@ def format_of(source: Source) -> str:
             f"{source.path} could be {and_list([_CLAIMS[name][0] for name in found])}; say which: "
             f"guard-eval import {shlex.quote(str(source.path))} --format {' or --format '.join(found)}"
         )
+    if not found and (
+        isinstance(source.first.get("text"), list) or isinstance(source.first.get("data"), dict)
+    ):
+        raise StudyError(
+            f"{source.path} holds what raters saw, and neither methods nor verdicts; give the annotations "
+            "and the file that names the methods by id: methods.jsonl, where guard-eval export made both"
+        )
     return found[0] if found else tables.NAME

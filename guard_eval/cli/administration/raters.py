@@ -118,10 +118,13 @@ def _erase(store: Store, study: Study, name: str, *, verdicts: bool, by: str) ->
     new, external = store.erase(name, by, verdicts=verdicts)
     what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
     say(f"The identity and the comments are removed for good. The rater is now {new}, {what}.")
-    found = sorted({path for part in (name, external) if part for path in _files_with(study.folder, part)})
-    if found:
+    found = {path for part in (name, external) if part for path in _files_with(study.folder, part)}
+    database = {path for path in found if path.name.removesuffix("-wal") == Path(study.database).name}
+    if database:
+        say("The name still stands in a text, or in what others wrote: guard-eval export STUDY --notes")
+    if found - database:
         say("These files still hold the name or the id: write them again, or remove them.")
-        for path in found:
+        for path in sorted(found - database):
             say(f"  {path}")
     say("Not in reach: backups and copies elsewhere, compressed files such as Parquet, a server's own log.")
 

@@ -13,7 +13,7 @@ import pandas as pd
 import typer
 
 from analysis.verdicts.formats import potato
-from analysis.verdicts.formats.recognition import FORMATS, load_verdicts, opened
+from analysis.verdicts.formats.recognition import FORMATS, format_of, load_verdicts, opened
 from analysis.verdicts.formats.sides import Item
 from analysis.verdicts.layout import REMARKS
 from analysis.verdicts.reading import check_lasting
@@ -69,7 +69,11 @@ def import_files(files: Sequence[Path], output: Path, *, form: str | None = None
         raise StudyError(
             f"verdicts are written as {' or '.join(_OUTPUTS)}, and {output} is neither; rename it"
         )
-    described = [file for file in files if len(files) > 1 and potato.claims_items(opened(file).first)]
+    sources = [opened(file) for file in files] if len(files) > 1 else []
+    described = [source.path for source in sources if potato.claims_items(source.first)]
+    for source in sources:
+        if form is None and source.path not in described:
+            format_of(source)  # before anything else is said of the other files
     items = {name: item for file in described for name, item in potato.items_of(opened(file)).items()}
     tables = [_read(file, form, items) for file in files if file not in described]
     if not tables:

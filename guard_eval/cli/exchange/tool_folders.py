@@ -116,9 +116,10 @@ def potato_files(rows: Sequence[TidyRow], pairs: Sequence[Pair]) -> dict[str, by
 
 
 def label_studio_files(rows: Sequence[TidyRow], pairs: Sequence[Pair]) -> dict[str, bytes]:
-    """Return a Label Studio project: its labelling configuration, and tasks with their annotations.
+    """Return a Label Studio project: its labelling configuration, tasks, and these with their annotations.
 
-    Raters stand in a text area, since accounts (`completed_by`) are those of a server.
+    Whoever is still to rate gets tasks.json: annotations.json says who answered what. Raters stand in a text
+    area, since accounts (`completed_by`) are those of a server.
     """
     tasks: dict[str, dict[str, object]] = {}
     methods: dict[str, Mapping[str, object]] = {}
@@ -145,7 +146,8 @@ def label_studio_files(rows: Sequence[TidyRow], pairs: Sequence[Pair]) -> dict[s
     found = [{**task, "annotations": annotations[name]} for name, task in tasks.items()]
     return {
         "config.xml": _labelling(rows),
-        "tasks.json": json_lines([found]),
+        "tasks.json": json_lines([list(tasks.values())]),
+        "annotations.json": json_lines([found]),
         "methods.jsonl": json_lines(methods.values()),
     }
 

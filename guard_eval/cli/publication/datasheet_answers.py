@@ -126,13 +126,14 @@ def _evaluators(study: Study, overview: Overview | None, *, simulated: bool) -> 
     return found
 
 
+def quota(study: Study) -> str:
+    """Return how many pairs a rater rates at most, in words."""
+    number = study.settings.annotation.pairs_per_rater
+    return "as many pairs as there are" if number is None else plural(number, "pair")
+
+
 def _design(study: Study) -> dict[str, Filled]:
     asked = study.settings.annotation
-    most = (
-        "as many pairs as there are"
-        if asked.pairs_per_rater is None
-        else plural(asked.pairs_per_rater, "pair")
-    )
     return {
         "3.3.2": Filled("A web application in a browser (guard-eval), which saves each rated pair."),
         "3.3.4.1": Filled(
@@ -144,8 +145,9 @@ def _design(study: Study) -> dict[str, Filled]:
             "instructions. Which continuation is A differs between evaluators and is counterbalanced."
         ),
         "3.3.5": Filled(
-            f"The application sets no date and no time limit; work can be interrupted. A pair left open for "
-            f"{asked.lease_minutes:g} minutes may go to another one. An evaluator rates at most {most}.",
+            "The application sets no date and no time limit; work can be interrupted. A pair left open for "
+            f"{asked.lease_minutes:g} minutes may go to another one. An evaluator rates at "
+            f"most {quota(study)}.",
             (5,),
         ),
         "3.3.6": Filled("On each pair a comment can be written and a problem reported.", (4,)),

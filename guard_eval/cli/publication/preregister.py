@@ -12,6 +12,7 @@ import typer
 
 from annotation_app.wording import of_study
 from guard_eval.cli.console import StudyFolder, say, say_next
+from guard_eval.cli.publication.datasheet_answers import quota
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
 from guard_eval.reporting.escaping import Escaped, escape_markdown
@@ -140,11 +141,6 @@ def _collected(study: Study) -> tuple[list[Pair], int]:
 def _fixed(study: Study) -> Escaped:
     """Return how many judgments are collected, and when that ends."""
     asked, analysis = study.settings.annotation, study.settings.analysis
-    most = (
-        "as many pairs as there are"
-        if asked.pairs_per_rater is None
-        else plural(asked.pairs_per_rater, "pair")
-    )
     stop = (
         "Results are looked at while verdicts come in (sequential = true), and collection may stop at any "
         "look: the "
@@ -154,7 +150,7 @@ def _fixed(study: Study) -> Escaped:
     )
     people = plural(asked.raters_per_pair, "rating")
     return Escaped(
-        escape_markdown(f"Each pair for people gets {people}; a rater rates at most {most}. {stop}")
+        escape_markdown(f"Each pair for people gets {people}; a rater rates at most {quota(study)}. {stop}")
     )
 
 

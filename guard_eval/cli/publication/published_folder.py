@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -40,9 +38,7 @@ from guard_eval.rubric import COMPOSITE, criteria
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import License
-
-if sys.platform != "win32":
-    import fcntl
+from guard_eval.texts.shards import take_lock
 
 SUMS = "SHA256SUMS"
 """Names every file of the folder with its checksum, as sha256sum reads it; by it the folder is recognised."""
@@ -107,7 +103,7 @@ def _write(
     rows = rows_of(study, store)
     published = published_rows(store, rows, include, seed=study.settings.seed)
     settings = public_settings(study)
-    context = study_context(study, store, {row.rater_kind for row in rows})
+    context = study_context(study, store, rows)
     context = replace(context, settings=settings, command="guard-eval report verdicts.csv")
     table = table_of(published.verdicts)[list(VERDICT_COLUMNS)]
     report = write_report(scored(validate(table), context), made / "report", context)
@@ -238,44 +234,24 @@ def _beside(folder: Path) -> Iterator[Path]:
     around = folder.absolute().parent / f".{folder.name}.partial"
     try:
         around.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(around):
+        with (around / "lock").open("a+") as lock:
+            if around.is_symlink() or not take_lock(lock):
+                raise StudyError(
+                    f"another guard-eval publish writes to {around}; wait for it, or name another folder"
+                )
             if not folder.exists() and (around / "before").exists():  # killed between the two moves
                 (around / "before").rename(folder)
-            _clear(around)
+            for name in ("new", "before"):
+                shutil.rmtree(around / name, ignore_errors=True)
             (around / "new").mkdir()
             try:
                 yield around / "new"
             finally:
-                _clear(around)
-                with suppress(OSError):
-                    around.rmdir()
+                shutil.rmtree(around, ignore_errors=True)
     except OSError as error:
         raise StudyError(
             f"cannot write {error.filename or folder}: {error.strerror}; fix that, or name another folder"
         ) from error
-
-
-def _clear(around: Path) -> None:
-    for name in ("new", "before"):
-        shutil.rmtree(around / name, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the system's lock on a folder; where there are no such locks, as on Windows, hold nothing."""
-    if sys.platform == "win32":
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise StudyError(
-            f"another guard-eval publish writes to {folder}; wait for it, or name another folder"
-        ) from None
-    finally:
-        os.close(handle)
 
 
 def _move(made: Path, folder: Path) -> None:

@@ -96,7 +96,7 @@ def _with_context(
 
     with Store.open(source.database, study_hash=source.hash) as store:
         rows = rows_of(source, store)
-        context = study_context(source, store, {row.rater_kind for row in rows})
+        context = study_context(source, store, rows)
     return validate(table_of(rows)), context
 
 

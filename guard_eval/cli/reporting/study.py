@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from guard_eval.cli.publication.preregister import preregistered
 from guard_eval.cli.reporting.judges import judge_run
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import RaterKind
+from guard_eval.records import PEOPLE_OF, Pair, RaterKind
+from guard_eval.reporting.words import judged_by
 from guard_eval.rubric import CRITERIA, Criterion, criteria, reworded
-from guard_eval.store import Store
+from guard_eval.store import Store, TidyRow
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import Settings
 
@@ -26,8 +28,8 @@ EXAMPLES = 6
 """How many pairs the report shows side by side."""
 
 
-def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
-    """Return the context of a study whose verdicts are by raters of `kinds`.
+def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
+    """Return the context of a study with these verdicts.
 
     Raises:
         StudyError: The tables of metrics cannot be read.
@@ -43,7 +45,8 @@ def study_context(study: Study, store: Store, kinds: set[RaterKind]) -> Context:
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
         reworded=tuple(reworded(store.criteria(), asked)),
         declared=(*_compared_run(settings), *preregistered(study, store.pairs())),
-        planned=_family(study, kinds),
+        unfinished=_unfinished(settings, store.pairs(), rows),
+        planned=_family(study, {row.rater_kind for row in rows}),
         alpha=settings.analysis.alpha,
         correction=settings.analysis.correction,
         margin=settings.analysis.equivalence_margin,
@@ -97,6 +100,20 @@ def _raters_per_item(settings: Settings) -> dict[str, int]:
     """Return how many raters make an item complete; a judge is a result of its own."""
     people = settings.annotation.raters_per_pair
     return {"person": people, "simulated": people, "model": 1, "simulated_model": 1}
+
+
+def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
+    """Return what has still to be rated, in words: by people together, and by each judge."""
+    ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
+    rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for row in rows:
+        judge = row.rater if row.rater_kind in PEOPLE_OF else ""
+        rated.setdefault((row.rater_kind, judge), set()).add((row.pair_id, row.rater))
+    return tuple(
+        f"{judged_by(kind, judge)} gave {len(found)} of {planned} ratings"
+        for (kind, judge), found in sorted(rated.items())
+        if len(found) < (planned := len(pairs) if judge else ratings)
+    )
 
 
 def _family(study: Study, kinds: set[RaterKind]) -> tuple[tuple[str, str, str], ...]:

@@ -47,11 +47,6 @@ _VERDICTS = (
     .where(verdict.c.presentation_id.in_(bindparam("asked", expanding=True)))
     .order_by(verdict.c.revision)
 )
-_FAILURES = (
-    select(failure.c.presentation_id, failure.c.kind, failure.c.detail, failure.c.at)
-    .where(failure.c.presentation_id.in_(bindparam("asked", expanding=True)))
-    .order_by(failure.c.id)
-)
 
 
 def numbers(connection: Connection, pair_id: str | None, judge: str | None) -> list[int]:
@@ -88,16 +83,8 @@ def read(connection: Connection, asked: Sequence[int]) -> list[Exchange]:
     for given in connection.execute(_VERDICTS, parameters):
         choices[given.presentation_id][given.criterion] = given.choice
     failures: dict[int, list[Failure]] = defaultdict(list)
-    for row in connection.execute(_FAILURES, parameters):
-        failures[row.presentation_id].append(
-            Failure(
-                presentation=row.presentation_id,
-                rater=shown[row.presentation_id].rater,
-                kind=row.kind,
-                detail=row.detail,
-                at=row.at,
-            )
-        )
+    for failed in journal.failures(connection, failure.c.presentation_id.in_(asked)):
+        failures[failed.presentation].append(failed)
     return [
         Exchange(
             presentation=number,

@@ -96,8 +96,8 @@ def fail(connection: Connection, entries: Sequence[Unjudged], now: datetime) -> 
         connection.execute(insert(failure), rows)
 
 
-def failures(connection: Connection) -> list[Failure]:
-    """Return the failures whose presentation has no verdict to this day, oldest first."""
+def failures(connection: Connection, *wanted: ColumnElement[bool]) -> list[Failure]:
+    """Return the failures for which `wanted` holds, or whose presentation has no verdict, oldest first."""
     statement = (
         select(
             failure.c.presentation_id.label("presentation"),
@@ -108,7 +108,7 @@ def failures(connection: Connection) -> list[Failure]:
         )
         .join(presentation, presentation.c.id == failure.c.presentation_id)
         .join(rater, rater.c.id == presentation.c.rater_id)
-        .where(presentation.c.rated_at.is_(None))
+        .where(*(wanted or [presentation.c.rated_at.is_(None)]))
         .order_by(failure.c.id)
     )
     return [Failure(**row) for row in connection.execute(statement).mappings()]
