@@ -196,6 +196,8 @@ def comparisons(bench: Workbench, *, compiled: bool) -> Iterator[Comparison]:
         yield Comparison("greedy", greedy, fast)
         yield Comparison("guard", own_greedy, fast)
         yield Comparison("guard", guard, fast, alike=True)
+        if packed:
+            yield Comparison("alike", packed, fast)
     for strategy in (Greedy(), Guard(), ContrastiveSearch(k=10), AdaptiveContrastiveSearch()):
         fixed, stepwise = (bench.engine(strategy, static=way) for way in (True, False))
         yield Comparison("static", stepwise, fixed, alike=True)

@@ -1,4 +1,4 @@
-"""Make the documentation's pictures, and its example table: `python tools/screenshots.py [--study DEMO]`.
+"""Make the documentation's pictures: `python tools/screenshots.py [--study DEMO]`.
 
 The demo study is made (73 s) or taken as it is, a copy of it is served as raters get it, and Chromium walks
 through it as a rater does, on a desktop and on a phone. Report, metrics and progress are photographed as the
@@ -10,7 +10,6 @@ Needs `.[annotate,generate,dev]` and Debian's Chromium.
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 import re
@@ -38,11 +37,6 @@ from judge.viewing import view
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 EXAMPLE = ROOT / "docs" / "quickstart" / "verdicts.csv"
-EXAMPLE_COLUMNS = (
-    *("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict"),
-    *("rater_kind", "shown_first", "length_a", "length_b"),
-)
-"""Of the exported ones, those an analyst's table may have, and no times: the file stays the same."""
 CHROMIUM = "/usr/bin/chromium"
 GUARD_EVAL = [sys.executable, "-m", "guard_eval"]
 
@@ -261,11 +255,12 @@ def other_windows(browser: Browser, url: str, tokens: dict[str, str]) -> None:
 
 
 def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
-    """Take the report, the metrics and the owner's view of the demo study."""
+    """Take the example table's report, and the metrics and the owner's view of the demo study."""
+    guard_eval("report", EXAMPLE, "--output", scratch / "report")
     progress = scratch / "progress.html"
     guard_eval("progress", study, "--output", progress)
     with window(browser, DESKTOP) as page:
-        page.goto((study / "report" / "index.html").as_uri())
+        page.goto((scratch / "report" / "index.html").as_uri())
         keep(page, "report")
         # The table of win shares and the two figures that follow it.
         page.set_viewport_size({"width": 1280, "height": 1120})
@@ -346,16 +341,6 @@ def exchanges(browser: Browser, demo_study: Path, scratch: Path) -> None:
         keep(page, "exchanges")
 
 
-def example_table(study: Path, scratch: Path) -> None:
-    """Write the demo study's SIMULATED verdicts for docs/quickstart/analyst.md."""
-    exported = scratch / "verdicts.csv"
-    guard_eval("export", study, "--output", exported)
-    with exported.open(encoding="utf-8", newline="") as source, EXAMPLE.open("w", encoding="utf-8") as target:
-        writer = csv.DictWriter(target, EXAMPLE_COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(csv.DictReader(source))
-
-
 def main() -> None:
     """Make all pictures."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
@@ -372,7 +357,6 @@ def main() -> None:
             other_windows(browser, url, tokens)
         written_pages(browser, study, scratch)
         exchanges(browser, study, scratch)
-        example_table(study, scratch)
         browser.close()
     total = sum(path.stat().st_size for path in IMAGES.glob("*.png"))
     print(f"{total / 1024:.0f} KiB in {IMAGES}")

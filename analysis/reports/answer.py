@@ -160,13 +160,14 @@ def _group(rows: list[ShareRow], alpha: float, texts: str, rankings: Sequence[Ra
 
 
 def ranking_sentence(row: RankingRow, alpha: float) -> str:
-    """Say who leads, who may lead as well, and who comes last; or that nothing shows any difference."""
+    """Say who leads, who may lead as well, and who comes last; or that no method is shown to be better."""
     names = [row.methods[place] for place in row.order]
     sets = [row.sets[place] for place in row.order] if row.sets else []
     on, p = f"On {title(row.criterion)}", row.adjusted
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     if p is None or p > alpha or not sets:
-        return f"{on} there is no evidence of any difference among {len(names)} methods ({about})."
+        none = f"there is no evidence that one of {len(names)} methods is better than another"
+        return f"{on} {none} over all comparisons ({about})."
     may_lead = [name for name, (low, _) in zip(names, sets, strict=True) if low == 1]
     may_be_last = [name for name, (_, high) in zip(names, sets, strict=True) if high == len(names)]
     if len(may_lead) == len(names) == len(may_be_last):

@@ -25,11 +25,13 @@ class MeasuredMetrics:
         table: Columns dataset, strategy, texts, then one column per metric.
         intervals: Low and high by dataset, strategy and metric, where there is an interval.
         notes: What each was measured with.
+        level: The intervals' confidence level.
     """
 
     table: pd.DataFrame
     intervals: Mapping[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    level: float = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -458,8 +458,8 @@ def _leader(row: RankingRow) -> str:
     best, n = row.order[0], f"n = {row.ranking.n} {row.unit}"
     test = f"any difference: {equals(row.adjusted)}"
     if row.adjusted is None or row.adjusted > 1 - row.ranking.level + 1e-12:
-        none = f"there was no evidence of any difference among {len(row.order)} methods"
-        return f"on {title(row.criterion)} {none} ({test}, {n})"
+        none = f"there was no evidence that one of {len(row.order)} methods is better than another"
+        return f"on {title(row.criterion)} {none} over all comparisons ({test}, {n})"
     share = row.ranking.shares[best]
     figures = [
         f"possible rank{'s' if ' ' in _possible(row, best) else ''} {_possible(row, best)}",

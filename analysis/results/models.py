@@ -227,7 +227,7 @@ def _modelled(
 
 def _nothing(why: str, *, n: int, level: float, method: str) -> Modelled:
     share = Interval(estimate=None, low=None, high=None, level=level, n=n, method=method, warnings=(why,))
-    test = TestResult(p_value=None, statistic=0.0, n=n, method=method, warnings=(why,))
+    test = TestResult(n=n, method=method, warnings=(why,))
     return Modelled(share=share, test=test, note=why)
 
 

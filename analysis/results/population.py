@@ -134,13 +134,9 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
     if why:
         return PopulationShare(
             share=Interval(
-                estimate=these.estimate,
-                level=level,
-                n=these.n,
-                method=design.method,
-                warnings=(why,),
+                estimate=these.estimate, level=level, n=these.n, method=design.method, warnings=(why,)
             ),
-            test=TestResult(p_value=None, statistic=0.0, n=test.n, method=design.method, warnings=(why,)),
+            test=TestResult(n=test.n, method=design.method, warnings=(why,)),
             raters=design.raters,
         )
     found = design.means(shares)
@@ -151,19 +147,16 @@ def population_share(scores: pd.DataFrame, *, level: float) -> PopulationShare:
     if variance <= 0 or (narrower if unknown else between <= 0):
         rater_sd = None if unknown else 0.0
         return PopulationShare(share=these, test=test, raters=design.raters, rater_sd=rater_sd)
-    low, high = estimate - half, estimate + half
-    cut = ("the interval was cut at 0 or 1; with so few raters it is rough",) if low < 0 or high > 1 else ()
     # A conclusion on more raters than took part cannot be surer than one on these.
     p = None if test.p_value is None else max(test.p_value, float(found.p_values(0.5)[0]))
     return PopulationShare(
-        share=replace(
-            these,
-            low=max(0.0, low),
-            high=min(1.0, high),
-            method=design.method,
-            warnings=cut,
-            error=math.sqrt(variance),
-            freedom=float(found.freedoms[0]),
+        share=t_interval(
+            replace(these, method=design.method, warnings=()),
+            math.sqrt(variance),
+            float(found.freedoms[0]),
+            lowest=0.0,
+            highest=1.0,
+            units="raters",
         ),
         test=replace(
             test,

@@ -188,9 +188,7 @@ def _bootstrapped(items: pd.DataFrame, alpha: float, seed: int) -> Way:
         seed=seed,
         level=1 - alpha,
     )
-    none = TestResult(
-        p_value=None, statistic=0.0, n=found.n, method=found.method, warnings=("it gives an interval alone",)
-    )
+    none = TestResult(n=found.n, method=found.method, warnings=("it gives an interval alone",))
     error = max(found.low_error or 0.0, found.high_error or 0.0)
     error_note = () if found.low is None else (f"Monte-Carlo error of a limit {100 * error:.2f} points",)
     return BOOTSTRAP, found.estimate, found, none, "; ".join((*error_note, *found.warnings))
@@ -234,13 +232,7 @@ def _modelled(scores: pd.DataFrame, verdicts: pd.DataFrame | None, alpha: float)
 
 def _unmodelled(verdicts: int) -> Iterator[Way]:
     why = f"not fitted: the table has {verdicts} verdicts, more than {MOST_RATINGS}"
-    yield (
-        MODELS,
-        None,
-        None,
-        TestResult(p_value=None, statistic=0.0, n=0, method=MODELS, warnings=(why,)),
-        why,
-    )
+    yield MODELS, None, None, TestResult(n=0, method=MODELS, warnings=(why,)), why
 
 
 def _without_one(scores: pd.DataFrame) -> Iterator[Way]:

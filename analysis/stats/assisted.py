@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from analysis.stats.intervals import Interval, item_mean
-from analysis.stats.significance import TestResult
+from analysis.stats.significance import TestResult, t_test
 
 PPI_T = "prediction-powered t interval (PPI++), stratified by dataset"
 PPI_TEST = "prediction-powered t test of a share of one half"
@@ -343,8 +343,5 @@ def _interval(estimate: float, variance: float, freedom: float, groups: _Groups,
 
 def _test(estimate: float, variance: float, freedom: float, n: int) -> TestResult:
     if variance <= 1e-30:
-        why = ("scores do not differ",)
-        return TestResult(p_value=None, statistic=0.0, n=n, method=PPI_TEST, warnings=why)
-    t = (estimate - 0.5) / math.sqrt(variance)
-    p_value = 2 * float(special.stdtr(freedom, -abs(t)))
-    return TestResult(p_value=p_value, statistic=t, n=n, method=PPI_TEST)
+        return TestResult(n=n, method=PPI_TEST, warnings=("scores do not differ",))
+    return t_test(estimate - 0.5, math.sqrt(variance), freedom, n=n, method=PPI_TEST)

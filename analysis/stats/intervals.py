@@ -49,11 +49,23 @@ def check_level(level: float) -> None:
 
 
 def t_interval(
-    whole: Interval, error: float, freedom: float, *, lowest: float = -math.inf, highest: float = math.inf
+    whole: Interval,
+    error: float,
+    freedom: float,
+    *,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    units: str = "",
 ) -> Interval:
-    """Return an estimate with the limits of a t interval, cut at `lowest` and `highest`."""
+    """Return an estimate with the limits of a t interval, cut at `lowest` and `highest`.
+
+    Where `units` are named, a warning says that it was cut.
+    """
     half, estimate = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * error, whole.estimate or 0.0
     low, high = max(lowest, estimate - half), min(highest, estimate + half)
+    if units and (low > estimate - half or high < estimate + half):
+        why = f"the interval was cut at 0 or 1; with so few {units} it is rough"
+        whole = replace(whole, warnings=(*whole.warnings, why))
     return replace(whole, low=low, high=high, error=error, freedom=freedom)
 
 
@@ -189,14 +201,8 @@ def _within(whole: Interval, variance: float, spread: float, unit: str) -> Inter
     if variance <= 1e-30:
         why = f"every {unit} has the same mean: a t interval would have no width, so none is given"
         return replace(whole, warnings=(*warnings, why))
-    freedom, error = variance**2 / spread, math.sqrt(variance)
-    half = float(special.stdtrit(freedom, 0.5 + whole.level / 2)) * error
-    estimate = whole.estimate or 0.0
-    low, high = estimate - half, estimate + half
-    if low < 0 or high > 1:
-        warnings = (*warnings, f"the interval was cut at 0 or 1; with so few {unit}s it is rough")
-    return replace(
-        whole, low=max(0.0, low), high=min(1.0, high), warnings=warnings, error=error, freedom=freedom
+    return t_interval(
+        whole, math.sqrt(variance), variance**2 / spread, lowest=0.0, highest=1.0, units=f"{unit}s"
     )
 
 

@@ -128,22 +128,6 @@ def _sign_test(first: int, second: int, method: str, *, nothing: str) -> TestRes
     return TestResult(p_value=p_value, statistic=float(first), n=n, method=method, smallest=sign_limit(n))
 
 
-def mcnemar(first_only: int, second_only: int) -> TestResult:
-    """Return McNemar's exact test that two raters favour the same method equally often (McNemar 1947).
-
-    Of the items on which both take a side, only those where the sides differ say anything.
-
-    Args:
-        first_only: Items on which the first rater alone was for the method in question.
-        second_only: Items on which the second alone was for it.
-
-    >>> mcnemar(1, 5).p_value  # 2 · (1 + 6) / 2⁶
-    0.21875
-    """
-    method = "McNemar's exact test on items where the sides differ"
-    return _sign_test(first_only, second_only, method, nothing="the sides differ on no item")
-
-
 def majority_sign(scores: ArrayLike) -> TestResult:
     """Return the exact two-sided sign test on items: for which method most of an item's raters were.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import sys
@@ -16,6 +17,7 @@ import typer
 from guard_eval.cli.commands import CommandGroup, Quiet, Verbose
 from guard_eval.cli.console import details_wanted, runnable, speaking
 from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import plain_characters, visible
 from guard_eval.stopping import like_ctrl_c
 
 app = typer.Typer(
@@ -60,9 +62,10 @@ _USER_CAN_FIX = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 
 def main() -> None:
     """Run the command line: exit code 2 for what the user can fix, 130 for Ctrl-C, 143 for SIGTERM."""
+    codecs.register_error("guard_eval.plain", plain_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="guard_eval.plain")
     try:
         with like_ctrl_c() as signals:
             _run(signals)
@@ -108,5 +111,5 @@ def _frames(error: BaseException | None) -> Iterator[str]:
 
 def _leave(message: str, code: int) -> None:
     sys.stdout.flush()
-    print(runnable(message), file=sys.stderr)  # noqa: T201 (the one place where a message leaves the program)
+    print(visible(runnable(message)), file=sys.stderr)  # noqa: T201 (the one place where a message leaves the program)
     sys.exit(code)

@@ -13,7 +13,7 @@ import typer
 from sqlalchemy.engine import make_url
 
 from annotation_app.server.launch import serve
-from guard_eval.cli.console import StudyFolder, count_of, say
+from guard_eval.cli.console import StudyFolder, count_of, say, say_next
 from guard_eval.errors import StudyError
 from guard_eval.rubric import criteria, reworded
 from guard_eval.store import Store
@@ -81,7 +81,7 @@ def command(
             )
 
     code = serve(folder, port=port, address=address, on_ready=ready, proxy=proxy)
-    say(f"\nNext: guard-eval report {folder}")
+    say_next(f"guard-eval progress {folder}")
     raise typer.Exit(code)
 
 

@@ -7,21 +7,26 @@ A function takes a `Study` and returns what it found or made; it prints only whi
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from typer import BadParameter, Option
+from typer import Abort, BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from guard_eval.cli.console import be_quiet, give_details, json_on_stdout, print_json, quote_in_commands
-from guard_eval.errors import StudyError
+from guard_eval.cli.console import (
+    be_quiet,
+    give_details,
+    json_on_stdout,
+    name_study,
+    print_json,
+    quote_in_commands,
+)
+from guard_eval.reporting.escaping import visible
 from guard_eval.strategies.own import use_file
 
 __all__ = [
@@ -255,22 +260,18 @@ def _is_study(name: str) -> bool:
 
 
 def _naming_the_study(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose errors name its study, where what does not know its folder writes STUDY."""
+    """Return a command whose messages name its study, where what does not know its folder writes STUDY."""
 
     @wraps(command)
     def run(**given: object) -> None:
-        try:
-            for value in given.values():
-                quote_in_commands(value if isinstance(value, list) else [value])
-            with json_on_stdout():
-                command(**given)
-        except StudyError as error:
-            targets = given.get("folder") or given.get("source") or given.get("targets")
-            folder = targets[0] if isinstance(targets, list) and len(targets) == 1 else targets
-            if not isinstance(folder, Path):
-                raise
-            name = shlex.quote(str(folder)).replace("\\", r"\\")
-            raise StudyError(re.sub(r"(\bguard-eval \w+) STUDY\b", rf"\1 {name}", str(error))) from error
+        for value in given.values():
+            quote_in_commands(value if isinstance(value, list) else [value])
+        targets = given.get("folder") or given.get("source") or given.get("targets")
+        folder = targets[0] if isinstance(targets, list) and len(targets) == 1 else targets
+        if isinstance(folder, Path):
+            name_study(folder)
+        with json_on_stdout():
+            command(**given)
 
     return run
 
@@ -291,6 +292,8 @@ class CommandGroup(TyperGroup):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")  # pydantic's, for programmers
+        except BadParameter as error:  # "Value error" is pydantic's, for programmers
+            error.message = visible(error.message.removeprefix("Value error, "))
             raise
+        except Abort:  # a question was answered with Ctrl-C or Ctrl-D
+            raise KeyboardInterrupt from None

@@ -34,6 +34,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from guard_eval.reporting.escaping import visible
+
 
 def named_path(text: str) -> Path:
     """Return the path that an argument names: an empty one, as of an unset variable, is not this folder."""
@@ -53,7 +55,14 @@ def is_study(targets: Sequence[Path]) -> bool:
     return len(targets) == 1 and (targets[0].is_dir() or not (targets[0].suffix or targets[0].exists()))
 
 
-_shown: dict[str, Any] = {"lines": False, "progress": True, "detail": False, "json": None, "paths": ()}
+_shown: dict[str, Any] = {
+    "lines": False,
+    "progress": True,
+    "detail": False,
+    "json": None,
+    "paths": (),
+    "study": "STUDY",
+}
 """What is shown; of the process, for threads show lines, too."""
 
 
@@ -82,6 +91,11 @@ def quote_in_commands(arguments: Iterable[object]) -> None:
     """Quote those that are paths, where a shell needs it, in the commands that are shown."""
     names = [str(one) for one in arguments if isinstance(one, Path)]
     _shown["paths"] += tuple(name for name in names if shlex.quote(name) != name)
+
+
+def name_study(folder: Path) -> None:
+    """Write this folder where a command that is shown has STUDY."""
+    _shown["study"] = shlex.quote(str(folder))
 
 
 def print_json() -> None:
@@ -149,6 +163,10 @@ def runnable(text: str) -> str:
     for name in _shown["paths"]:
         quoted = shlex.quote(name).replace("\\", r"\\")
         commands = [re.sub(rf"(?<=[ =]){re.escape(name)}", quoted, one) for one in commands]
+    commands = [
+        re.sub(r"^(guard-eval \w+) STUDY\b", lambda match: f"{match[1]} {_shown['study']}", one)
+        for one in commands
+    ]
     text = before + "".join(commands)
     program = Path(sys.argv[0])
     if program.name != "guard-eval" or shutil.which("guard-eval"):
@@ -158,7 +176,7 @@ def runnable(text: str) -> str:
 
 def say(line: str = "") -> None:
     """Print a line: on a terminal broken between words, but whole where it has a command to be copied."""
-    shown, line = console(), runnable(line)
+    shown, line = console(), visible(runnable(line))
     whole = not shown.is_terminal or "guard-eval " in line
     shown.print(line if whole else "\n".join(_broken(part, shown.width) for part in line.split("\n")))
 
@@ -184,7 +202,7 @@ def say_warnings(warnings: Iterable[str]) -> None:
     """Print warnings where errors go."""
     for warning in warnings:
         if _shown["lines"]:
-            typer.echo(f"warning: {warning}", err=True)
+            typer.echo(visible(f"warning: {warning}"), err=True)
 
 
 def say_next(*commands: str) -> None:
@@ -202,7 +220,8 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     A star after a number marks it; the others keep its place free. Where the words do not fit beside each
     other, a row becomes lines of heading and cell.
     """
-    rows, shown = [list(row) for row in rows], console()
+    rows, shown = [[visible(cell) for cell in row] for row in rows], console()
+    columns = [visible(column) for column in columns]
     places = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
     least = [max((cell_len(word) for cell in cells for word in cell.split()), default=1) for cells in places]
     if sum(least) + 2 * (len(columns) - 1) > shown.width:

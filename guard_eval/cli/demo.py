@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import textwrap
 import time
@@ -52,7 +53,7 @@ def command(
         "see what a report looks like."
     )
     say_next(
-        f"open {study.report / 'index.html'} in a browser",
+        f"open {shlex.quote(str(study.report / 'index.html'))} in a browser",
         f"guard-eval annotate {folder} --invite ME, to rate the same pairs yourself",
         f"guard-eval judge {folder} --dry-run, to see what a judge would be sent and what it costs",
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from guard_eval.decoding.candidates import likeliest
 from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, remembers, state_names
-from guard_eval.decoding.guard import GuardChooser
+from guard_eval.decoding.guard.step import GuardChooser
 from guard_eval.strategies import Greedy, Guard
 
 LogitStrategy = Greedy | Stepwise | Guard
@@ -56,13 +56,17 @@ def chooser(
         prompts: The prompts' tokens, `[B, P]`, with −1 before those that are shorter; GUARD as released and
             penalties look at them.
         breakers: The model's tokens that end a sequence, `[n]`, for strategies that ask for them.
-        compiled: Run GUARD's step through `torch.compile`.
+        compiled: On a CPU, make GUARD's step by one compiled function.
 
     Raises:
-        StudyError: `compiled` where there is no compiler.
+        MissingExtraError: `compiled` where numba is not installed.
     """
     if isinstance(strategy, Guard):
-        return GuardChooser(strategy, keys, steps, prompts=prompts, compiled=compiled)
+        if compiled and keys.device.type == "cpu":
+            from guard_eval.decoding.guard.fused import FusedGuardChooser  # noqa: PLC0415 (numba is optional)
+
+            return FusedGuardChooser(strategy, keys, steps, prompts=prompts)
+        return GuardChooser(strategy, keys, steps, prompts=prompts)
     if isinstance(strategy, Greedy):
         return _Greedy()
     return _StepwiseChooser(strategy, keys, steps, prompts=prompts, breakers=breakers)

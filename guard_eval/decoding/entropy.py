@@ -51,8 +51,8 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
     mass, moment = [], []
     for shifted in _shifted(logits, best):
         weight = shifted.exp()
-        mass.append(_sum(weight))
-        moment.append(_sum(weight.mul_(shifted)))
+        mass.append(weight.sum(-1))
+        moment.append(weight.mul_(shifted).sum(-1))
     z = _total(mass)
     log_z = z.log()
     return log_z - _total(moment) / z, log_z + best[:, 0]
@@ -61,7 +61,7 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 def log_normaliser(logits: Tensor) -> Tensor:
     """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64, with the same bits as in `shannon_entropy`."""
     best = _largest(logits)
-    return _total([_sum(shifted.exp_()) for shifted in _shifted(logits, best)]).log() + best[:, 0]
+    return _total([shifted.exp_().sum(-1) for shifted in _shifted(logits, best)]).log() + best[:, 0]
 
 
 def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -71,12 +71,12 @@ def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor
     probability lies on tokens with p below 1e-5, and −1e-5 where one token is certain.
     """
     best = _largest(logits) if best is None else best
-    z = _total([_sum(shifted.exp_()) for shifted in _shifted(logits, best)])
+    z = _total([shifted.exp_().sum(-1) for shifted in _shifted(logits, best)])
     scale = z.reciprocal().float()[:, None]
     parts = []
     for shifted in _shifted(logits, best):
         p = shifted.exp_().mul_(scale)
-        parts.append(_sum((p + SMOOTHING).log_().mul_(p)))
+        parts.append((p + SMOOTHING).log_().mul_(p).sum(-1))
     return -_total(parts), z.log() + best[:, 0]
 
 
@@ -86,14 +86,9 @@ def _largest(logits: Tensor) -> Tensor:
 
 def _shifted(logits: Tensor, best: Tensor) -> Iterator[Tensor]:
     """Yield x − m, `[B, n]`, block by block, held where it is a number."""
-    width = _WIDTH if logits.device.type == "cpu" and not torch.compiler.is_compiling() else logits.shape[-1]
+    width = _WIDTH if logits.device.type == "cpu" else logits.shape[-1]
     for block in torch.split(logits, width, -1):
         yield (block.float() - best).clamp_(min=_NOTHING)
-
-
-def _sum(block: Tensor) -> Tensor:
-    # Compiled, a sum runs through the row from left to right, and needs the digits.
-    return block.sum(-1, dtype=torch.float64 if torch.compiler.is_compiling() else None)
 
 
 def _total(parts: list[Tensor]) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import LogitsProcessor
 
 from guard_eval.decoding.entropy import log_normaliser
-from guard_eval.decoding.guard import GuardChooser
+from guard_eval.decoding.guard.step import GuardChooser
 from guard_eval.errors import StudyError
 from guard_eval.strategies import Guard
 

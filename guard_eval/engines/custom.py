@@ -81,13 +81,20 @@ def generate(
             model's own configuration these three count as well, and nothing else.
 
     Raises:
-        StudyError: An argument, or a field of the configuration given, asks for what is not done here; a
-            prompt is empty; the model cannot run the strategy, or its logits are no distribution.
+        StudyError: An argument, or a field of the configuration given, asks for what is not done here, or is
+            not valid; a prompt is empty; the model cannot run the strategy, or gives no probabilities.
     """
     ids = input_ids if input_ids is not None else inputs
     if ids is None:
         raise StudyError("there is nothing to continue; pass input_ids")
     _refuse(given)
+    if getattr(model, "generation_config", None) is None or model.config.is_encoder_decoder:
+        raise StudyError(
+            f"the model is a {type(model).__name__}, which does not continue texts; "
+            "pass a causal language model, such as GPT-2, Llama or Qwen"
+        )
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise StudyError(f"seed = {seed!r} must be a whole number")
     chosen = parse(str(strategy))
     if isinstance(chosen, ContrastiveDecoding):
         raise StudyError(f"{strategy} needs a second model; run it with guard-eval generate")
@@ -188,6 +195,8 @@ def _refuse(given: dict[str, Any]) -> None:
         StudyError: It is named with its value.
     """
     config = given.get("generation_config")
+    if not isinstance(config, GenerationConfig | None):
+        raise StudyError(f"generation_config = {config!r:.60} must be a GenerationConfig")
     usual = vars(GenerationConfig())  # type: ignore[no-untyped-call]
     fields = {
         f"generation_config.{name}": value

@@ -176,12 +176,7 @@ def generate(
     strategy = _strategy(strategy)
     wanted = _prompts(prompts)
     limits = _limits(options)
-    check_numbers(
-        max_new_tokens=limits["max_new_tokens"],
-        max_prompt_tokens=limits["max_prompt_tokens"],
-        runs=runs,
-        batch_size=1 if batch_size is None else batch_size,
-    )
+    check_numbers(runs=runs, batch_size=1 if batch_size is None else batch_size)
     loaded, amateur = _models(model, options)
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
     distinct = {(prompt.id, run): prompt for prompt in wanted for run in numbers}
@@ -197,7 +192,7 @@ def generate(
             runs=[run for _, run in distinct],
             batch_size=BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
             if batch_size is None
-            else batch_size,
+            else int(batch_size),
             amateur=amateur,
             **limits,
         ):
@@ -373,11 +368,13 @@ def _limits(options: Options) -> _Limits:
     seed: Any = options.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise StudyError(f"seed = {seed!r} must be a whole number")
+    new, kept = options.get("max_new_tokens", 256), options.get("max_prompt_tokens", 256)
+    check_numbers(max_new_tokens=new, max_prompt_tokens=kept)
     stop: Any = options.get("stop")
     return {
         "seed": int(seed),
-        "max_new_tokens": options.get("max_new_tokens", 256),
-        "max_prompt_tokens": options.get("max_prompt_tokens", 256),
+        "max_new_tokens": int(new),  # it may be numpy's
+        "max_prompt_tokens": int(kept),
         "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
         "chat": options.get("chat", False),
     }

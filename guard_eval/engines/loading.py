@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
 from guard_eval.engines.packed import pack
@@ -327,6 +328,8 @@ def _commit(source: str, revision: str) -> str:
 def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (transformers' own classes)
     try:
         config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
+        if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
+            GenerationConfig.from_pretrained(source)
     except Exception as error:  # see `_cannot_load`
         if "trust_remote_code" in str(error):
             raise StudyError(

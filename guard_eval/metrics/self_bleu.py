@@ -22,7 +22,7 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> NDArray[np.float64]:
     Sentence BLEU (Papineni et al. 2002) of whitespace tokens, up to n-grams of `max_n`, each n with the same
     weight; a count of zero becomes `EPSILON`; the brevity penalty takes the length nearest to the text's own,
     of two the shorter. A text that shares no word with any other has 0. NaN for a text shorter than the
-    longest n-gram, which others are still compared with, and for a text that stands alone. Like distinct-n
+    longest n-gram, which others are still compared with, and for a text without others. Like distinct-n
     the mean depends on the number of texts, here rising with it: only equal numbers compare.
 
     The work is that of sorting all n-grams, not that of comparing all pairs of texts: the largest count of an

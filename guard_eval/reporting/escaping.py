@@ -46,6 +46,78 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
+def visible(text: str) -> str:
+    r"""Return `text` for a terminal: what would steer it, reverse letters or not be seen is escaped.
+
+    Line breaks, tabs, spaces of any width and the joiners that scripts and emoji need stay.
+
+    >>> visible("red \x1b[31m\nnext")
+    'red \\x1b[31m\nnext'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable()
+        or character in "\n\t\u200c\u200d"
+        or unicodedata.category(character) == "Zs"
+        else ascii(character)[1:-1]
+        for character in text
+    )
+
+
+_PLAIN = {
+    **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
+    **dict.fromkeys("‘’′", "'"),
+    **dict.fromkeys("“”„″", '"'),
+    "…": "...",
+    "×": "x",
+    "·": "|",
+    "→": "->",
+    "←": "<-",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "±": "+-",
+    "✓": "+",
+    "✗": "x",
+    "⁻": "^-",
+    "½": "1/2",
+    "²": "^2",
+    "₁": "1",
+    "₂": "2",
+    "√": "sqrt",
+    "≡": "==",
+    "α": "alpha",
+    "β": "beta",
+    "ε": "epsilon",
+    "κ": "kappa",
+    "λ": "lambda",
+    "ρ": "rho",
+    "τ": "tau",
+    "χ": "chi",
+    "ω": "omega",
+    "Σ": "sum",
+    "•": "*",
+    "▁": "_",
+}
+"""What stands in ASCII for the characters that messages and tables use."""
+
+
+def plain_characters(error: UnicodeError) -> tuple[str, int]:
+    """Return what a stream writes for characters it lacks: a handler for `codecs.register_error`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(map(_plain_character, lacking)), error.end
+
+
+def _plain_character(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return _PLAIN.get(character) or ascii(character)[1:-1]
+
+
 def escape_html(value: object) -> str:
     """Escape `value` for HTML text and quoted attributes; `Escaped` passes."""
     return value if isinstance(value, Escaped) else html.escape(clean(_text(value)), quote=True)

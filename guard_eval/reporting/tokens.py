@@ -15,6 +15,18 @@ from guard_eval.reporting.rendering import render
 SHADES = 10
 """Classes of colour, from none to the strongest."""
 
+_MEANINGS = {
+    "entropy": "how unsure the model is, in nats",
+    "probability": "what the model gives to the token",
+    "H": "the entropy that GUARD reads, in nats",
+    "H_glob": "the mean entropy up to here, the latest steps counting most, in nats",
+    "k": "how many candidates are considered",
+    "alpha": "sets the penalty on repetition",
+    "q": "how strongly k and alpha answer to a change of the entropy",
+    "mu": "the surprise that sets how many candidates mirostat keeps, in bits",
+}
+"""What numbers mean; those of a user's own strategy are the user's."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownToken:
@@ -84,7 +96,7 @@ def _line(name: str, values: Sequence[float]) -> Drawing:
     return drawn(
         draw,
         name=f"tokens_{name}",
-        heading=f"{name}, token by token",
+        heading=f"{name}: {_MEANINGS[name]}" if name in _MEANINGS else f"{name}, token by token",
         description=f"{name} of {len(values)} tokens, from {min(values):.4g} to {max(values):.4g}.",
         height=1.7,
     )

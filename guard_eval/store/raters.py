@@ -12,8 +12,9 @@ from typing import NamedTuple, get_args
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import look
+from guard_eval.lookalike import hides, look
 from guard_eval.records import PEOPLE_OF, Rater, RaterKind
+from guard_eval.reporting.escaping import visible
 from guard_eval.store.handout import occupancy
 from guard_eval.store.schema import check_name, presentation, rater, visit
 
@@ -163,6 +164,11 @@ def by_name(connection: Connection, name: str) -> Row[tuple[object, ...]] | None
 def add(connection: Connection, name: str, kind: RaterKind, now: datetime, **more: str) -> Rater:
     """Add a rater, with `more` of its columns filled; its name must look like no other's."""
     check_name("rater's name", name)
+    if hides(name) or visible(name) != name or name != name.strip():
+        raise StudyError(
+            f"the rater's name {name!a} has characters that cannot be seen, or begins or ends with a blank; "
+            "write it without them"
+        )
     other = alike(connection, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists, which looks like {name!a}; choose another")

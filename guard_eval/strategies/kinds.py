@@ -361,7 +361,7 @@ class Guard(_Signed):
     k_t = 10 σ(λ_k δ_loc + (1 − λ_k) δ_glob) + 5 (`eq:kt`), rounded down, the sigmoid σ, and the local median
     med: δ_loc = q arctanh((H_t − med) / ln V) (`eq:deltaloc`), δ_glob = q arctanh((med − H_glob,t) / ln V)
     (`eq:deltaglob`). α_t is σ of the same sum with ln k_t for ln V (`eq:alphat`). q and λ_k:
-    `decoding/guard_equations.py`.
+    `decoding/guard/equations.py`.
 
     Attributes:
         window: w of `eq:deltaloc`, in steps: how far back the local median looks.

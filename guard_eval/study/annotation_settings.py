@@ -128,8 +128,8 @@ class Annotation(SettingsTable):
     """
 
     criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA), min_length=1)
-    raters_per_pair: int = Field(default=4, ge=1)
-    lease_minutes: float = Field(default=30, gt=0)
+    raters_per_pair: int = Field(default=4, ge=1, le=1000)
+    lease_minutes: float = Field(default=30, gt=0, le=525_600)
     pairs_per_rater: int | None = Field(default=None, ge=1)
     gold_every: int | None = Field(default=None, ge=1)
     repeats: int = Field(default=0, ge=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan
-from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.problems import explain, problems_of, read_toml
 from guard_eval.study.settings import Settings
 
 BUNDLED = "bundled"
@@ -54,22 +54,20 @@ class Study:
         path = folder / "study.toml"
         if folder.is_file() and folder.name == path.name:
             raise StudyError(f"{folder} is a study's settings; name their folder: {folder.parent}")
+        if folder.is_file():
+            raise StudyError(f"{str(folder)!r} is a file; name the folder of a study")
         if not folder.is_dir():
             raise StudyError(
                 f"there is no folder {str(folder)!r}; make a study with: guard-eval new {folder}"
             )
+        with suppress(PermissionError):  # named below
+            if not path.exists():
+                raise StudyError(
+                    f"{str(folder)!r} is not a study: it has no study.toml; make one with: "
+                    "guard-eval new NAME"
+                )
         try:
-            text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
-        except FileNotFoundError:
-            raise StudyError(
-                f"{str(folder)!r} is not a study: it has no study.toml; make one with: guard-eval new NAME"
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise StudyError(f"cannot read {path}: {error}") from error
-        try:
-            return cls(folder, Settings.read(tomllib.loads(text), folder))
-        except tomllib.TOMLDecodeError as error:
-            raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
+            return cls(folder, Settings.read(read_toml(path), folder))
         except ValidationError as error:
             # what is wrong with a database's URL may be its password
             problems = problems_of(error, Settings, hidden=["database"])

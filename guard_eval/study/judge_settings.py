@@ -275,7 +275,7 @@ class Judge(SettingsTable):
     output: Literal["auto", "json_schema", "json_object", "text"] = "auto"
     reasons: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64)
+    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64, le=10_000_000)
     temperature: Temperature | None = None
     top_p: float | None = Field(default=None, gt=0, le=1)
     extra_body: ExtraBody = Field(default_factory=dict)

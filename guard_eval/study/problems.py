@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+from guard_eval.errors import StudyError
+
+LARGEST = 2**20
+"""Characters of a file of settings."""
+
+_SHOWN = 200
+"""Characters of a value, or of a key, that a message repeats."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file has, which may be a stranger's; some editors begin it with a mark.
+
+    Raises:
+        StudyError: It cannot be read, or is no TOML.
+    """
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(LARGEST + 1)
+    except OSError as error:
+        raise StudyError(f"cannot read {path}: {error.strerror}; fix that, or name another file") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    if len(text) > LARGEST:
+        raise StudyError(f"{path} has more than {LARGEST:,} characters; shorten it")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from None
+    except (ValueError, RecursionError):
+        raise StudyError(f"{path} has a number of too many digits, or nests too deeply; shorten it") from None
 
 
 def explain(path: Path, problems: Sequence[str]) -> str:
@@ -48,20 +80,24 @@ def problems_of(
             remedy = (plainly or {}).get(found["type"], message_of(found))
             value = found["input"]
             if not isinstance(value, dict | tuple) and found["loc"][:1] not in [(name,) for name in hidden]:
-                remedy = f"{value!r}: {remedy}"
+                remedy = f"{_short(repr(value))}: {remedy}"
         lines.append(f"{_where(found['loc'])}: {remedy}")
     return lines
 
 
 def message_of(found: ErrorDetails) -> str:
     """Return what pydantic found wrong with a value, to follow a colon."""
-    message = str(found["msg"]).removeprefix("Value error, ")
+    message = _short(str(found["msg"]).removeprefix("Value error, "), 5 * _SHOWN)
     return message[:1].lower() + message[1:]
+
+
+def _short(text: str, most: int = _SHOWN) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _where(location: tuple[int | str, ...]) -> str:
     place = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location)
-    return place.removeprefix(".") or "the file"
+    return _short(place.removeprefix(".")) or "the file"
 
 
 def _keys(kind: Any, tables: Sequence[int | str]) -> list[str]:  # noqa: ANN401 (a model or a hint)

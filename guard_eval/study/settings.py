@@ -96,7 +96,7 @@ class Prompts(SettingsTable):
         limit: Only its first so many prompts.
     """
 
-    file: str = "prompts.jsonl"
+    file: Annotated[str, Field(pattern=r"^[^\x00]+$")] = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
@@ -142,8 +142,8 @@ class GenerationSettings(SettingsTable):
         max_prompt_tokens: How many of a prompt's last tokens are kept.
         batch_size: How many at once, or `auto`: as many as memory holds.
         chat: Whether prompts go through the model's chat template.
-        compile: On a CPU, whether GUARD's step goes through `torch.compile`; on a GPU, whether a step is one
-            CUDA graph, which is not measured yet.
+        compile: On a CPU, whether GUARD's step is one function compiled by numba; on a GPU, whether a step is
+            one CUDA graph, which is not measured yet.
     """
 
     strategies: list[StrategyName] = Field(min_length=1)

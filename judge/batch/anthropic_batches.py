@@ -126,7 +126,7 @@ class AnthropicBatches:
         """Return the results of the batch of that name; raises as `BatchApi` says."""
         options = {"timeout": TRANSFER}
         call = partial(self._sdk.get, f"{_PATH}/{file}/results", cast_to=httpx2.Response, options=options)
-        return content_of(await self._calls.until(call, file, patient=True))
+        return content_of(await self._calls.until(call, file, patient=True, large=True))
 
     def read_results(self, content: bytes) -> Iterator[ResultLine]:
         """Yield what the lines of the results say; what is no result is passed over."""

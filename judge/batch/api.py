@@ -25,7 +25,10 @@ ENDED = {"completed", "failed", "expired", "cancelled"}
 
 STRANGE = "the server does not answer as a Batch API does; run again later, or without --batch"
 TRANSFER = 600.0
-"""Seconds that a file may take on its way."""
+"""Seconds that a call may take, and a file from one byte to the next."""
+
+LONGEST = 3600.0
+"""Seconds that a file may take on its way: a server may send a byte a minute for ever."""
 
 LARGEST_FILE = 2**31
 """Bytes of a file of results."""
@@ -217,7 +220,7 @@ class BatchCalls:
                 ) from None
 
         try:
-            return await self.until(call, "create", before_again=found)
+            return await self.until(call, "create", large=True, before_again=found)
         except Missing:
             raise self.no_batch_api() from None
 
@@ -227,6 +230,7 @@ class BatchCalls:
         name: str,
         *,
         patient: bool = False,
+        large: bool = False,
         before_again: Callable[[], Awaitable[BatchStatus | None]] | None = None,
     ) -> Any:  # noqa: ANN401 (the SDK's response, or a BatchStatus)
         """Call until there is an answer.
@@ -235,6 +239,7 @@ class BatchCalls:
             call: A call of the SDK.
             name: What it is called, for the waits between attempts.
             patient: Bear an outage of minutes: a batch takes hours anyway.
+            large: It carries a file, and may take longer.
             before_again: Called before another attempt; what it returns, if anything, is the answer.
 
         Raises:
@@ -244,7 +249,8 @@ class BatchCalls:
         times = 0
         while True:
             try:
-                return await call()
+                async with asyncio.timeout(LONGEST if large else TRANSFER):
+                    return await call()
             except Exception as caught:  # noqa: BLE001 (each SDK has classes of its own; `explain` knows them)
                 answer = getattr(caught, "response", None)
                 if getattr(answer, "status_code", None) in _NO_SUCH_THING:

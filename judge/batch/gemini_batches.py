@@ -63,7 +63,7 @@ class GeminiBatches:
             return await self._api.files.upload(file=io.BytesIO(content), config=config)
 
         try:
-            found = (await self._read(self._calls.until(call, "upload"))).name
+            found = (await self._read(self._calls.until(call, "upload", large=True))).name
         except Missing:
             raise self._calls.no_batch_api() from None
         if not isinstance(found, str):
@@ -105,7 +105,7 @@ class GeminiBatches:
     async def download(self, file: str) -> bytes:
         """Return a file's content; raises as `BatchApi` says."""
         call = partial(self._api.files.download, file=file)
-        content: bytes = await self._read(self._calls.until(call, file, patient=True))
+        content: bytes = await self._read(self._calls.until(call, file, patient=True, large=True))
         if is_page("", content):
             raise StudyError(STRANGE)
         return content

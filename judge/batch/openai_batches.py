@@ -53,7 +53,7 @@ class OpenAIBatches:
         file = (name, content, "application/jsonl")
         call = partial(self._files.create, file=file, purpose="batch", timeout=TRANSFER)
         try:
-            return name_in(json_of((await self._calls.until(call, "upload")).http_response))
+            return name_in(json_of((await self._calls.until(call, "upload", large=True)).http_response))
         except Missing:
             raise self._calls.no_batch_api() from None
 
@@ -92,7 +92,7 @@ class OpenAIBatches:
     async def download(self, file: str) -> bytes:
         """Return a file's content; raises as `BatchApi` says."""
         call = partial(self._files.content, file, timeout=TRANSFER)
-        return content_of((await self._calls.until(call, file, patient=True)).http_response)
+        return content_of((await self._calls.until(call, file, patient=True, large=True)).http_response)
 
     def read_results(self, content: bytes) -> Iterator[ResultLine]:
         """Yield what the lines of a results or error file say; what is no result is passed over."""

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from guard_eval.records import JudgeSpending
+from guard_eval.reporting.escaping import visible
 from guard_eval.store import Showing
 from guard_eval.study.judge_settings import Judge
 from judge.pricing.availability import warnings
@@ -18,7 +19,6 @@ from judge.pricing.tokens import counter
 from judge.prompts.examples import described, one_sided
 from judge.prompts.prompt import prompt_of
 from judge.providers.endpoint import key_variable, proxy_of, through, with_server_url
-from judge.providers.envelopes import visible
 from judge.providers.shapes import first_shape, settings_in, texts_of
 from judge.rater import rater_name
 from judge.request import RequestBuilder

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.store import Usage
 from guard_eval.study.judge_settings import Judge
-from guard_eval.study.problems import message_of
+from guard_eval.study.problems import message_of, read_toml
 from judge.backend import JudgeRequest
 from judge.pricing.price import BATCH_FACTOR, Price, catalogue_price
 from judge.providers.endpoint import MAKERS
@@ -84,9 +84,7 @@ def study_prices(folder: Path) -> PriceList | None:
     if not path.exists():
         return None
     try:
-        return PriceList.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"cannot read {path}: {error}; correct or remove it") from error
+        return PriceList.model_validate(read_toml(path))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))

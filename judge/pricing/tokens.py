@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,36 +18,46 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 Message = dict[str, str]
 """A message of a request: `role` and `content`."""
 
+SECONDS = 60.0
+"""After so long without a result the tokens are not counted."""
+
+MEMORY = 4 * 2**30
+"""Bytes that counting may take."""
+
 _TOKENIZER, _SETTINGS, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 _MARKS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts a model's tokens; `place` is its tokenizer's folder or name."""
+    """Counts a model's tokens; `place` is its tokenizer's folder or name.
+
+    Tokenizer and template are a stranger's and may loop for ever: a process of its own has them, with limits.
+    """
 
     place: Path
-    tokenizer: Any
-    template: Any
-    marks: Mapping[str, str]
 
     def count(self, prompts: Iterable[list[Message]]) -> list[int] | None:
-        """Return the tokens of each prompt, or None where the template cannot take its messages."""
+        """Return the tokens of each prompt, or None where tokenizer and template do not give them in time."""
         try:
-            texts = [
-                self.template.render(messages=messages, add_generation_prompt=True, **self.marks)
-                for messages in prompts
-            ]
-        except (TemplateError, TypeError, ValueError, KeyError):
+            done = subprocess.run(  # noqa: S603 (this very file)
+                [sys.executable, "-P", "-m", __name__, self.place.resolve()],
+                input=json.dumps(list(prompts)).encode(),
+                env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+                capture_output=True,
+                check=True,
+                timeout=SECONDS,
+            )
+            counts: list[int] = json.loads(done.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError):  # the bound is good enough
             return None
-        encoded = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [len(each.ids) for each in encoded]
+        return counts
 
 
 def counter(
     model: str, *, folder: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> TokenCounter | None:
-    """Return what counts a model's tokens, or None where its tokenizer or chat template is not at hand.
+    """Return what counts a model's tokens, or None where its tokenizer is not at hand.
 
     Args:
         model: A folder, seen from `folder`, or the name of a model on the Hub.
@@ -54,22 +67,21 @@ def counter(
     environ = os.environ if environ is None else environ
     places = [(folder or Path()) / Path(model).expanduser(), *_snapshots(model, environ)]
     place = next((each for each in places if (each / _TOKENIZER).is_file()), None)
-    if place is None:
-        return None
-    try:
-        from tokenizers import Tokenizer  # noqa: PLC0415 (no judge needs it but for this)
+    return None if place is None else TokenCounter(place)
 
-        tokenizer = Tokenizer.from_file(str(place / _TOKENIZER))
-        settings = json.loads((place / _SETTINGS).read_text(encoding="utf-8"))
-        template = _template(place, settings)
-    except Exception:  # noqa: BLE001 (a stranger's files, and a library of Rust: the bound is good enough)
-        return None
-    if template is None:
-        return None
+
+def _count(place: Path, prompts: list[list[Message]]) -> list[int]:
+    """Return the tokens of each prompt; raises whatever tokenizer, template and messages give cause to."""
+    from tokenizers import Tokenizer  # noqa: PLC0415 (no judge needs it but for this)
+
+    tokenizer = Tokenizer.from_file(str(place / _TOKENIZER))
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    settings = json.loads((place / _SETTINGS).read_text(encoding="utf-8"))
+    template = _template(place, settings)
     marks = {name: _mark(settings.get(name)) for name in _MARKS}
-    return TokenCounter(place, tokenizer, template, marks)
+    texts = [template.render(messages=each, add_generation_prompt=True, **marks) for each in prompts]
+    return [len(each.ids) for each in tokenizer.encode_batch(texts, add_special_tokens=False)]
 
 
 def _snapshots(model: str, environ: Mapping[str, str]) -> list[Path]:
@@ -89,7 +101,7 @@ def _template(place: Path, settings: dict[str, Any]) -> Any:  # noqa: ANN401 (ji
     if isinstance(text, list):
         text = next((each["template"] for each in text if each["name"] == "default"), None)
     if not isinstance(text, str):
-        return None
+        raise TemplateError("there is no chat template")
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
@@ -105,3 +117,11 @@ def _refuse(message: str) -> NoReturn:
 def _mark(value: object) -> str:
     text = value.get("content") if isinstance(value, dict) else value
     return text if isinstance(text, str) else ""
+
+
+if __name__ == "__main__":
+    with suppress(ImportError, OSError, ValueError):  # not every system can limit it
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    print(json.dumps(_count(Path(sys.argv[1]), json.load(sys.stdin))))  # noqa: T201 (for `count`)

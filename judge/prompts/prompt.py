@@ -133,7 +133,7 @@ RATIONALE_BLOCK = """\
 """
 
 CODE_DIGITS = 12
-"""How much of a comparison's code stands in its verdict block: enough never to be guessed, and short enough
+"""How much of a comparison's code is in its verdict block: enough never to be guessed, and short enough
 for a small model to copy."""
 
 RATIONALE_WORDS = 60

@@ -7,21 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from guard_eval.reporting.escaping import visible
 from guard_eval.store import Usage
 
 _DETAIL = 200
-
-
-def visible(text: str) -> str:
-    r"""Return `text` with control and format characters escaped, line breaks and tabs kept.
-
-    >>> visible("red \x1b[31m\nnext")
-    'red \\x1b[31m\nnext'
-    """
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else ascii(character)[1:-1]
-        for character in text
-    )
 
 
 def excerpt(text: str) -> str:

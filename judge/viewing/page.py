@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.reporting.escaping import Escaped, one_line
+from guard_eval.reporting.escaping import Escaped, one_line, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.rubric import CRITERIA
 from guard_eval.store import Store
 from guard_eval.study.settings import Judge
-from judge.providers.envelopes import visible
 from judge.viewing.reading import (
     Comparison,
     ReadAttempt,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from guard_eval.reporting.escaping import visible
 from guard_eval.store import Store
 from guard_eval.study.settings import Judge
 from judge.pricing.preview import usd
-from judge.providers.envelopes import visible
 from judge.viewing.reading import Comparison, ReadAttempt, ReadExchange, find_pair, read_comparisons
 
 STATES = {

@@ -74,8 +74,24 @@ def test_a_comparison_of_few_prompts_is_not_said_to_have_shown_nothing():
 
 def test_methods_that_are_alike_have_no_leader():
     text = paragraph(verdicts((0.0,) * 5, seed=2))
-    assert "On fluency there is no evidence of any difference among 5 methods (any difference: p" in text
+    none = "On fluency there is no evidence that one of 5 methods is better than another over all comparisons"
+    assert f"{none} (any difference: p" in text
     assert "leads" not in text
+
+
+def test_a_circle_is_not_denied():
+    """Each is preferred to the next in 27 of 30 pairs: no method is the best, and they do differ."""
+    circle = (("m0", "m1"), ("m1", "m2"), ("m2", "m0"))
+    rows = [(f"{a}{i}", a, b, a if i < 27 else b) for a, b in circle for i in range(30)]
+    frame = validate(
+        pd.DataFrame(rows, columns=["pair_id", "method_a", "method_b", "verdict"]).assign(
+            dataset="d", rater="ann", criterion="fluency"
+        )
+    )
+    text = paragraph(frame)
+    assert "no evidence of any difference" not in text
+    assert "no evidence that one of 3 methods is better than another over all comparisons" in text
+    assert text.count(" was preferred ") == 3
 
 
 def test_three_methods_have_their_comparisons_in_words_too():

@@ -342,6 +342,6 @@ def test_the_analysts_example_is_what_the_code_gives():
     rows = {row.criterion: row.found for row in population_rows(read(f"{ROOT}/docs/quickstart/verdicts.csv"))}
     page = " ".join((ROOT / "docs" / "quickstart" / "analyst.md").read_text(encoding="utf-8").split())
     found = rows["coherence"]
-    limits = f"of {100 * found.share.low:.1f} to {100 * found.share.high:.1f} % for raters like them"
+    limits = f"{100 * found.share.low:.1f} to {100 * found.share.high:.1f} % for raters like them"
     assert limits in page
-    assert f"scatter by {100 * found.rater_sd:.1f} points" in page
+    assert f"shares differ by {100 * found.rater_sd:.1f} points" in page

@@ -24,6 +24,13 @@ def test_a_folder_that_is_not_there(run, name):
     assert "there is no folder 'nowhere'" in run(name, "nowhere").refused()
 
 
+def test_a_file_in_place_of_a_study_and_settings_in_another_encoding(run, study):
+    assert "is a file; name the folder of a study" in run("pair", "small/prompts.jsonl").refused()
+    path = study / "study.toml"
+    path.write_bytes(path.read_text().encode("utf-16"))
+    assert "is not UTF-8 at byte 0; save it as UTF-8" in run("pair", "small").refused()
+
+
 def edited(study, before, after):
     path = study / "study.toml"
     assert before in path.read_text()
@@ -43,7 +50,16 @@ def edited(study, before, after):
         ("max_new_tokens = 12", "max_new_tokens = 100000000000000000000", "generation.max_new_tokens"),
         ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
         ('name = "bundled"', 'name = "./missing"', "missing"),
+        ("seed = 5", f"seed = {'9' * 5000}", "study.toml has a number of too many digits"),
+        ("seed = 5", f"seed = {'[' * 5000}", "nests too deeply; shorten it"),
+        ("seed = 5", f"seed = 5 # {'x' * 2**20}", "study.toml has more than 1,048,576 characters"),
+        ("seed = 5", 'seed = 5\nprompts.file = "a\\u0000"', "prompts.file: 'a\\x00': "),
+        ("raters_per_pair = 2", "raters_per_pair = 1000000000", "annotation.raters_per_pair: 1000000000: "),
+        ("raters_per_pair = 2", "lease_minutes = 1e300", "annotation.lease_minutes: 1e+300: "),
+        ("raters_per_pair = 2", "lease_minutes = inf", "annotation.lease_minutes: inf: "),
+        ('name = "small"', f"name = {'9' * 4000}", "9…: input should be a valid string"),
     ],
+    ids=lambda value: value[:20],
 )
 def test_settings(run, study, before, after, says):
     edited(study, before, after)
@@ -238,12 +254,15 @@ def test_the_study_stands_in_the_remedy(run, study):
     study.rename(study.parent / "a study")
     assert "run: guard-eval generate 'a study'" in run("pair", "a study").refused()
     assert "run: guard-eval pair 'a study'" in run("progress", "a study").refused()
+    (study.parent / "a study" / "study.db").touch()
+    assert "run: guard-eval pair 'a study'" in run("status", "a study").out
 
 
 def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, study):
     ran = typed("replicate", "--list", PYTHONIOENCODING="ascii")
     assert ran.code == 0, ran
-    assert "\\u" in ran.out
+    assert "\\u" not in ran.out
+    assert "\\x" not in ran.out
     assert (
         "guard-eval pair" in typed("raters", "small", "add", "Zo\u00eb", PYTHONIOENCODING="ascii").refused()
     )

@@ -196,6 +196,6 @@ def test_annotate_serves_the_invited_until_ctrl_c(paired):
     process.send_signal(signal.SIGINT)
     rest, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
-    assert "Next: guard-eval report small" in rest
+    assert "Next: guard-eval progress small" in rest
     token = link.partition("invite=")[2]
     assert token not in "".join(map(str, dump(paired)))

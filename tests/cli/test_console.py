@@ -1,12 +1,14 @@
 """What the terminal shows when it is narrow."""
 
+import codecs
 import re
 
 import pytest
 from rich.console import Console
 
 from guard_eval.cli import console
-from guard_eval.cli.console import say, say_next, say_table
+from guard_eval.cli.console import say, say_next, say_table, say_warnings
+from guard_eval.reporting.escaping import plain_characters
 
 
 def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
@@ -81,3 +83,37 @@ def test_a_log_has_a_line_a_minute_with_rate_and_time_left(capsys, monkeypatch):
         lines = [line for line in capsys.readouterr().out.splitlines() if "greedy: " in line]
     assert [line.split(",")[0] for line in lines] == ["greedy: 6 of 100", "greedy: 12 of 100"]
     assert lines[1].endswith("6.0 a minute, 0:14:40 left")
+
+
+STEERING = "\x1b[2J\x1b]0;title\x07 \u202egnp.exe\u2066 \u200eodd\x9b\ud83d \u2028line"
+
+
+@pytest.mark.parametrize("width", ["20", "200"])
+def test_nothing_from_outside_steers_the_terminal_or_reverses_its_letters(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    with console.speaking():
+        say(f"Ann: {STEERING}")
+        say_warnings([STEERING])
+        say_table([STEERING, "text"], [[STEERING, STEERING]])
+    shown, warned = capsys.readouterr()
+    for text in (shown, warned):
+        assert all(one.isprintable() or one == "\n" for one in text)
+        assert r"\x1b[2J" in text
+        assert r"\u202egnp" in text
+
+
+def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
+    text = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f467 57.9\u00a0% \u00e9"
+    with console.speaking():
+        say(text)
+    assert capsys.readouterr().out == f"{text}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_stream_of_few_characters_gets_plain_ones(encoding):
+    codecs.register_error("plain", plain_characters)
+    text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
+    shown = text.encode(encoding, "plain").decode(encoding)
+    assert shown.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (
+        r"3 % ... kappa - 0.5 x -> + \u0416 \ud83d"
+    )

@@ -16,6 +16,7 @@ from guard_eval.cli.administration.raters import Action
 from guard_eval.cli.commands import import_files
 from guard_eval.cli.overview import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import Rater
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
@@ -110,6 +111,32 @@ def test_progress_in_the_terminal_as_a_page_and_as_json(folder, capsys, tmp_path
     assert json.loads(capsys.readouterr().out)["counted"] == 8
     with pytest.raises(StudyError, match=r"ends in \.html or \.json"):
         progress.command(folder, output=tmp_path / "page.pdf")
+
+
+@pytest.mark.parametrize(
+    "name", ["  ", " Ben", "Ben\n", "B\x1b[2Jen", "\u202eneB", "Be\u200bn", "\u3164", "B\u2028n"]
+)
+def test_a_name_that_cannot_be_seen_or_typed_is_refused(folder, capsys, name):
+    with pytest.raises(StudyError, match="write") as refused:
+        raters.command(folder, Action.add, [name])
+    assert str(refused.value).isascii()
+    assert "invite=" not in capsys.readouterr().out
+    with opened(folder) as store:
+        assert len(store.raters()) == 2
+
+
+def test_a_comment_cannot_steer_the_owners_terminal(folder, capsys):
+    with opened(folder) as store:
+        first = store.tidy()[0]
+        who = Rater(id=1 if first.rater == "Ann" else 2, name=first.rater, kind="person")
+        store.note(who, "comment", "\u202egnp.exe \x1b[2J", presentation=first.presentation)
+    progress.command(folder)
+    out = capsys.readouterr().out
+    assert r"\u202egnp.exe" in out
+    assert "changed" not in out
+    progress.command(folder, as_json=True)
+    assert out.replace("\n", "").isprintable()
+    assert capsys.readouterr().out.isascii()
 
 
 def test_watching_goes_on_while_the_database_is_away(folder, capsys, monkeypatch, tmp_path):

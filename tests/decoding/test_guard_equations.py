@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from guard_eval.decoding import guard_equations as guard
 from guard_eval.decoding.entropy import aggregate, stretched, winsorized_mean
-from guard_eval.decoding.guard import GuardChooser
+from guard_eval.decoding.guard import equations as guard
+from guard_eval.decoding.guard.step import GuardChooser
 from guard_eval.strategies import Guard
 
 

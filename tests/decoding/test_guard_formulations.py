@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from guard_eval.decoding import guard_algorithm1 as algorithm1
-from guard_eval.decoding import guard_released as released
+from guard_eval.decoding.guard import algorithm1, released
 from guard_eval.errors import StudyError
 from guard_eval.strategies import Guard
 

@@ -7,12 +7,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from guard_eval.decoding.choosers import chooser
-from guard_eval.decoding.guard import penalised, token_counts
+from guard_eval.decoding.guard.step import penalised, token_counts
 from guard_eval.strategies import Guard
 
 pytestmark = pytest.mark.slow
 
 FORMULATIONS = ["equations", "algorithm1", "released"]
+BOTH = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 SETTINGS = [
     {},
     {"window": 1, "decay": 0.5},
@@ -63,6 +64,9 @@ def test_equals_the_slow_oracle(strategy: Guard, rows: int, seed: int):
     logits = bursty_logits(200, rows, 60, seed=seed)
     prompts = some_prompts(rows, 60)
     tokens, trace = run(logits, strategy, prompts)
+    compiled_tokens, compiled_trace = run(logits, strategy, prompts, compiled=True)
+    assert torch.equal(compiled_tokens, tokens)
+    assert torch.equal(compiled_trace["k"], trace["k"])
     for row in range(rows):
         oracle = SLOW[strategy.formulation](
             strategy.window,
@@ -73,13 +77,16 @@ def test_equals_the_slow_oracle(strategy: Guard, rows: int, seed: int):
         )
         assert [oracle.step(x) for x in logits[:, row].double().tolist()] == tokens[row].tolist()
         assert trace["k"][row].tolist() == oracle.k
-        assert trace["H"][row].tolist() == pytest.approx(oracle.hs, abs=2e-5)
-        assert trace["H_glob"][row].tolist() == pytest.approx(oracle.glob, abs=2e-5)
+        for found in (trace, compiled_trace):
+            assert found["H"][row].tolist() == pytest.approx(oracle.hs, abs=2e-5)
+            assert found["H_glob"][row].tolist() == pytest.approx(oracle.glob, abs=2e-5)
         # divided by the entropy before, where that is nearly 0, q multiplies float32's rounding of 1e-7
         sure = [0, *(i for i in range(1, 200) if oracle.hs[i - 1] > 1e-4)]
         assert len(sure) > 150
-        assert trace["alpha"][row, sure].tolist() == pytest.approx([oracle.alpha[i] for i in sure], abs=1e-3)
-        assert trace["q"][row, sure].tolist() == pytest.approx([oracle.q[i] for i in sure], rel=2e-3)
+        for found in (trace, compiled_trace):
+            alphas, qs = found["alpha"][row, sure].tolist(), found["q"][row, sure].tolist()
+            assert alphas == pytest.approx([oracle.alpha[i] for i in sure], abs=1e-3)
+            assert qs == pytest.approx([oracle.q[i] for i in sure], rel=2e-3)
     greedy = logits.argmax(-1).T
     assert (tokens != greedy).float().mean() > 0.05  # the penalty did something,
     assert trace["k"].unique().numel() >= 3  # and k_t moved
@@ -109,53 +116,61 @@ def test_penalised():
     assert scores.exp().tolist()[0] == pytest.approx([1 / 32, 1 / 4])
 
 
+@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str):
+def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str, compiled: bool):
     # 40 equal logits, k_1 = 10: the candidates are 0 … 9. Their counts are 0, 0, 1, 1, 2 … with α = 1/2.
-    tokens, _ = run(torch.zeros(12, 1, 40), Guard(formulation=formulation))
+    tokens, _ = run(torch.zeros(12, 1, 40), Guard(formulation=formulation), compiled=compiled)
     assert tokens[0, :9].tolist() == list(range(9))
 
 
+@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_vocabulary_smaller_than_the_candidates(formulation: str):
+def test_a_vocabulary_smaller_than_the_candidates(formulation: str, compiled: bool):
     # Entropy never changes, so α = 1/2: e² wins, e²/2 = 3.7 wins over e = 2.7, then e²/4 = 1.8 does not
-    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), Guard(formulation=formulation))
+    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), Guard(formulation=formulation), compiled=compiled)
     assert tokens.tolist() == [[1, 1, 2]]
 
 
+@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
+def test_a_token_that_cannot_come_is_not_chosen(formulation: str, compiled: bool):
     logits = torch.full((1, 30), -torch.inf)
     logits[0, 4], logits[0, 9] = 1.0, 0.9
     for select in ("argmax", "sample"):
-        tokens, _ = run(logits.expand(20, 1, 30), Guard(formulation=formulation, select=select))
+        strategy = Guard(formulation=formulation, select=select)
+        tokens, _ = run(logits.expand(20, 1, 30), strategy, compiled=compiled)
         assert set(tokens[0].tolist()) == {4, 9}
 
 
-def test_only_the_released_program_counts_the_prompt():
+@BOTH
+def test_only_the_released_program_counts_the_prompt(compiled: bool):
     # Two tokens, nearly equal; the first stands in the prompt. α_1 = 1/2.
     logits, prompt = torch.tensor([[[1.0, 0.9, -5.0]]]), torch.tensor([[-1, 0]])
-    assert run(logits, Guard(), prompt)[0].tolist() == [[0]]
-    assert run(logits, Guard(formulation="algorithm1"), prompt)[0].tolist() == [[0]]
-    assert run(logits, Guard(formulation="released"), prompt)[0].tolist() == [[1]]
+    assert run(logits, Guard(), prompt, compiled=compiled)[0].tolist() == [[0]]
+    algorithm1, released = Guard(formulation="algorithm1"), Guard(formulation="released")
+    assert run(logits, algorithm1, prompt, compiled=compiled)[0].tolist() == [[0]]
+    assert run(logits, released, prompt, compiled=compiled)[0].tolist() == [[1]]
 
 
-def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
+@BOTH
+def test_the_released_program_gives_up_its_penalty_where_nothing_is_left(compiled: bool):
     # Logits 0, −1 and three of −200, whose p is 0 in float32. α_1 = 1/2; 2^−150 is 0 in float32, too.
     logits = torch.tensor([[[0.0, -1.0, -200.0, -200.0, -200.0]]])
     both_gone = torch.tensor([[0] * 160 + [1] * 155])
     # by ln p + count · ln ½: −160 ln 2 against −1 − 155 ln 2, so token 1; unpenalised, token 0
-    assert run(logits, Guard(formulation="released"), both_gone)[0].tolist() == [[0]]
+    assert run(logits, Guard(formulation="released"), both_gone, compiled=compiled)[0].tolist() == [[0]]
     one_gone = torch.tensor([[0] * 160 + [1] * 100])
-    assert run(logits, Guard(formulation="released"), one_gone)[0].tolist() == [[1]]
+    assert run(logits, Guard(formulation="released"), one_gone, compiled=compiled)[0].tolist() == [[1]]
 
 
+@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_repeated_step_changes_nothing(formulation: str):
+def test_a_repeated_step_changes_nothing(formulation: str, compiled: bool):
     logits = bursty_logits(30, 3, 50, seed=5)
     strategy = Guard(formulation=formulation)
-    once, trace = run(logits, strategy)
-    choose = chooser(strategy, torch.arange(3), 30)
+    once, trace = run(logits, strategy, compiled=compiled)
+    choose = chooser(strategy, torch.arange(3), 30, compiled=compiled)
     history = torch.zeros(3, 30, dtype=torch.long)
     for step in range(30):
         for _ in range(3):
@@ -166,11 +181,12 @@ def test_a_repeated_step_changes_nothing(formulation: str):
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
-def test_rows_do_not_see_each_other_and_may_leave(formulation: str, select: str):
+@BOTH
+def test_rows_do_not_see_each_other_and_may_leave(formulation: str, select: str, compiled: bool):
     logits, prompts = bursty_logits(40, 5, 50, seed=6), some_prompts(5, 50)
     strategy = Guard(formulation=formulation, select=select)
     keys = torch.tensor([11, 12, 13, 14, 15])
-    choose = chooser(strategy, keys, 40, prompts=prompts)
+    choose = chooser(strategy, keys, 40, prompts=prompts, compiled=compiled)
     here, history = torch.arange(5), torch.zeros(5, 40, dtype=torch.long)
     for step in range(40):
         if step in {3, 12, 25}:  # out of order, and one fewer each time
@@ -179,7 +195,8 @@ def test_rows_do_not_see_each_other_and_may_leave(formulation: str, select: str)
             here, history = here[stay], history[stay]
         history[:, step] = choose(logits[step, here], step, history)
     for place, row in enumerate(here.tolist()):
-        alone = chooser(strategy, keys[row : row + 1], 40, prompts=prompts[row : row + 1])
+        given = {"prompts": prompts[row : row + 1], "compiled": compiled}
+        alone = chooser(strategy, keys[row : row + 1], 40, **given)
         text = torch.zeros(1, 40, dtype=torch.long)
         for step in range(40):
             text[:, step] = alone(logits[step, row : row + 1], step, text)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tiny_models import tiny
-from transformers import GenerationConfig
+from transformers import BertModel, GenerationConfig, T5ForConditionalGeneration
 
 from guard_eval.engines.custom import HUB_FOLDER, generate
 from guard_eval.engines.local.batch import Batch
@@ -60,6 +60,8 @@ def test_a_seed_changes_a_sample_and_a_neighbour_does_not():
     ("arguments", "message"),
     [
         ({"strategy": "gaurd"}, "did you mean 'guard'"),
+        ({"seed": "a"}, "seed = 'a' must be a whole number"),
+        ({"generation_config": {"max_new_tokens": 3}}, "generation_config = .* must be a GenerationConfig"),
         ({"num_beams": 4}, "num_beams = 4 has no effect"),
         ({"strategy": "contrastive_decoding"}, "needs a second model"),
     ],
@@ -68,6 +70,14 @@ def test_what_it_refuses(arguments, message):
     settings = {"custom_generate": str(HUB_FOLDER), "trust_remote_code": True, **arguments}
     with pytest.raises(StudyError, match=message):
         tiny("llama").generate(torch.tensor(PROMPTS[:1]), **settings)
+
+
+@pytest.mark.parametrize("kind", [T5ForConditionalGeneration, BertModel])
+def test_models_that_do_not_continue_texts_are_refused(kind):
+    sizes = {"num_layers": 1, "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8}
+    model = kind(kind.config_class(vocab_size=64, **sizes))
+    with pytest.raises(StudyError, match=f"the model is a {kind.__name__}, which does not continue texts"):
+        generate(model, torch.tensor([[1, 2]]))
 
 
 def call(**arguments):

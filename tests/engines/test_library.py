@@ -1,7 +1,9 @@
 """Texts from a program: those of a study, in the order of the prompts, and one text token by token."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import entropy
@@ -138,6 +140,7 @@ def test_measured_texts(loaded):
         (lambda loaded: generate("x", model=loaded, seed="a"), "seed = 'a' must be a whole number"),
         (lambda loaded: generate("x", model=loaded, seed=None), "seed = None must be a whole number"),
         (lambda loaded: generate("x", model=loaded, dtype="float16"), "dtype = 'float16' has no effect on a"),
+        (lambda loaded: watch("x", print, model=loaded, max_prompt_tokens="5"), "max_prompt_tokens = '5' is"),
         (lambda loaded: generate({"a": 1}, model=loaded), "prompts is of type dict; give a list"),
         (lambda loaded: generate(Texts([], []).to_frame(), model=loaded), "prompts is of type DataFrame"),
         (
@@ -161,6 +164,17 @@ def test_measured_texts(loaded):
 def test_wrong_values_are_named(loaded, wrong, message):
     with pytest.raises(StudyError, match=message):
         wrong(loaded)
+
+
+@a_llama
+def test_numbers_may_be_numpys(loaded):
+    number = np.int64(3)
+    given = {"seed": number, "max_new_tokens": number, "max_prompt_tokens": number, "batch_size": number}
+    made = generate("the cat sat", TopP(p=0.9), loaded, progress=False, **given)
+    assert made[0] == replace(
+        generate("the cat sat", TopP(p=0.9), loaded, progress=False, **dict.fromkeys(given, 3))[0],
+        seconds=made[0].seconds,
+    )
 
 
 def test_the_package_shows_what_it_has():

@@ -136,6 +136,7 @@ def halve_vocabulary(folder):
         (remove("tokenizer*"), "has no tokenizer"),
         (write("tokenizer_config.json", "[]"), "no tokenizer that can be read: .* put its tokenizer.json"),
         (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its tokenizer.json"),
+        (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
         (write("config.json", "[1]"), "cannot load the model in"),
         (halve_vocabulary, "has 100 tokens and its tokenizer 288"),
     ],

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guard_eval.reporting.escaping import visible
 from guard_eval.store import Usage
 from judge.failures import JudgeError
 from judge.parsing import parse
-from judge.providers.envelopes import excerpt, read_usage, visible
+from judge.providers.envelopes import excerpt, read_usage
 
 ASKED = ("fluency", "coherence")
 

@@ -13,17 +13,17 @@ from equations import sigmoid, step
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.decoding import guard_algorithm1, guard_equations, guard_released
-from guard_eval.decoding.guard import GuardChooser
+from guard_eval.decoding.guard import algorithm1, equations, released
+from guard_eval.decoding.guard.step import GuardChooser
 from guard_eval.strategies import Guard
 
 pytestmark = pytest.mark.slow
 
 VOCABULARY = 152_064  # of Qwen2.5-7B
 ADAPT = {
-    "equations": guard_equations.adapt,
-    "algorithm1": guard_algorithm1.adapt,
-    "released": guard_released.adapt,
+    "equations": equations.adapt,
+    "algorithm1": algorithm1.adapt,
+    "released": released.adapt,
 }
 
 
@@ -34,7 +34,7 @@ def test_both_implementations_agree(entropies):
     overall = sum(w * h for w, h in zip(raw, reversed(entropies), strict=True)) / sum(raw)
     column = torch.tensor(entropies[-8:], dtype=torch.float64)[:, None]
     level = torch.tensor([overall], dtype=torch.float64)
-    adapted = guard_equations.adapt(column, level, math.log(1000), Guard())
+    adapted = equations.adapt(column, level, math.log(1000), Guard())
     assert float(adapted.q) == pytest.approx(ours.q, rel=1e-9)
     if abs(ours.k - round(ours.k)) > 1e-6:
         assert int(adapted.k) == math.floor(ours.k)

@@ -11,11 +11,10 @@ from analysis.reports.context import Context, MeasuredMetrics
 from analysis.reports.section import Section
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capital, number, spaced
+from guard_eval.reporting.words import capital, number, percent, spaced
 
 WIDTH = 4
 """Metrics beside each other: with their intervals, more would not fit a page."""
-INTERVALS = "In brackets: intervals over prompts, 95 % unless the study's settings say otherwise."
 
 
 def section(context: Context, *, simulated: bool) -> Section | None:
@@ -41,7 +40,8 @@ def metrics_tables(metrics: MeasuredMetrics) -> tuple[Table, ...]:
         for name in table.columns
         if name not in (*words, "texts") and pd.api.types.is_numeric_dtype(table[name])
     ]
-    notes = (INTERVALS, *metrics.notes) if metrics.intervals else metrics.notes
+    level = f"In brackets: {percent(metrics.level, 0)} intervals over prompts."
+    notes = (level, *metrics.notes) if metrics.intervals else metrics.notes
     parts = [figures[start : start + WIDTH] for start in range(0, len(figures), WIDTH)] or [[]]
     return tuple(
         _table(

@@ -50,7 +50,8 @@ METHOD = (
     "and the largest of all differences by simulation (Mogstad, Romano, Shaikh and Wilhelm 2024). "
     "Intervals of strengths and shares come from resampling {unit}, one method at a time. Any difference: "
     "all comparisons on a criterion in one test, by sign flips of {unit}, with Holm over the criteria of "
-    "people or one judge."
+    "people or one judge; it asks whether a method wins more than it loses over all its comparisons. To be "
+    "preferred in a circle (A to B, B to C, C to A) is no difference to it, and shows in the comparisons."
 )
 
 

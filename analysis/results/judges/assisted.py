@@ -217,7 +217,8 @@ def _obstacle(case: _Case, *, random: bool) -> str:
     if outside := sorted(rated - judged):
         return (
             f"{who}: {len(outside)} of the {len(rated)} pairs that people rated were not judged (the first "
-            f"is {outside[0]!r}); let the judge judge them, or leave their ratings out"
+            f"is {outside[0]!r}); let the judge judge them, or leave their ratings out: the "
+            "share is then of pairs that the judge would judge"
         )
     found = units(case.people)
     if found.n < FEWEST_RATED:
@@ -263,7 +264,7 @@ def _row(case: _Case, *, alpha: float, why: str = "") -> AssistedRow:
         alone=alone,
         judged_alone=share_interval(case.judged, level=1 - alpha),
         share=replace(alone, estimate=None, low=None, high=None, method=PPI_T, warnings=(why,)),
-        test=TestResult(p_value=None, statistic=0.0, n=0, method=PPI_TEST, warnings=(why,)),
+        test=TestResult(n=0, method=PPI_TEST, warnings=(why,)),
         rated=len(case.people),
         judged=len(case.judged),
     )

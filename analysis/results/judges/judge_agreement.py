@@ -19,7 +19,7 @@ from analysis.results.cells import NO_VERDICTS, CellRow, VerdictCounts, cell_fie
 from analysis.stats.agreement import Coefficient, cohen
 from analysis.stats.intervals import Interval, unit_proportion
 from analysis.stats.judge_tests import AlternativeTest, alternative_annotator, leave_one_out
-from analysis.stats.significance import TestResult, mcnemar, reachable, sign_flip
+from analysis.stats.significance import TestResult, reachable, sign_flip
 from analysis.verdicts.scores import Cell, ScoredVerdicts, Verdicts, by_cell, units
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
@@ -198,26 +198,22 @@ def _row(
         both_sided=int(((majority != 1) & (own != 1)).sum()),
         people_only=people_only,
         judge_only=judge_only,
-        lean=reachable(
-            mcnemar(people_only, judge_only)
-            if prompts is None
-            else _lean(np.where(apart, np.sign(majority - own), 0), prompts),
-            alpha,
-        ),
+        lean=reachable(_lean(np.where(apart, np.sign(majority - own), 0), found.place[rated]), alpha),
         alternative=tuple(alternative_annotator(out, epsilon=one, q=alpha) for one in EPSILONS),
         names=tuple(str(name) for name in names),
         warnings=(f"{missed} pair(s) that the judge judged and no person are left out",) if missed else (),
     )
 
 
-def _lean(side: NDArray[np.int64], prompts: NDArray[np.int64]) -> TestResult:
-    """Return McNemar's test with the items of a prompt taken together, as a sign-flip test of their sums."""
-    sums = np.zeros(int(prompts.max(initial=-1)) + 1, dtype=np.int64)
-    np.add.at(sums, prompts, side)
+def _lean(side: NDArray[np.int64], unit: NDArray[np.int64]) -> TestResult:
+    """Return McNemar's exact test (1947) of the sides that differ, as the sign-flip test of units' sums.
+
+    Of single items the two are the same.
+    """
+    sums = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
+    np.add.at(sums, unit, side)
     found = sign_flip(sums, np.ones_like(sums))
-    return replace(
-        found, method="exact sign-flip test of the sides that differ, the pairs of a prompt together"
-    )
+    return replace(found, method="McNemar's exact test, as sign flips of units, on items where sides differ")
 
 
 def _labels(net: pd.Series) -> NDArray[np.int64]:

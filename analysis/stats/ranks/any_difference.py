@@ -29,7 +29,7 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
     scaled = shown[:, squares > 0] / np.sqrt(squares[squares > 0])
     if not len(scaled):
         why = "every method has as many wins as losses in every unit"
-        return TestResult(p_value=None, statistic=0.0, n=len(nets), method=METHOD, warnings=(why,))
+        return TestResult(n=len(nets), method=METHOD, warnings=(why,))
     observed = float((scaled.sum(axis=0) ** 2).sum())
     if 2 ** (len(scaled) - 1) <= REPLICATES:
         # Both signs of all flips give the same statistic: one unit stays as it is.

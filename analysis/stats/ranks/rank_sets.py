@@ -36,7 +36,7 @@ def rank_sets(
 ) -> tuple[tuple[int, int], ...]:
     """Return the least and the greatest rank of each method, 1 for the highest score.
 
-    A method ranks surely below another if the t interval of the difference of their scores lies below 0; the
+    A method ranks surely below another if the t interval of the difference of their scores is below 0; the
     intervals of all differences hold at once by Bonferroni, or by `line`. Then all sets hold the true ranks
     at once (Mogstad, Romano, Shaikh and Wilhelm 2024), and methods that are truly alike share their ranks.
 

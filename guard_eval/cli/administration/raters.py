@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Invite raters, list them, or take them out.
 
-    An invitation is a link, shown once and stored only as a hash. Whoever is revoked or excluded keeps what
-    was rated; only erase deletes.
+    An invitation is a link, shown once and stored only as a hash. Verdicts of revoked or excluded raters
+    stay; only erase deletes.
     """
     study = Study.open(folder)
     if action is not Action.list and not names:

@@ -17,6 +17,8 @@ from guard_eval.reporting.escaping import clean
 from guard_eval.reporting.tokens import SHADES, shade, tokens_page
 from guard_eval.reporting.writing import write_whole
 
+_ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
+
 
 def command(
     model: Annotated[str, typer.Argument(help="A Hugging Face id, a folder, or 'bundled'.")],
@@ -110,9 +112,8 @@ class _Shown:
         """End the text, and say what its colours mean."""
         if not self.tokens:
             console().print(Text(clean(made.text)), end="")
-        ended = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}[made.finish]
         tokens = count_of(made.new_tokens, "token")
-        say(f"\n\n{made.recipe.strategy}: {tokens} in {made.seconds:.1f} s; {ended} ended it")
+        say(f"\n\n{made.recipe.strategy}: {tokens} in {made.seconds:.1f} s; {_ENDED[made.finish]} ended it")
         if self.tokens and console().color_system and not console().no_color:
             seen = self.numbers[self.colour]
             unit = " nats" if self.colour == "entropy" else ""
@@ -124,7 +125,7 @@ def _page(prompt: str, shown: _Shown, made: Continuation) -> str:
         "Strategy": made.recipe.strategy,
         "Model": f"{made.recipe.model} ({made.recipe.revision}), {made.recipe.dtype} on {made.device}",
         "Seed": str(made.recipe.seed),
-        "Tokens": f"{made.new_tokens}, ended by {made.finish}",
+        "Tokens": f"{made.new_tokens}, ended by {_ENDED[made.finish]}",
         "Versions": made.versions,
     }
     texts = [token.text for token in shown.tokens] or [made.text]

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from guard_eval.cli.console import progress, record, say, say_table
 from guard_eval.records import JudgeSpending
+from guard_eval.reporting.escaping import visible
 from guard_eval.store import Failure
 from judge.ledger import FailureReason, Ledger, RunProgress, counted_reasons, failure_reasons
 from judge.lookup import Reparsed
@@ -111,7 +112,7 @@ class ProgressLine:
 
     def __init__(self, name: str, *, budget: float | None) -> None:
         self.bar = progress("judgments", window=WINDOW)
-        self._task = self.bar.add_task(name, total=None, note="")
+        self._task = self.bar.add_task(visible(name), total=None, note="")
         self._name = name
         self._budget = budget
         self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
@@ -126,7 +127,7 @@ class ProgressLine:
         self.bar.update(self._task, total=now.total, completed=done, note=note)
         if now.notice:
             self._notices.append(now.notice)
-            self.bar.console.print(now.notice)
+            self.bar.console.print(visible(now.notice))
 
     def done(self, ledger: Ledger) -> None:
         """Print what the run did, below the line of progress."""

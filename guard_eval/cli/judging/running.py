@@ -21,6 +21,7 @@ from guard_eval.cli.judging.printing import (
 )
 from guard_eval.cli.judging.trust import may_leave
 from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import visible
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
@@ -33,7 +34,6 @@ from judge.pricing.price import Price
 from judge.pricing.prices import KEYS, priced, study_prices
 from judge.prompts.examples import check_examples
 from judge.providers.endpoint import provider_of, with_server_url
-from judge.providers.envelopes import visible
 from judge.rater import check_criteria, check_words, judge_plan, rater_name
 from judge.replay import Replay, load_recording, save_recording
 

@@ -15,6 +15,7 @@ import typer
 
 from guard_eval.cli.console import say
 from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import visible
 from judge.providers.endpoint import OWN_KEYS, Provider, origin
 
 
@@ -68,7 +69,9 @@ def may_leave(providers: Iterable[Provider]) -> bool:
                 "confirm that in; --yes does not answer this. If you trust that server with that key, add to "
                 f'{path()} a table [[trusted]] with server = "{server}" and key = "{variable}"'
             )
-        if not typer.confirm(f"study.toml wants the key in {variable} sent to {server}. Send it there?"):
+        if not typer.confirm(
+            visible(f"study.toml wants the key in {variable} sent to {server}. Send it there?")
+        ):
             say("nothing was sent")
             return False
         if typer.confirm(f"Remember this in {path()}, and do not ask again?"):

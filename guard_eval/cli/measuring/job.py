@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from guard_eval.metrics import measure as metrics
 from guard_eval.metrics.cache import Models, Progress, ScoreCache
 from guard_eval.metrics.scores import Results
 from guard_eval.study.folder import Study, locate_model
-from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.problems import explain, problems_of, read_toml
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.continuations import trace_files
 from guard_eval.texts.current import current_runs
@@ -246,12 +245,7 @@ def _settings(path: Path | None) -> MetricSettings:
     if path is None:
         return MetricSettings()
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("metrics", {})
-        return MetricSettings.model_validate(table)
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from error
+        return MetricSettings.model_validate(read_toml(path).get("metrics", {}))
     except ValidationError as error:
         raise StudyError(explain(path, problems_of(error, MetricSettings))) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def warnings(view: Overview) -> tuple[str, ...]:
     left_out = sum(line.skipped >= MOST_SKIPS for line in view.pairs)
     if left_out:
         found.append(
-            f"{count_of(left_out, 'pair')} skipped by {MOST_SKIPS} raters or more: given to nobody new. "
+            f"{count_of(left_out, 'pair')} skipped by {MOST_SKIPS} raters or more: no new rater gets them. "
             "Excluding raters who skip without a reason gives them out again."
         )
     return tuple(found)
@@ -133,10 +134,19 @@ def raters_table(view: Overview, *, narrow: bool = False) -> Table:
         rows=tuple(_rater(line, narrow=narrow) for line in view.raters),
         words=frozenset() if narrow else frozenset((12, 13, 14)),
         strong=frozenset(place for place, line in enumerate(view.raters) if line.flags),
-        note="same: other raters' answers to the same pairs that are the same; A: pairs on which the answers "
-        "lean to the text shown as A, of those with a leaning; changed: answers to pairs shown again that "
-        "differ.",
+        note=_rater_notes((*heads, *checks)),
     )
+
+
+def _rater_notes(columns: Sequence[str]) -> str:
+    """Return what the columns mean."""
+    meanings = {
+        "same %": "same: other raters' answers to the same pairs that are the same",
+        "A %": "A: pairs on which the answers lean to the text shown as A, of those with a leaning",
+        "changed": "changed: answers to pairs shown again that differ",
+    }
+    found = "; ".join(meaning for column, meaning in meanings.items() if column in columns)
+    return found and f"{found}."
 
 
 def _rater(line: RaterLine, *, narrow: bool) -> tuple[str, ...]:
@@ -289,9 +299,11 @@ def tables(view: Overview, *, narrow: bool = False, remarks: int | None = None) 
     if narrow:  # leave out empty columns
         cells = [*zip(*raters.rows, strict=True)]
         kept = [place for place, column in enumerate(cells) if set(column) - {"", NOTHING}]
+        columns = tuple(raters.columns[place] for place in kept)
         raters = replace(
             raters,
-            columns=tuple(raters.columns[place] for place in kept),
+            columns=columns,
+            note=_rater_notes(columns),
             rows=tuple(tuple(row[place] for place in kept) for row in raters.rows),
         )
     found = (
@@ -331,4 +343,4 @@ def as_html(view: Overview, *, title: str, at: str, refresh: int | None = None) 
 def as_json(view: Overview, *, title: str, at: str) -> str:
     """Return every number, and what raters wrote."""
     numbers = {"study": title, "at": at, **asdict(view)}
-    return json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
+    return json.dumps(numbers, indent=1, allow_nan=False)

@@ -60,7 +60,7 @@ def command(folder: StudyFolder) -> None:
     if commands:
         say_next(*commands)
     else:
-        say(f"\nAll is done: open {folder / 'report' / 'index.html'}")
+        say(f"\nAll is done: open {shlex.quote(str(folder / 'report' / 'index.html'))}")
 
 
 _OPTIONAL = {"metrics", "people", "judges"}

@@ -19,6 +19,7 @@ from guard_eval.reporting.escaping import clean
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study.folder import Study
+from guard_eval.study.problems import read_toml
 
 _HERE = Path(__file__).parent
 ANSWERS = "datasheet.toml"
@@ -255,10 +256,7 @@ def _own_answers(study: Study) -> tuple[dict[str, str], object]:
     path = study.folder / ANSWERS
     if not path.exists():
         return {}, None
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"cannot read {path}: {error}; fix that line, or move the file away") from error
+    tables = read_toml(path)
     answers = tables.get("answers", {})
     wrong = not isinstance(answers, dict) or next(
         (key for key, value in answers.items() if not isinstance(value, str)), None

@@ -257,7 +257,7 @@ def _beside(folder: Path) -> Iterator[Path]:
 def _move(made: Path, folder: Path) -> None:
     """Put what was made in the folder's place; what was there stays until then."""
     before = made.with_name("before")
-    _check_replaceable(folder)  # once more: somebody may have written there meanwhile
+    _check_replaceable(folder)  # once more: another process may have written there meanwhile
     try:
         if folder.exists():
             folder.rename(before)

@@ -134,7 +134,7 @@ ENTRIES: tuple[Entry, ...] = (
         "method",
         "fig:figure_two",
         "how GUARD works, a drawing",
-        "guard_eval/decoding/guard.py does it, step by step; docs/decoding.md says it in words",
+        "guard_eval/decoding/guard/step.py does it, step by step; docs/decoding.md says it in words",
     ),
     Entry("entropy", TRACE, "trace", "entropies, k and α over a text", _QWEN, "decoding_behavior"),
     _metrics("main", "tab:ablation_resultglacs", "GUARD and eleven other strategies"),

@@ -154,6 +154,7 @@ def _read_metrics(folder: Path) -> MeasuredMetrics | None:
     return MeasuredMetrics(
         table=wide[["dataset", "strategy", "texts", *shown]],
         intervals=intervals,
+        level=float(known["level"].iloc[0]) if len(known) else 0.95,
         notes=tuple(
             f"{METRICS[name].title}: {METRICS[name].meaning} "
             f"({'; '.join(map(str, definitions.get(name, ())))})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.rubric import check_weights
-from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.problems import explain, problems_of, read_toml
 
 NAME = "report.toml"
 """The file beside a table that is read without being named."""
@@ -154,13 +153,8 @@ def declared(table: Path, given: TableOptions, settings: Path | None = None) -> 
     path = settings or table.with_name(NAME)
     if settings is None and not path.is_file():
         return Declaration(settings=on_line, given=on_line)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        filed = _checked(path, tomllib.loads(text))
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}; name a file such as {NAME}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from None
+    filed = _checked(path, read_toml(path))
+    text = path.read_text(encoding="utf-8-sig")
     merged = filed.model_dump(exclude_none=True) | on_line.model_dump(exclude_none=True)
     return Declaration(
         settings=TableSettings(**merged), given=on_line, file=path, text=text, named=settings is not None

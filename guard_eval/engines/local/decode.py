@@ -83,7 +83,7 @@ def decode(
         strategy: What to apply; `check` must have passed.
         amateur: The weaker model of contrastive decoding, with the same tokens.
         trace: Return GUARD's H_t, H_glob,t, k_t, α_t and q too.
-        compiled: On a CPU, run GUARD's step through `torch.compile`; on a GPU, decode in fixed shapes.
+        compiled: On a CPU, make GUARD's step by one compiled function; on a GPU, decode in fixed shapes.
         static: Decode in fixed shapes (`static.py`), where model and strategy can; if left out, with
             `compiled` on a GPU.
         on_step: Called after each step, which then run one by one; never by a strategy with beams, whose

@@ -105,7 +105,7 @@ def generate(
         stop: A text ends before the first of these strings.
         amateur: Contrastive decoding's second model.
         chat: Give the prompts through the model's chat template.
-        compiled: Run GUARD's step through `torch.compile`.
+        compiled: See `decode`.
         on_trace: Given the traces of each batch before the batch is handed out; strategies with a state,
             such as GUARD, have any.
         on_step: Given each step of each batch; see `decode`.

@@ -23,7 +23,7 @@ from torch import Tensor
 from guard_eval.decoding.chains import Seen, Stepwise, choose, initial_state, needs_breakers, remembers
 from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.decoding.entropy import discount_sums
-from guard_eval.decoding.guard import StepHistory, guard_step
+from guard_eval.decoding.guard.step import StepHistory, guard_step
 from guard_eval.decoding.noise import advanced, gumbel
 from guard_eval.engines.vllm.request import StrategyRequest
 from guard_eval.strategies import Greedy, Guard

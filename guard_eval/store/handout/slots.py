@@ -195,7 +195,7 @@ _PARTS = union_all(
     )
 ).subquery()
 _RING = select(_PARTS).order_by(_PARTS.c.part, _PARTS.c.ring).limit(bindparam("param_limit"))
-# a slot kept for another rater is free for no one, whoever held it
+# a slot kept for another rater is free for no one else
 _IS_KEPT = (
     exists()
     .where(

@@ -197,7 +197,7 @@ def test_what_is_refused(arguments, message):
 
 def test_what_cannot_be_run_says_where_it_is():
     assert "guard-eval annotate demo-study" in run("form")
-    assert "guard_eval/decoding/guard.py" in run("fig:figure_two")
+    assert "guard_eval/decoding/guard/step.py" in run("fig:figure_two")
 
 
 def test_a_broken_study_is_not_gone_on_with(tmp_path):

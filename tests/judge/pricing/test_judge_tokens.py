@@ -6,6 +6,7 @@ import pytest
 
 from guard_eval.store import Showing
 from guard_eval.study.settings import Judge
+from judge.pricing import tokens
 from judge.pricing.estimate import estimate
 from judge.pricing.tokens import counter
 from judge.prompts.prompt import prompt_of
@@ -23,16 +24,16 @@ def model(tmp_path):
     """Write a tokenizer of words, which adds marks of its own and cuts texts by default."""
 
     def write(folder="model", *, template=TEMPLATE, in_file=False):
-        tokens = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "<s>": 1}, unk_token="[UNK]"))
-        tokens.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-        tokens.post_processor = tokenizers.processors.TemplateProcessing(
+        made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "<s>": 1}, unk_token="[UNK]"))
+        made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        made.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A", special_tokens=[("<s>", 1)]
         )
-        tokens.enable_truncation(5)
-        tokens.enable_padding(length=8)
+        made.enable_truncation(5)
+        made.enable_padding(length=8)
         place = tmp_path / folder
         place.mkdir(parents=True)
-        tokens.save(str(place / "tokenizer.json"))
+        made.save(str(place / "tokenizer.json"))
         settings = {"bos_token": {"content": "<s>"}}
         if in_file:
             (place / "chat_template.jinja").write_text(template)
@@ -70,9 +71,23 @@ def test_without_a_template_or_with_a_broken_one_there_is_the_bound_alone(model,
     model("broken", template="{% for")
     (model("damaged") / "tokenizer.json").write_text("{}")
     for name in ("none", "broken", "damaged", "missing"):
-        assert counter(name, folder=tmp_path, environ={}) is None
+        found = counter(name, folder=tmp_path, environ={})
+        assert found is None or found.count([ASKED]) is None
     model("refusing", template="{{ raise_exception('no system message, please') }}")
     assert counter("refusing", folder=tmp_path, environ={}).count([ASKED]) is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 10 ** 11 }}",
+    ],
+)
+def test_a_template_cannot_hold_a_preview_up_or_fill_the_memory(model, tmp_path, monkeypatch, template):
+    monkeypatch.setattr(tokens, "SECONDS", 0.5)
+    model(template=template)
+    assert counter("model", folder=tmp_path, environ={}).count([ASKED]) is None
 
 
 def test_a_template_cannot_reach_what_is_outside_it(model, tmp_path):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.entropy import aggregate
-from guard_eval.decoding.guard_equations import (
+from guard_eval.decoding.guard.equations import (
     Adapted,
     candidate_number,
     deltas,
@@ -40,7 +40,7 @@ def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t and q; arguments as in `guard_equations.adapt`."""
+    """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
     entropy, before = entropies[-1], entropies[max(-2, -len(entropies))]
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:

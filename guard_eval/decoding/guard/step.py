@@ -1,4 +1,4 @@
-"""GUARD's step, in each of its three formulations (`guard_equations`, `guard_algorithm1`, `guard_released`).
+"""GUARD's step, in each of its three formulations (`equations`, `algorithm1`, `released`).
 
 A step is a pure function of logits, of what earlier steps left behind, and of the tokens so far.
 `GuardChooser` keeps that memory for a batch. Scores are computed in log space, ln p + count · ln α_t, so
@@ -7,18 +7,13 @@ nothing underflows.
 
 from __future__ import annotations
 
-import functools
 import math
-import os
-import shutil
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from guard_eval.decoding import guard_algorithm1, guard_equations, guard_released
 from guard_eval.decoding.candidates import smallest_best, top_candidates
 from guard_eval.decoding.entropy import (
     discount_sums,
@@ -27,23 +22,20 @@ from guard_eval.decoding.entropy import (
     shannon_entropy,
     smoothed_entropy,
 )
-from guard_eval.decoding.guard_equations import K_MIN, K_RANGE, Adapted
-from guard_eval.decoding.guard_released import unless_nothing_is_left
+from guard_eval.decoding.guard import algorithm1, equations, released
+from guard_eval.decoding.guard.equations import K_MIN, K_RANGE, Adapted
+from guard_eval.decoding.guard.released import unless_nothing_is_left
 from guard_eval.decoding.noise import gumbel
-from guard_eval.errors import StudyError
 from guard_eval.strategies import Formulation, Guard
 
-_VARIANTS = 128
-"""How many strategies times shapes may be compiled in one process."""
-
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
-    "equations": guard_equations.adapt,
-    "algorithm1": guard_algorithm1.adapt,
-    "released": guard_released.adapt,
+    "equations": equations.adapt,
+    "algorithm1": algorithm1.adapt,
+    "released": released.adapt,
 }
 
 
-_ENTROPY, _TOTAL, _OVERALL, _K, _LOG_ALPHA, _Q = range(6)
+ENTROPY, TOTAL, OVERALL, K, LOG_ALPHA, Q = range(6)
 NOTES = 6
 """How many numbers a step leaves behind: H_t, the numerator of H_glob,t, H_glob,t, k_t, ln α_t and q."""
 
@@ -128,84 +120,62 @@ def _step_at(
     return guard_step(logits, past, torch.where(seen, tokens, -1), strategy)
 
 
-@functools.cache
-def _compiled(strategy: Guard) -> Callable[..., GuardStep]:
-    """Return the step with a full window as one graph, compiled again where the batch changes its size.
-
-    Raises:
-        StudyError: There is no C++ compiler.
-    """
-    program = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
-    if shutil.which(program) is None:
-        raise StudyError(
-            f"compiling needs a C++ compiler, and there is no {program!r} here; "
-            "install one (such as g++), name it in the environment variable CXX, or do without compiling"
-        )
-    # All functions wrapped alike share the limit, and each meets a few batch sizes and prompt lengths.
-    config = torch._dynamo.config  # noqa: SLF001 (documented under this name)
-    config.recompile_limit = max(config.recompile_limit, _VARIANTS)
-    whole: Callable[..., GuardStep] = torch.compile(
-        functools.partial(_step_at, strategy=strategy), fullgraph=True
-    )
-    return whole
-
-
 class GuardState:
     """The numbers of up to `steps` steps of a batch of `rows` texts; more when `reserve` is called."""
 
     def __init__(self, rows: int, steps: int, decay: float, device: torch.device) -> None:
         self._decay = decay
         # Line t holds step t − 1, so that the line before the first exists, and is zero.
-        self._lines = torch.zeros(steps + 1, NOTES, rows, dtype=torch.float64, device=device)
-        self._weights = torch.tensor(discount_sums(steps, decay), dtype=torch.float64, device=device)
-        self._written = 0
+        self.lines = torch.zeros(steps + 1, NOTES, rows, dtype=torch.float64, device=device)
+        self.weights = torch.tensor(discount_sums(steps, decay), dtype=torch.float64, device=device)
+        self.done = 0
 
     def past(self, step: int | Tensor, window: int) -> StepHistory:
         """Return what a step 0, 1, … finds; a tensor's step is not before the `window`-th."""
         if isinstance(step, Tensor):
             before = torch.arange(1 - window, 1, device=step.device) + step
-            lines = self._lines.index_select(0, before)
-            weights = self._weights.index_select(0, step[None])[0]
-            return StepHistory(lines[:, _ENTROPY], lines[-1, _TOTAL], weights)
+            lines = self.lines.index_select(0, before)
+            weights = self.weights.index_select(0, step[None])[0]
+            return StepHistory(lines[:, ENTROPY], lines[-1, TOTAL], weights)
         return StepHistory(
-            self._lines[max(1, step + 1 - window) : step + 1, _ENTROPY],
-            self._lines[step, _TOTAL],
-            self._weights[step],
+            self.lines[max(1, step + 1 - window) : step + 1, ENTROPY],
+            self.lines[step, TOTAL],
+            self.weights[step],
         )
 
     def write(self, step: int | Tensor, notes: Tensor) -> None:
         """Record the `NOTES` of a step, `[NOTES, B]`."""
         if isinstance(step, Tensor):  # whose value only the device knows
-            self._lines.index_copy_(0, step[None] + 1, notes[None])
-            self._written = len(self._lines) - 1
+            self.lines.index_copy_(0, step[None] + 1, notes[None])
+            self.done = len(self.lines) - 1
             return
-        self._lines[step + 1] = notes
-        self._written = max(self._written, step + 1)
+        self.lines[step + 1] = notes
+        self.done = max(self.done, step + 1)
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows `[B']`."""
-        self._lines = self._lines[:, :, rows]
+        self.lines = self.lines[:, :, rows]
 
     def reserve(self, steps: int) -> None:
         """Make room for as many steps, and as many again, if there is not enough."""
-        lines, notes, rows = self._lines.shape
+        lines, notes, rows = self.lines.shape
         if steps < lines:
             return
-        more = self._lines.new_zeros(2 * steps + 1, notes, rows)
-        more[:lines] = self._lines
-        self._lines = more
-        self._weights = self._weights.new_tensor(discount_sums(2 * steps, self._decay))
+        more = self.lines.new_zeros(2 * steps + 1, notes, rows)
+        more[:lines] = self.lines
+        self.lines = more
+        self.weights = self.weights.new_tensor(discount_sums(2 * steps, self._decay))
 
     @property
     def trace(self) -> dict[str, Tensor]:
         """The paper's H_t, H_glob,t, k_t, α_t and q of the steps done, `[B, steps]` each."""
-        done = self._lines[1 : self._written + 1]
+        done = self.lines[1 : self.done + 1]
         return {
-            "H": done[:, _ENTROPY].T,
-            "H_glob": done[:, _OVERALL].T,
-            "k": done[:, _K].T,
-            "alpha": done[:, _LOG_ALPHA].T.exp(),
-            "q": done[:, _Q].T,
+            "H": done[:, ENTROPY].T,
+            "H_glob": done[:, OVERALL].T,
+            "k": done[:, K].T,
+            "alpha": done[:, LOG_ALPHA].T.exp(),
+            "q": done[:, Q].T,
         }
 
 
@@ -219,7 +189,6 @@ class GuardChooser:
         steps: int,
         *,
         prompts: Tensor | None = None,
-        compiled: bool = False,
     ) -> None:
         """Begin before the first step; arguments as in `choosers.chooser`."""
         self._strategy = strategy
@@ -227,9 +196,6 @@ class GuardChooser:
         self._keys = keys
         self._prompts = prompts if strategy.formulation == "released" else None
         self._state = GuardState(len(keys), steps, strategy.decay, keys.device)
-        self._compiled = _compiled(strategy) if compiled else None
-        # As tensors, for a graph that takes the step's number from outside.
-        self._numbers = torch.arange(steps, device=keys.device)
 
     def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:
         """See `choosers.Chooser`."""
@@ -244,15 +210,10 @@ class GuardChooser:
         """Return a step's candidates and scores, and remember it; arguments as in `choosers.Chooser`."""
         state = self._state
         past = state.past(step, self._strategy.window)
-        full = self._compiled is not None and len(past.entropies) == self._strategy.window
-        if full or isinstance(step, Tensor):
-            number = step if isinstance(step, Tensor) else self._numbers[step]
+        if isinstance(step, Tensor):
             prompts = history[:, :0] if self._prompts is None else self._prompts
-            tokens, counted = torch.cat([prompts, history], 1), number + prompts.shape[1]
-            if self._compiled is None:
-                made = _step_at(logits, past, tokens, counted, self._strategy)
-            else:  # copies: as views into the state, they would be compiled for each place in it
-                made = self._compiled(logits, StepHistory(*(kept.clone() for kept in past)), tokens, counted)
+            tokens, counted = torch.cat([prompts, history], 1), step + prompts.shape[1]
+            made = _step_at(logits, past, tokens, counted, self._strategy)
         else:
             made = guard_step(logits, past, self._tokens(history[:, :step]), self._strategy)
         state.write(step, made.notes)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.entropy import CLAMP, aggregate, stretched
-from guard_eval.decoding.guard_equations import (
+from guard_eval.decoding.guard.equations import (
     EPSILON,
     Adapted,
     amplification,
@@ -58,7 +58,7 @@ def log_penalty_outside(exponent: Tensor, k: Tensor) -> Tensor:
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t and q; arguments as in `guard_equations.adapt`."""
+    """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
     if len(entropies) < strategy.window:
         both = first_deltas(entropies, log_vocabulary, strategy)
         q = torch.ones_like(overall)
