@@ -41,6 +41,7 @@ def prepare(database: Database, *, create: bool) -> None:
         )
         raise StudyError(f"the database {database.name} {found}")
     if database.is_sqlite and database.is_writable:
+        files.keep_private(Path(str(database.url.database)))  # not before: the file may be no study's
         database.use_wal()
     if version != newest:
         with database.write(lock="schema") as connection:
@@ -56,7 +57,6 @@ def _find_file(database: Database, *, create: bool) -> None:
     if path.is_dir():
         raise StudyError(f"the database {path} is a folder; name a file in it, such as {path / 'study.db'}")
     if path.is_file():
-        files.keep_private(path)
         return
     if not create:
         raise StudyError(f"there is no database {path}; run: guard-eval pair STUDY")

@@ -314,3 +314,13 @@ def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, 
     ran = run("status", "small")
     assert ran.code == 130
     assert "stopped; nothing made so far is lost" in ran.err
+
+
+def test_a_file_that_is_no_database_keeps_its_rights(run, study, tmp_path):
+    other = tmp_path / "other"
+    other.write_text("not a database, and read by others\n" * 50)
+    other.chmod(0o644)
+    path = study / "study.toml"
+    path.write_text(f'database = "sqlite:///{other}"\n{path.read_text()}')
+    assert "file is not a database" in run("judge", "small", "--ledger").refused()
+    assert other.stat().st_mode & 0o777 == 0o644
