@@ -52,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--database", choices=KINDS, help="run every test that needs a database on this system")
 
 
+RAY = "tests/engines/ray/"
+
 _SLOW_MODULE = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow", re.MULTILINE)
 
 
@@ -73,6 +75,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             slow.add(item.path)
     if "PYTEST_XDIST_WORKER" in os.environ:  # which takes a file after the other: a long one must not be last
         items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give each worker whole files, and all of Ray's to one: two clusters slow each other down."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneCluster(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return RAY if file.startswith(RAY) else file
+
+    return OneCluster(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,5 +1,7 @@
 """Studies for the tests of the command line."""
 
+import fcntl
+import os
 import shutil
 import subprocess
 from functools import partial
@@ -78,12 +80,20 @@ def study(tmp_path):
 
 @pytest.fixture(scope="session")
 def _made_once(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
-    write_study(folder / "small")
-    for step in ("generate", "pair"):
-        ran = _typed(folder, step, "small")
-        assert ran.code == 0, ran
-    return folder / "small"
+    """A study that the first worker makes and all workers read; complete once it has its name."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with (folder / "made.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            making = tmp_path_factory.mktemp("making")
+            write_study(making / "small")
+            for step in ("generate", "pair"):
+                ran = _typed(making, step, "small")
+                assert ran.code == 0, ran
+            making.rename(folder / "made")
+    return folder / "made" / "small"
 
 
 @pytest.fixture

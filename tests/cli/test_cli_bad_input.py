@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from command_line import environment
 
 pytestmark = pytest.mark.slow
@@ -303,3 +304,13 @@ def test_a_value_that_is_no_choice_is_named_in_a_users_words(run):
     ran = run("report", "x.csv", "--correction", "maxt")
     assert ran.code == 2
     assert "Invalid value for '--correction': 'maxt' is not one of 'holm', 'bh', 'max-t'" in ran.err
+
+
+def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, monkeypatch):
+    def asked(folder):
+        raise typer.Abort
+
+    monkeypatch.setattr("guard_eval.cli.overview.status.status", asked)
+    ran = run("status", "small")
+    assert ran.code == 130
+    assert "stopped; nothing made so far is lost" in ran.err

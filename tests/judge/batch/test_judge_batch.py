@@ -1,3 +1,4 @@
+import asyncio
 import json
 from collections import Counter
 
@@ -6,6 +7,10 @@ from fake_openai import Out, answer, failure, verdict
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Usage
+from judge.batch import api
+from judge.failures import Retry
+from judge.providers.client import Client
+from judge.providers.endpoint import provider_of
 
 pytestmark = pytest.mark.slow
 
@@ -249,3 +254,16 @@ def test_a_batch_of_another_key_is_not_forgotten(run, pairs, server):
         run()
     assert run().verdicts == 2
     assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_answer_that_never_ends_holds_no_run_for_ever(judge, environ, monkeypatch, large):
+    monkeypatch.setattr(api, "LONGEST" if large else "TRANSFER", 0.01)
+    client = Client(provider_of(judge, environ), concurrency=1)
+    calls = api.BatchCalls(client, retry=Retry(base=0, longest=0), seed=1)
+
+    async def drips():
+        await asyncio.Event().wait()
+
+    with pytest.raises(StudyError, match=r"no response from .*run again to go on from here"):
+        asyncio.run(calls.until(drips, "poll", large=large))
