@@ -2,12 +2,13 @@
 
 import sys
 
+import numba.core.caching
 import numpy as np
 import pytest
 import torch
 
 from guard_eval.decoding.choosers import chooser
-from guard_eval.decoding.guard.fused import exp, log
+from guard_eval.decoding.guard.fused import _compile, exp, log
 from guard_eval.errors import MissingExtraError
 from guard_eval.strategies import Guard
 
@@ -76,3 +77,15 @@ def test_without_numba_it_names_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "guard_eval.decoding.guard.fused")
     with pytest.raises(MissingExtraError, match=r"'numba'.*pip install 'guard-eval\[compile\]'"):
         chooser(Guard(), torch.arange(2), 4, compiled=True)
+
+
+def test_it_compiles_where_nothing_may_be_stored(monkeypatch):
+    # So it is with a read-only installation and no home.
+    monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
+
+    def square(x):
+        return x * x
+
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        numba.njit(cache=True)(square)
+    assert _compile()(square)(3) == 9

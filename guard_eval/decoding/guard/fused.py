@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +40,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("compile", "numba") from error
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -66,12 +68,26 @@ class _Numbers(NamedTuple):
     q: float
 
 
-# The machine code stays on disk; Python's lock is let go, so that threads may share a batch.
-_scalar = njit(cache=True, nogil=True, error_model="numpy")
+def _compile(signature: Any = None, **options: Any) -> Callable[[Function], Function]:  # noqa: ANN401 (numba's)
+    """Return what compiles a function, without Python's lock, so that threads may share a batch."""
+
+    def decorate(function: Function) -> Function:
+        kinds: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
+        made: Function
+        try:
+            made = njit(signature, cache=True, **kinds)(function)
+        except RuntimeError:  # no folder may be written to keep the machine code in
+            made = njit(signature, **kinds)(function)
+        return made
+
+    return decorate
+
+
+_scalar = _compile()
 # No number is NaN: `batch.Rows.check` has put zeros in such rows.
-_float = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "nnan"})
+_float = _compile(fastmath={"contract", "nsz", "nnan"})
 # And sums may be added in any order.
-_vector = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "nnan", "reassoc"})
+_vector = _compile(fastmath={"contract", "nsz", "nnan", "reassoc"})
 
 
 # Over the vocabulary: float32, in loops over places, which the compiler makes vectors of.
@@ -361,7 +377,7 @@ _SIGNATURE = types.void(
 """Given beforehand, so that tensors of all strides share one machine code."""
 
 
-@njit(_SIGNATURE, cache=True, nogil=True, error_model="numpy")
+@_compile(_SIGNATURE)
 def _step(  # noqa: PLR0917 (numba has no other arguments)
     logits: Logits,
     lines: Floats,
