@@ -69,7 +69,10 @@ class _Numbers(NamedTuple):
 
 
 def _compile(signature: Any = None, **options: Any) -> Callable[[Function], Function]:  # noqa: ANN401 (numba's)
-    """Return what compiles a function, without Python's lock, so that threads may share a batch."""
+    """Return what compiles a function, without Python's lock, so that threads may share a batch.
+
+    The machine code is kept until this file changes, and with it the constants of other modules.
+    """
 
     def decorate(function: Function) -> Function:
         kinds: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
@@ -106,7 +109,7 @@ _BLOCK = 4096
 """So many numbers are added in float32 before float64 takes their sum."""
 
 _WIDTH = 32
-"""So many logits are looked at at once, where none may be among the candidates."""
+"""So many logits are compared at once; most such groups hold no candidate."""
 
 
 @_float
@@ -231,7 +234,7 @@ def _local(entropies: Floats, aggregation: int) -> float:
 
 @_scalar
 def _released_local(entropies: Floats, aggregation: int) -> float:
-    """Return the same, but of an even count the lower of the two medians."""
+    """Return the same, but the lower of the middle two where the median is of an even count."""
     if aggregation == 0:
         return float(np.sort(entropies)[(len(entropies) - 1) // 2])
     return _local(entropies, aggregation)
@@ -292,10 +295,8 @@ def _algorithm1(recent: Floats, overall: float, log_size: float, settings: _Sett
         q, near = 1.0, 0.0
         far = _delta(q, entropy - _local(recent, settings.aggregation), log_size, settings)
     else:
-        before, local = (
-            recent[max(0, len(recent) - 2)],
-            _local(recent[-settings.window :], settings.aggregation),
-        )
+        before = recent[max(0, len(recent) - 2)]
+        local = _local(recent[-settings.window :], settings.aggregation)
         q = 1 + abs(entropy - before) / (before + epsilon) + abs(local - overall) / (overall + epsilon)
         near = _delta(q, entropy - local, log_size, settings)
         far = _delta(q, local - overall, log_size, settings)
