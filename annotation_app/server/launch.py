@@ -40,6 +40,8 @@ OPTIONS: dict[str, str] = {
     # Streamlit calls home, and asks the internet for its own address, unless these forbid it.
     "browser.gatherUsageStats": "false",
     "logger.hideWelcomeMessage": "true",
+    # rich would print an exception past the filter of server/logs.py, with its message.
+    "logger.enableRich": "false",
     "server.fileWatcherType": "none",
     "server.runOnSave": "false",
     # Nothing about an error, a file or the app's inside reaches a rater.

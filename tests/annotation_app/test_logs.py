@@ -4,8 +4,10 @@ import io
 import logging
 
 import pytest
+from streamlit import config, error_util
 
 from annotation_app.server import logs
+from annotation_app.server.launch import OPTIONS
 
 TOKEN = "m66UrAJFSbK_Ko5HuUPPAq9s0e6yYAbB1LObFORFjr4"
 TEXT = "what a rater wrote"
@@ -49,6 +51,19 @@ def test_an_exception_keeps_its_place_and_loses_its_message(others):
     assert "Uncaught app execution" in text
     assert text.count("test_logs.py") == 3
     assert text.index("KeyError") < text.index("caused:") < text.index("ValueError")
+
+
+def test_streamlit_prints_no_defect_past_the_filter(others, capfd, monkeypatch):
+    logger, written = others
+    monkeypatch.setattr(error_util, "_LOGGER", logger)
+    before = config.get_option("logger.enableRich")
+    config.set_option("logger.enableRich", OPTIONS["logger.enableRich"] == "true")
+    try:
+        error_util.handle_uncaught_app_exception(ValueError(TEXT))
+    finally:
+        config.set_option("logger.enableRich", before)
+    assert TEXT not in "".join(capfd.readouterr()) + written.getvalue()
+    assert "ValueError" in written.getvalue()
 
 
 def test_an_address_loses_its_query(others):

@@ -1,6 +1,7 @@
 """`guard-eval import`: other tools' files become a table for the report, and texts become generations."""
 
 import json
+from datetime import datetime
 
 import pytest
 
@@ -69,6 +70,17 @@ def test_a_formula_in_a_name_stays_text_on_the_way_there_and_back(tmp_path):
     assert "'=1+1,'+x,'@me" in found.output.read_text()
     row = read(found.output).iloc[0]
     assert (row["method_a"], row["method_b"], row["rater"], row["verdict"]) == ("=1+1", "+x", "@me", "=1+1")
+
+
+def test_a_date_is_the_name_that_it_is_in_a_csv(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict"])
+    day = datetime(2026, 5, 31)  # noqa: DTZ001 (a cell of a sheet has no time zone)
+    book.active.append([day, "d", "guard", "greedy", "ann", "fluency", "tie"])
+    book.save(tmp_path / "verdicts.xlsx")
+    found = import_files([tmp_path / "verdicts.xlsx"], tmp_path / "verdicts.csv")
+    assert list(read(found.output)["pair_id"]) == ["2026-05-31"]
 
 
 def test_the_output_is_none_of_the_files(tmp_path):

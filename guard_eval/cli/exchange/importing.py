@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from analysis.verdicts.layout import REMARKS
 from analysis.verdicts.reading import check_lasting
 from analysis.verdicts.tidy import remarks, validate
 from guard_eval.cli.console import count_of, say, say_next
+from guard_eval.cli.exchange.row_files import json_lines
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import csv_of_escaped, escape_csv
 from guard_eval.reporting.writing import write_whole
@@ -141,9 +141,7 @@ def _import_texts(files: Sequence[Path], samples: Sequence[Path], output: Path) 
     if len(set(ids)) < len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
         raise StudyError(f"the text {twice!r} occurs twice; import each run of a task by itself")
-    lines = (json.dumps(asdict(text), ensure_ascii=False) for text in texts)
-    data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-    write_whole(output, data, make_folder=True)
+    write_whole(output, json_lines(map(asdict, texts)), make_folder=True)
     notes = ("the first answer to each prompt is taken, as the model wrote it, unfiltered",)
     return Imported(output=output, texts=texts, notes=notes)
 
