@@ -15,20 +15,15 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
 # A file's tests share what they made; tests/conftest.py puts files of slow tests first, so that no worker ends alone,
-# and gives Ray's files to one worker. One worker more than processors: tests wait for servers, browsers and clusters.
-PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-WORKERS := --numprocesses $(shell expr $(PROCESSORS) + 1) --dist loadfile --no-loadscope-reorder
+# and gives Ray's files to one worker.
+WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: coverage demo test all-tests quick test-postgres check lint types replicate docs system clean test-vllm
+.PHONY: coverage demo test quick test-postgres check replicate docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
 
-# mypy uses one processor for a minute and a half: it runs beside the tests, and either's failure is the target's.
-test: .venv/test.stamp system lint
-	$(MAKE) --no-print-directory --jobs=2 types all-tests
-
-all-tests: .venv/test.stamp
+test: .venv/test.stamp system check
 	$(BIN)/pytest $(WORKERS)
 
 coverage: .venv/test.stamp system
@@ -40,16 +35,12 @@ quick: .venv/test.stamp
 test-postgres: .venv/test.stamp system
 	$(BIN)/pytest $(WORKERS) --database postgres tests/annotation_app tests/judge tests/store
 
-check: lint types
-
-lint: .venv/test.stamp
+check: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
-
-types: .venv/test.stamp
-	$(BIN)/mypy
 
 replicate: .venv/test.stamp
 	$(BIN)/pytest tests/paper --claims

@@ -151,7 +151,7 @@ def test_a_second_press_at_the_same_place_is_not_meant_for_the_next_page(
         arrive(page, "Zwei Texte vergleichen")
         page.keyboard.press("Control+Enter")
         page.keyboard.press("Control+Enter")
-        assert page.evaluate("document.querySelector('h1').innerText") == "Zwei Texte vergleichen"
+        assert page.locator("h1").inner_text() == "Zwei Texte vergleichen"
         page.evaluate("window.now += 1000")
         page.keyboard.press("Control+Enter")
         page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")

@@ -75,7 +75,7 @@ def test_a_model_is_the_same_rater_each_time(store):
 
 
 def test_other_names_are_kept_as_they_are(store):
-    names = ["\x00", "lone \ud800", "نور", "x" * 200, "=cmd()"]
+    names = ["نور", "x" * 200, "=cmd()"]
     for name in names:
         rater, token = store.invite(name)
         assert store.sign_in(token) == rater
@@ -89,7 +89,11 @@ def test_other_names_are_kept_as_they_are(store):
         *((lambda store, name=name: store.invite(name), "rater's name") for name in ("", "  ", "x" * 201)),
         *(
             (lambda store, name=name: store.invite(name), "a rater named 'Ann' exists, which looks like")
-            for name in ("ann", "Ann ", "A\u200bnn", "\uff21nn")
+            for name in ("ann", "\uff21nn")
+        ),
+        *(
+            (lambda store, name=name: store.invite(name), "characters that cannot be seen, or begins or ends")
+            for name in ("Ann ", "A\u200bnn", "\x00", "lone \ud800", "Bo\u202eb")
         ),
         (lambda store: store.rater("Ann", "model"), "'Ann' is a person, not a model"),
         (lambda store: store.rater("R2", "robot"), "'robot' is no kind of rater"),

@@ -154,7 +154,12 @@ def test_nothing_is_asked_of_what_is_here_for_good(hub, cache, tmp_path):
     assert Hub.asked == []
 
 
-@pytest.mark.parametrize("name", ["a b", "a/b/c", "", "a/../b", "-/-/-", "ä/b"])
+def test_an_empty_name():
+    with pytest.raises(StudyError, match="the model '' has no name; write a Hugging Face id"):
+        check_name("", "")
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b/c", "a/../b", "-/-/-", "ä/b"])
 def test_names_that_are_no_ids(name):
     with pytest.raises(StudyError, match=r"a Hugging Face id is OWNER/NAME"):
         check_name(name, name)

@@ -215,7 +215,7 @@ def test_a_studys_own_list_is_read_or_says_what_is_wrong(tmp_path):
     assert (found.input, found.cached, found.output) == (1.5, None, 6.0)
     assert found.source == "the study's prices.toml"
     for wrong, says in (
-        ("[models", "cannot read"),
+        ("[models", "is not valid TOML"),
         ('[models]\n"m" = { input = 1 }', "models.m.output"),
         ('[models]\n"m" = { input = -1, output = 1 }', "models.m.input"),
         ('[models]\n"m" = { input = nan, output = 1 }', "models.m.input"),
