@@ -1,8 +1,6 @@
-"""From a tidy table of verdicts to result rows, and from rows to tables, figures and a report.
+"""From a table of verdicts to analyses and a report. Any table with the columns of `verdicts.layout` will do.
 
-It knows no database: any table with the columns of `analysis.verdicts.layout.REQUIRED` will do.
-
-    from analysis import agreement, figures, ranking, read, report, shares
+from analysis import agreement, figures, ranking, read, report, shares
 
 Each function is loaded when it is used.
 """
@@ -26,6 +24,11 @@ else:
         if name not in _MODULES:
             raise AttributeError(f"{__name__} has no function {name!r}")
         return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the functions, loaded or not."""
+    return sorted(__all__)
 
 
 __all__ = ["agreement", "figures", "ranking", "read", "report", "shares"]

@@ -31,7 +31,7 @@ from annotation_client import CRITERIA, Log, MadeStudy, Presser, Rater, enter, l
 from annotation_server import Load, Proxy, Server, compare, cpu_of
 from common import Measure, Row, has_postgres, parser, percentile, postgres_server, run_measures
 
-from annotation_app.server.launch import OPTIONS
+from annotation_app.server import OPTIONS
 
 TITLES = {
     "thinking": "Raters who think",
@@ -142,7 +142,7 @@ def cost(folder: Path, options: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
     with ExitStack() as stack:
         (folder / "bare.py").write_text(annotation_client.BARE, encoding="utf-8")
-        flags = [part for name, value in OPTIONS.items() for part in (f"--{name}", value)]
+        flags = [part for name, value in OPTIONS.items() for part in (f"--{name}", str(value).lower())]
         flags += ["--server.headless", "true", "--server.address", "127.0.0.1", "--server.port"]
         command = [sys.executable, "-P", "-m", "streamlit", "run", str(folder / "bare.py"), *flags]
         bare = Server(folder, folder / "bare.log", command=command)
@@ -404,7 +404,7 @@ def _replica(stack: ExitStack, folder: Path, study: MadeStudy, number: int) -> S
     own = folder / f"server-{number}"
     shutil.copytree(study.folder, own)
     command = [sys.executable, "-P", "-m", "guard_eval", "annotate", str(own)]
-    command += ["--proxy", "127.0.0.1", "--port"]
+    command += ["--port"]
     server = Server(own, folder / f"server-{number}.log", command=command)
     server.start()
     stack.callback(server.stop)

@@ -37,6 +37,8 @@ from websockets.exceptions import InvalidHandshake, WebSocketException
 import guard_eval
 from guard_eval.records import Pair
 from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
 from guard_eval.study.folder import Study
 
 METHODS = {"a": "top_k(k=50)", "b": "top_p(p=0.95)"}
@@ -84,9 +86,9 @@ def make(
     (folder / "study.toml").write_text(text, encoding="utf-8")
     made = _pairs(pairs)
     with Store.open(Study.open(folder).database, create=True) as store:
-        store.add_pairs(made)
+        store_pairs.add(store, made)
         names = [f"rater-{number:03d}" for number in range(raters)]
-        tokens = {name: store.invite(name)[1] for name in names}
+        tokens = {name: store_raters.invite(store, name)[1] for name in names}
     return MadeStudy(folder=folder, pairs=made, tokens=tokens, overlap=overlap)
 
 

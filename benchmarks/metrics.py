@@ -25,7 +25,7 @@ from transformers import AutoTokenizer, OPTConfig, OPTForCausalLM
 
 from guard_eval.engines.loading import load
 from guard_eval.metrics.coherence import log_likelihoods
-from guard_eval.metrics.diversity import diversity
+from guard_eval.metrics.ngrams import diversity
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.generation_files import read_generations
 

@@ -21,7 +21,7 @@ PLANNED = {
     "orders": (2, "in which the judge is asked"),
     "input-tokens": (1790, "of a request: `guard-eval judge --dry-run`"),
     "output-tokens": (52, "of an answer on six criteria"),
-    "input-usd": (2, "a million; gpt-4.1 in judge/pricing/prices.toml"),
+    "input-usd": (2, "a million; gpt-4.1"),
     "output-usd": (8, "likewise"),
     "judge-rate": (8, "requests a second that the provider allows"),
     "gpus": (1, "that generate"),

@@ -11,11 +11,12 @@ import argparse
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 import torch
 from common import compare, heading, line, parser
-from decoding_ways import SHAPES, build, random_prompts
+from decoding import SHAPES, build, random_prompts
 
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.strategies import parse
@@ -48,9 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         shape = SHAPES[options.shape]
-        vocabulary = options.vocabulary or shape.vocabularies[0]
+        if options.vocabulary:
+            shape = replace(shape, vocabulary=options.vocabulary)
         dtype = getattr(torch, options.dtype)
-        build(shape, vocabulary, device=torch.device("cpu"), dtype=dtype).save_pretrained(folder)
+        build(shape, device=torch.device("cpu"), dtype=dtype).save_pretrained(folder)
         llm = LLM(
             folder,
             skip_tokenizer_init=True,
@@ -64,7 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
     runner = "V2" if llm.llm_engine.vllm_config.use_v2_model_runner else "V1"
     machine = torch.cuda.get_device_name() if torch.cuda.device_count() else f"{os.cpu_count()} cores"
     print(f"vllm {__version__}, runner {runner}, torch {torch.__version__}, {machine}")
-    print(f"{options.shape}, {vocabulary:,} tokens, {options.dtype}; 16 tokens + {options.new_tokens} new")
+    print(
+        f"{options.shape}, {shape.vocabulary:,} tokens, {options.dtype}; 16 tokens + {options.new_tokens} new"
+    )
     print(heading("at a time", "B", "greedy, ms/step", "B, ms/step", "B/greedy", "rounds"))
     for batch in options.batches:
         for name in options.strategies:

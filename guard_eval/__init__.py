@@ -13,13 +13,13 @@ scores texts; every strategy is a class; `analysis` reads verdicts. What the com
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from guard_eval.cli.measuring.from_python import measure as measure
     from guard_eval.engines.library import Texts as Texts
     from guard_eval.engines.library import Token as Token
     from guard_eval.engines.library import generate as generate
     from guard_eval.engines.library import load_model as load_model
     from guard_eval.engines.library import watch as watch
     from guard_eval.errors import StudyError as StudyError
+    from guard_eval.metrics.command import measure as measure
     from guard_eval.records import Prompt as Prompt
     from guard_eval.strategies import *  # noqa: F403 (every strategy)
 else:
@@ -27,7 +27,7 @@ else:
         **dict.fromkeys(("Texts", "Token", "generate", "load_model", "watch"), "guard_eval.engines.library"),
         "Prompt": "guard_eval.records",
         "StudyError": "guard_eval.errors",
-        "measure": "guard_eval.cli.measuring.from_python",
+        "measure": "guard_eval.metrics.command",
     }
 
     def __getattr__(name: str) -> object:
@@ -36,6 +36,8 @@ else:
 
         if name == "__version__":
             return metadata.version("guard-eval")
+        if name == "__all__":
+            return [public for public in __dir__() if public != "__version__"]
         if name in _MODULES:
             return getattr(import_module(_MODULES[name]), name)
         strategies = import_module("guard_eval.strategies") if name[:1].isupper() else None

@@ -29,6 +29,19 @@ a report can be seen without data."""
 PEOPLE_OF: Mapping[str, str] = {"model": "person", "simulated_model": "simulated"}
 """The kinds that are judges, and the people whom each is compared with: simulated with simulated ones."""
 
+PEOPLE = "people"
+"""The part of a study's settings that holds for people, and for simulated raters in their place."""
+
+
+def settings_part(name: str, kind: str) -> str:
+    """Return which part of a study's settings (`Study.declared`) holds for a rater: people's or a judge's.
+
+    >>> settings_part("Ann", "person"), settings_part("gpt-5", "model")
+    ('people', 'judge gpt-5')
+    """
+    return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
+
+
 SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
 """The kinds whose verdicts are made up."""
 
@@ -39,12 +52,12 @@ NoteKind = Literal[
     "arrival",
     "consent",
     "background",
+    "instructions",
     "practice",
     "check",
     "comment",
     "problem",
     "skip",
-    "break",
     "finished",
     "exclude",
     "include",
@@ -52,6 +65,9 @@ NoteKind = Literal[
 ]
 """What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment`,
 `problem` and `skip` belong to a pair; `exclude`, `include` and `erase` are decisions of the study's owner."""
+
+MESSAGE_BYTES = 20_000_000
+"""The most that the app sends to a browser at once: a pair's texts, as JSON."""
 
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
@@ -127,25 +143,20 @@ class Recipe:
         The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
         revision is only unique together with the name, so both stand in the hash for the Hub and the revision
         alone for a folder. What only some texts have (amateur, chat, engine, source, stop, a run after the
-        first) counts where it is set, so that the ids of all others are what they were before there was such
-        a thing.
+        first) counts where it is set.
         """
-        rare: dict[str, object] = {}
-        if self.amateur is not None:
-            rare["amateur"] = [
-                _content_name(self.amateur, self.amateur_revision or ""),
-                self.amateur_revision,
-            ]
-        if self.chat:
-            rare["chat"] = True
-        if self.engine is not None:
-            rare["engine"] = self.engine
-        if self.source is not None:
-            rare["source"] = self.source
-        if self.stop:
-            rare["stop"] = self.stop
-        if run != 1:
-            rare["run"] = run
+        amateur = self.amateur and [
+            _content_name(self.amateur, self.amateur_revision or ""),
+            self.amateur_revision,
+        ]
+        settings: dict[str, object] = {
+            "amateur": amateur,
+            "chat": self.chat,
+            "engine": self.engine,
+            "source": self.source,
+        }
+        settings |= {"stop": self.stop, "run": 0 if run == 1 else run}
+        rare = {name: value for name, value in settings.items() if value}
         return content_id(
             prompt.id,
             prompt.text,
@@ -311,8 +322,7 @@ class Plan:
     """How pairs are handed to one rater.
 
     Attributes:
-        seed: The study's seed. Of the free pairs that are looked up together a rater's order is the order of
-            `content_id(seed, rater.name, pair.id)`; `store.handout.slots.free_pairs` says which those are.
+        seed: The study's seed. It decides, for each showing, where the search for a free slot begins.
         slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
         lease: After this long and unrated, a presentation's slot may go to another rater.
         quota: How many of the study's pairs one rater may rate; None for as many as there are.
@@ -395,6 +405,23 @@ class ModelSeen:
     last: datetime
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeclaredPart:
+    """A part of the settings today, and at the first verdict of its raters.
+
+    Attributes:
+        name: `people`, or `judge` and its name.
+        hash: The part's hash today.
+        first_hash: Its hash at the first verdict; None before there is one.
+        changes: What changed since, such as `analysis.alpha from 0.05 to 0.01`.
+    """
+
+    name: str
+    hash: str
+    first_hash: str | None = None
+    changes: tuple[str, ...] = ()
+
+
 CheckName = Literal["identical", "shuffled", "swapped", "padded"]
 """A check of a judge's calibration, which asks about pairs whose answer is known."""
 
@@ -419,3 +446,35 @@ class CheckedItem:
     criterion: str
     answers: tuple[str, ...]
     asked: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsedPrompt:
+    """The prompt of one judge: its hash, what prompt it is, and all of it with placeholders for the texts."""
+
+    judge: str
+    version: str
+    words: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureCount:
+    """How many showings of pairs one judge left without a verdict, for one reason, in the server's words."""
+
+    judge: str
+    kind: str
+    count: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeUsage:
+    """How judges were asked: prompts, spending, failures, models that answered, calibration, changes."""
+
+    prompts: tuple[UsedPrompt, ...] = ()
+    spent: tuple[JudgeSpending, ...] = ()
+    failed: tuple[FailureCount, ...] = ()
+    seen: tuple[ModelSeen, ...] = ()
+    checked: tuple[CheckedItem, ...] = ()
+    asked_otherwise: tuple[str, ...] = ()

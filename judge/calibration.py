@@ -8,18 +8,18 @@ should not be preferred to itself. None of this is a verdict of the study.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, CheckedItem, CheckName, Pair, content_id
-from guard_eval.store import Showing, Store
+from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
-from judge.ledger import Ledger
-from judge.lookup import look_up
-from judge.rater import rater_name
-from judge.request import RequestBuilder
+from judge.questions import Asker
 
 Side = Literal["A", "B"]
 
@@ -39,29 +39,22 @@ _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CalibrationPair:
-    """A pair to ask about.
+class CalibrationItem:
+    """A question whose answer is known.
 
     Attributes:
         check: What it is for.
-        item: The study's pair it is made of, by its id.
-        blind: The two texts in the order in which they are shown; its presentation is 0.
-        target: The side of the text that the check is about: the whole one, the padded one, or the
-            study's first method; of identical texts the one shown first.
+        question: What the judge is asked; its pair is the study's pair that it is made of.
+        target: The side of the text that the check is about: the whole one, the padded one, or the study's
+            first method; of identical texts the one shown first.
     """
 
     check: CheckName
-    item: str
-    blind: BlindPair
+    question: Question
     target: Side
 
-    @property
-    def showing(self) -> Showing:
-        """Return what the judge is shown."""
-        return Showing(blind=self.blind, sample=0, purpose="calibration")
 
-
-def questions(pairs: Sequence[Pair], *, seed: int, items: int = ITEMS) -> list[CalibrationPair]:
+def make_items(pairs: Sequence[Pair], *, seed: int, count: int = ITEMS) -> list[CalibrationItem]:
     """Return the calibration set of a study: the same for the same pairs and seed.
 
     Texts of too few words cannot be put into disorder; that check is left out for them.
@@ -69,27 +62,37 @@ def questions(pairs: Sequence[Pair], *, seed: int, items: int = ITEMS) -> list[C
     Args:
         pairs: The study's pairs.
         seed: The study's seed.
-        items: From how many of them, drawn by the seed, it is made.
+        count: From how many of them, drawn by the seed, it is made.
     """
-    drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:items]
-    return [question for pair in drawn for question in _of(pair, seed)]
+    drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:count]
+    return [
+        CalibrationItem(
+            check=check,
+            target=target,
+            question=Question(
+                pair_id=pair.id,
+                number=number,
+                purpose="calibration",
+                blind=BlindPair(presentation=0, prompt=pair.prompt, text_a=text_a, text_b=text_b),
+            ),
+        )
+        for pair in drawn
+        for number, (check, target, text_a, text_b) in enumerate(_make_texts(pair, seed))
+    ]
 
 
-def _of(pair: Pair, seed: int) -> Iterator[CalibrationPair]:
+def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[CheckName, Side, str, str]]:
     text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
-    blind = BlindPair(presentation=0, prompt=pair.prompt, text_a=text, text_b=text)
-    yield CalibrationPair(check="identical", item=pair.id, blind=blind, target="A")
-    disordered = shuffled(text, seed=seed)
-    if disordered != text:
-        yield from _both_orders("shuffled", pair, text, disordered)
-    yield from _both_orders("swapped", pair, pair.text_a, pair.text_b)
-    yield from _both_orders("padded", pair, padded(text, seed=seed), text)
-
-
-def _both_orders(check: CheckName, pair: Pair, target: str, other: str) -> Iterator[CalibrationPair]:
-    for side, texts in (("A", (target, other)), ("B", (other, target))):
-        blind = BlindPair(presentation=0, prompt=pair.prompt, text_a=texts[0], text_b=texts[1])
-        yield CalibrationPair(check=check, item=pair.id, blind=blind, target="A" if side == "A" else "B")
+    yield "identical", "A", text, text
+    compared: list[tuple[CheckName, str, str]] = [
+        ("shuffled", text, shuffled(text, seed=seed)),
+        ("swapped", pair.text_a, pair.text_b),
+        ("padded", padded(text, seed=seed), text),
+    ]
+    for check, target, other in compared:
+        if check != "shuffled" or other != text:
+            yield check, "A", target, other
+            yield check, "B", other, target
 
 
 def shuffled(text: str, *, seed: int) -> str:
@@ -122,77 +125,51 @@ def padded(text: str, *, seed: int) -> str:
     return " ".join([text.rstrip(), *repeated, *filler])
 
 
-def left(store: Store, judge: Judge, *, seed: int) -> list[Showing]:
-    """Return the calibration's pairs to which the journal has no verdict of the judge, for an estimate.
-
-    Raises:
-        StudyError: The study has no pairs.
-    """
-    showings = [each.showing for each in of_study(store, seed=seed)]
-    found = look_up(store, RequestBuilder(judge, seed=seed), showings, any_limit=True)
-    return [
-        showing for showing, outcome in zip(showings, found, strict=True) if not isinstance(outcome, dict)
-    ]
-
-
-def of_study(store: Store, *, seed: int) -> list[CalibrationPair]:
+def read_items(store: Store, *, seed: int) -> list[CalibrationItem]:
     """Return the calibration set of a study.
 
     Raises:
         StudyError: The study has no pairs.
     """
-    pairs = store.pairs()
+    pairs = store_pairs.read(store)
     if not pairs:
         raise StudyError("the study has no pairs yet, of which a calibration could be made")
-    return questions(pairs, seed=seed)
+    return make_items(pairs, seed=seed)
 
 
-def results(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
-    """Return what the journal has of the judge's calibration; nothing where it was never asked.
+def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+    """Return the calibration's questions on which there is no verdict of the judge."""
+    questions = [each.question for each in read_items(store, seed=seed)]
+    outcomes = Asker(judge, seed=seed).conclude_all(store, questions)
+    return [each for each, outcome in zip(questions, outcomes, strict=True) if not isinstance(outcome, dict)]
 
-    Only answers to the same requests count: of the same texts, criteria, wording and settings. The token
-    limit is none of these, and neither are time-out and concurrency.
+
+def read_checks(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
+    """Return how the judge did in its calibration; nothing if it was never asked.
+
+    Only answers to the same requests count: of the same texts, criteria, wording and settings.
     """
-    pairs = questions(store.pairs(), seed=seed)
-    showings = [each.showing for each in pairs]
-    found = look_up(store, RequestBuilder(judge, seed=seed), showings, any_limit=True)
-    outcomes: dict[tuple[CheckName, str, str], list[str]] = {}
-    orders: dict[tuple[CheckName, str], int] = {}
-    for pair, choices in zip(pairs, found, strict=True):
-        orders[pair.check, pair.item] = orders.get((pair.check, pair.item), 0) + 1
+    items = make_items(store_pairs.read(store), seed=seed)
+    outcomes = Asker(judge, seed=seed).conclude_all(store, [each.question for each in items])
+    answers: dict[tuple[CheckName, str, str], list[str]] = {}
+    orders: Counter[tuple[CheckName, str]] = Counter()
+    for item, choices in zip(items, outcomes, strict=True):
+        orders[item.check, item.question.pair_id] += 1
         for criterion in judge.criteria:
-            known = outcomes.setdefault((pair.check, pair.item, criterion), [])
+            known = answers.setdefault((item.check, item.question.pair_id, criterion), [])
             if isinstance(choices, dict):
                 choice = choices[criterion]
-                known.append("tie" if choice == "tie" else "target" if choice == pair.target else "other")
-    if not any(outcomes.values()):
+                known.append("tie" if choice == "tie" else "target" if choice == item.target else "other")
+    if not any(answers.values()):
         return []
     return [
         CheckedItem(
-            judge=rater_name(judge),
+            judge=judge.rater_name,
             check=check,
-            item=item,
+            item=pair_id,
             criterion=criterion,
             answers=tuple(known),
-            asked=orders[check, item],
+            asked=orders[check, pair_id],
         )
-        for (check, item, criterion), known in outcomes.items()
+        for (check, pair_id, criterion), known in answers.items()
     ]
-
-
-def calibrate(store: Store, judge: Judge, *, seed: int, **options: Any) -> Ledger:  # noqa: ANN401
-    """Ask the judge about what of the calibration set it gave no verdict on, and return what it took.
-
-    Args:
-        store: The study's database.
-        judge: The study's settings for this judge.
-        seed: The study's seed.
-        options: As `judge.run.run_judge` takes them.
-
-    Raises:
-        StudyError: Only the user can fix it; what was answered until then is saved.
-    """
-    from judge.run import run_judge  # noqa: PLC0415 (a report reads results without the connection)
-
-    showings = left(store, judge, seed=seed)
-    return run_judge(store, judge, seed=seed, showings=showings, **options)

@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import CRITERIA, spelling
+from judge.answers import excerpt, read_answer, without_thinking
 from judge.failures import JudgeError
-from judge.prompts.prompt import RATIONALE
-from judge.providers.envelopes import excerpt, read_response
-from judge.providers.thinking import without_thinking
+from judge.prompt import RATIONALE
 
 Choices = dict[str, Choice]
 """A verdict: one choice per criterion asked."""
@@ -165,23 +164,23 @@ def parse(
     """Return the choices in an answer, or what is wrong with it; a rationale is no part of them.
 
     Args:
-        body: The bytes of an HTTP 200 answer in either dialect, or a line of a batch's results.
+        body: The bytes of an HTTP 200 answer of either interface, or a line of a batch's results.
         names: The criteria that were asked; other fields are not read.
         code: What a verdict block must carry; None where there can be none.
         titles: What the criteria are called in a block, by name.
     """
-    answer = read_response(body)
+    answer = read_answer(body)
     if answer is None:
         return JudgeError(kind="unreadable", detail=f"no answer: {excerpt(body.decode(errors='replace'))}")
     if answer.ended == "content_filter":
         return JudgeError(kind="content_filter", detail="the server's content filter withheld the answer")
     if answer.refusal:
-        return JudgeError(kind="refusal", detail=excerpt(str(answer.refusal)))
+        return JudgeError(kind="refusal", detail=excerpt(answer.refusal))
     if answer.ended == "length":
         return JudgeError(kind="truncated", detail="the answer ended at max_output_tokens")
-    if not isinstance(answer.content, str):
+    if answer.text is None:
         return JudgeError(kind="unparseable", detail="the answer has no text")
-    return _read(answer.content, names, code, titles)
+    return _read(answer.text, names, code, titles)
 
 
 def rationale(body: bytes, *, code: str | None = None) -> str | None:
@@ -193,10 +192,10 @@ def rationale(body: bytes, *, code: str | None = None) -> str | None:
         body: As in `parse`.
         code: What the tags of a rationale must carry; None where it can only be a field.
     """
-    answer = read_response(body)
-    if answer is None or not isinstance(answer.content, str):
+    answer = read_answer(body)
+    if answer is None or answer.text is None:
         return None
-    content = answer.content
+    content = answer.text
     fields = _fields(content)
     if fields is None:
         content = without_thinking(content) or ""

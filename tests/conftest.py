@@ -25,8 +25,9 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.cli.console import speaking
+from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair, content_id
-from guard_eval.store import connection
+from guard_eval.store import database
 
 # A machine that does other things too is slow now and then; CI tries the same examples every time.
 settings.register_profile(
@@ -116,7 +117,7 @@ def _speaking():
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Leave it to the system when an SQLite file is on disk: no test ends with the machine's power."""
-    set_up = connection._set_up_sqlite
+    set_up = database.set_up_sqlite
 
     @wraps(set_up)
     def quick(raw: DBAPIConnection, record: ConnectionPoolEntry) -> None:
@@ -126,7 +127,7 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
         cursor.close()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "_set_up_sqlite", quick)
+        patch.setattr(database, "set_up_sqlite", quick)
         yield
 
 
@@ -157,7 +158,8 @@ def postgres_server() -> Iterator[postgres.Server]:
         pytest.skip("PostgreSQL's server is not installed; run: apt-get install postgresql")
     if not postgres.can_run():
         pytest.skip("PostgreSQL's server does not run as root and there is no user postgres; make one")
-    with postgres.running_server(binaries) as server:
+    with postgres.running_server(binaries) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HOSTS_VARIABLE, str(server.socket))
         yield server
 
 
@@ -251,6 +253,6 @@ def own_registry(monkeypatch):
     """Give a test strategies of its own, and take them away again."""
     from guard_eval.strategies import own
 
-    for name in ("_kinds", "_hashes", "_texts"):
+    for name in ("_classes", "_hashes", "_texts"):
         monkeypatch.setattr(own, name, {})
     monkeypatch.setenv(own.VARIABLE, "")

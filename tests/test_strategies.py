@@ -1,5 +1,6 @@
 """Strategies: parsing, signatures, errors."""
 
+import math
 import re
 from dataclasses import fields
 
@@ -120,12 +121,13 @@ def test_beams_have_three_spellings():
         ("top_p(p=much)", "p = 'much' must be a number"),
         ("guard(formulation=release)", "formulation = 'release' is unknown: did you mean 'released'?"),
         ("guard(select=best)", "select = 'best' is unknown: choose from: argmax, sample"),
-        ("guard(mapping=2)", "mapping = 2 must be a word"),
+        ("guard(mapping=2)", "mapping = 2 is unknown"),
         ("guard(aggregation=medien)", "did you mean 'median'?"),
         ("top_k(50)", "write it as name or name(parameter=value"),
         ("top_k(k=__import__('os'))", "cannot read 'k'"),
         ("top_k(k={[]: 1})", "cannot read 'k'"),
-        ("top_k(**x)", "has no parameter 'None'"),
+        ("top_k(**x)", "write it as name or name(parameter=value"),
+        ("top_k(**{'k': 3})", "write it as name or name(parameter=value"),
         ("top_k(", "cannot read the strategy"),
         ("(" * 5000, "cannot read the strategy"),
         ("-" * 400 + "1", "cannot read the strategy"),
@@ -192,3 +194,32 @@ def test_the_table_at_the_head_names_each_with_its_parameters(name):
         below = (name == "guard" and field.name not in {"window", "decay"}) or field.name == "amateur_prompt"
         where = strategies.__doc__ if below else row[2]
         assert f"{field.name}={shown}" in where
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: TopK(k=2.5), "TopK: k = 2.5 must be a whole number"),
+        (lambda: TopK(k=True), "TopK: k = True must be a whole number"),
+        (lambda: TopK(k="3"), "TopK: k = '3' must be a whole number"),
+        (lambda: TopP(p="0.9"), "TopP: p = '0.9' must be a number"),
+        (lambda: TopP(p=None), "TopP: p = None must be a number"),
+        (lambda: TopP(p=math.nan), "TopP: p = nan is out of range"),
+        (lambda: Temperature(tau=10**400), "Temperature: tau = inf is out of range"),
+        (lambda: Guard(window=7.0), "Guard: window = 7.0 must be a whole number"),
+        (lambda: Guard() + TopK(), "guard does not go with + "),
+        (lambda: TopK() + Guard(), "guard does not go with + "),
+        (lambda: BeamSearch() + Guard(), "beam(beams=5) does not go with + "),
+    ],
+)
+def test_bad_values_in_a_program_are_named_with_a_remedy(make, says):
+    with pytest.raises(StudyError) as error:
+        make()
+    assert says in str(error.value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    import numpy as np
+
+    assert str(TopK(k=np.int64(3))) == "top_k(k=3)"
+    assert str(TopP(p=np.float32(0.5))) == "top_p(p=0.5)"

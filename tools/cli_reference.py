@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import typer
+from rich.console import Console
 
-from guard_eval.cli import app
-from guard_eval.cli.commands import COMMANDS, load
+from guard_eval.cli import command_line
+from guard_eval.cli.commands import COMMANDS as OLD
+from guard_eval.cli.commands import load
+from guard_eval.cli.old import app
+from guard_eval.commands import COMMANDS
 
 WIDTH = 80
 """Columns of the help."""
@@ -23,14 +28,45 @@ run again, and ends by naming the next one. Exit codes: 0 done, 2 something to f
 def helps() -> dict[str, str]:
     """Return the help of each command, by its name, in the order of `guard-eval --help`."""
     group: Any = typer.main.get_command(app)
-    commands = {name: load(name) for name in COMMANDS}
+    commands = {name: load(name) for name in OLD if name not in COMMANDS}
     # Not the terminal's width: the page is the same wherever it is made.
     settings = {"terminal_width": WIDTH, "max_content_width": WIDTH, "resilient_parsing": True}
     above = group.make_context(app.info.name, [], **settings)
-    return {
+    return {name: _help(name) for name in COMMANDS} | {
         name: command.get_help(type(above)(command, info_name=name, parent=above, **settings))
         for name, command in commands.items()
     }
+
+
+def _help(name: str) -> str:
+    page = io.StringIO()
+    command_line().meta([*name.split(), "--help"], console=Console(file=page, width=WIDTH))
+    return page.getvalue()
+
+
+def options() -> dict[str, set[str]]:
+    """Return the options of each command, by its name."""
+    return {name: _options(name) for name in COMMANDS} | {
+        name: {
+            option
+            for parameter in load(name).params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        for name in OLD
+        if name not in COMMANDS
+    }
+
+
+def _options(name: str) -> set[str]:
+    line = command_line()
+    apps = [line.meta, line[name.split(maxsplit=1)[0]]]
+    apps += [apps[-1][word] for word in name.split()[1:]]
+    arguments = [
+        argument
+        for app_ in (apps[0], apps[-1])
+        for argument in app_.assemble_argument_collection(default_parameter=line.default_parameter)
+    ]
+    return {option for argument in arguments for option in argument.names if option.startswith("-")}
 
 
 def cli_reference() -> str:

@@ -28,11 +28,14 @@ from typing import Any, Literal
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from guard_eval.store import Store
+from guard_eval.store import Store, raters
 from guard_eval.study.folder import Study
 from guard_eval.study.settings import Judge
+from judge.price import find_price
+from judge.questions import read_left
 from judge.run import run_judge
-from judge.viewing import view
+from judge.server import connect_to, resolve_server
+from judge.viewer import write_page
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -95,7 +98,7 @@ def as_rated(demo_study: Path, folder: Path) -> Path:
 def invited(folder: Path) -> dict[str, str]:
     """Invite the raters; return their tokens."""
     with Store.open(Study.open(folder).database) as store:
-        return {name: store.invite(name)[1] for name in RATERS}
+        return {name: raters.invite(store, name)[1] for name in RATERS}
 
 
 @contextmanager
@@ -323,8 +326,16 @@ def judged_page(folder: Path, page: Path) -> None:
         usd_per_million_output_tokens=8.0,
     )
     with Store.open(study.database) as store:
-        run_judge(store, judge, seed=study.settings.seed, environ={})
-        view(store, [judge], page, seed=study.settings.seed)
+        seed = study.settings.seed
+        run_judge(
+            store,
+            judge,
+            read_left(store, judge, seed=seed),
+            seed=seed,
+            server=connect_to(judge, {}),
+            price=find_price(resolve_server(judge, {})),
+        )
+        write_page(store, [judge], page, seed=seed)
     server.shutdown()
 
 

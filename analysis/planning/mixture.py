@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from analysis.planning.question import PlanningQuestion, check
 from analysis.planning.simulated_power import item_moments
-from analysis.stats.assisted import DOUBT, effective_items
+from analysis.stats.assisted import PRIOR_UNITS, effective_items
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Columns, Table, table_of
@@ -114,7 +114,8 @@ def _powers(question: PlanningQuestion, spread: float, rated: int, worth: float)
     """Return the chances of finding the share at α divided by the number of criteria: alone, assisted.
 
     The sign-flip test of people alone has a null distribution that is wider by the distance from one half, as
-    in `approximate_items`. The assisted test is a t test, whose variance has what tuning costs (`DOUBT`).
+    in `approximate_items`. The assisted test is a t test, whose variance has the cost of tuning
+    (`PRIOR_UNITS`).
 
     Args:
         question: What is to be found.
@@ -125,7 +126,7 @@ def _powers(question: PlanningQuestion, spread: float, rated: int, worth: float)
     apart, tail = abs(question.share - 0.5), question.alpha / question.criteria / 2
     null = float(special.ndtri(1 - tail)) * math.hypot(spread, apart)
     alone = float(special.ndtr((apart * math.sqrt(rated) - null) / spread))
-    error = spread * math.sqrt((rated / worth + DOUBT / rated) / (rated + DOUBT))
+    error = spread * math.sqrt((rated / worth + PRIOR_UNITS / rated) / (rated + PRIOR_UNITS))
     limit = float(special.stdtrit(rated - 1, 1 - tail))
     return alone, float(stats.nct.sf(limit, rated - 1, apart / error))
 

@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from analysis.planning.population import population_table
 from analysis.planning.power import Need, PowerCell, PowerPlan
 from guard_eval.errors import StudyError
-from guard_eval.reporting.drawing import INK, WIDTH, Drawing, finished, standalone
+from guard_eval.reporting.drawing import FIRST, INK, SECOND, WIDTH, Drawing, finished, standalone, style
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.figure_style import FIRST, SECOND, style
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, number, percent, plural

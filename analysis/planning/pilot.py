@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from analysis.results.agreement import agreement_rows
-from analysis.results.cells import CellRow
-from analysis.stats.agreement import Coefficient
-from analysis.verdicts.scores import ScoredVerdicts, by_cell
+from analysis.analyses.agreement import RatingCounts, fleiss_kappa
+from analysis.analyses.evidence import UnitScores
+from analysis.verdicts.scores import ScoredVerdicts, by_cell, item_numbers
 from guard_eval.errors import StudyError
+from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.words import KIND_PLACE, title
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PilotRow(CellRow):
+class PilotRow:
     """One comparison on one criterion by one kind of rater, in a pilot.
 
     The pilot's win share is left out on purpose: to plan for the difference that was seen is to plan for what
     chance made of it. Plan for the smallest that is worth finding.
 
     Attributes:
+        method_a: A method.
+        method_b: The other.
+        criterion: The quality judged.
         items: Items.
         units: Prompts among them where they are known, else as many as items.
         raters: Raters.
@@ -31,11 +35,14 @@ class PilotRow(CellRow):
         kappa: Fleiss' κ.
     """
 
+    method_a: str
+    method_b: str
+    criterion: str
     items: int
     units: int
     raters: int
     ties: float
-    kappa: Coefficient
+    kappa: Estimate
 
     @property
     def name(self) -> str:
@@ -54,21 +61,25 @@ def pilot_rows(verdicts: pd.DataFrame) -> tuple[PilotRow, ...]:
         raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
     scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
-    ties = {cell: float((scores["net"] == 0).mean()) for cell, scores in by_cell(scored.by_kind)}
-    return tuple(
-        PilotRow(
-            method_a=row.method_a,
-            method_b=row.method_b,
-            criterion=row.criterion,
-            rater_kind=row.rater_kind,
-            items=row.items,
-            units=row.units,
-            raters=len(row.raters),
-            ties=share,
-            kappa=row.agreement,
+    rows = []
+    for cell, scores in by_cell(scored.by_kind):
+        item, first = item_numbers(scores)
+        by_unit = UnitScores.of(scores.iloc[first])
+        verdict = 1 - np.sign(scores["net"].to_numpy())
+        counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
+        rows.append(
+            PilotRow(
+                method_a=cell.method_a,
+                method_b=cell.method_b,
+                criterion=cell.criterion,
+                items=len(first),
+                units=by_unit.n,
+                raters=scores["rater"].nunique(),
+                ties=float((scores["net"] == 0).mean()),
+                kappa=fleiss_kappa(RatingCounts.of(counts, by_unit.place)),
+            )
         )
-        for row, share in zip(agreement_rows(scored), ties.values(), strict=True)
-    )
+    return tuple(rows)
 
 
 def most_demanding(rows: tuple[PilotRow, ...], *, agreement: float) -> PilotRow:

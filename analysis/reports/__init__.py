@@ -1,1 +1,1 @@
-"""A report from result rows: sections, figures, templates and files."""
+"""The report: a first screen that answers, questions that unfold, every number as CSV and JSON."""

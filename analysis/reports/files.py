@@ -8,48 +8,39 @@ import re
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.reports.columns import with_simulated
-from analysis.reports.context import Context
 from analysis.verdicts.encoding import are_strings
 from guard_eval.errors import StudyError
-from guard_eval.reporting.escaping import Cell, clean, csv_of_escaped, escape_csv
-from guard_eval.reporting.tables import Table
+from guard_eval.records import SIMULATED
+from guard_eval.reporting.escaping import clean, csv_of_escaped, escape_csv
 
 LIST = "files.txt"
 """Names every file of a report, so that a later one knows what was there."""
-OURS = re.compile(r"(csv|figures|paper|prompts)/[A-Za-z0-9_-]+\.(bib|csv|svg|pdf|png|tex|txt)")
+OURS = re.compile(r"(csv|figures|paper|prompts)/[A-Za-z0-9_-]+\.(bib|csv|svg|pdf|png|md|tex|txt)|report\.tex")
 """The files that a later report may take away; whatever else a list names is not touched."""
 
 
-def numbers(context: Context, summary: str, tables: Mapping[str, Table]) -> str:
-    """Return every number of a report as JSON: the tables of csv/ by name, a list of objects each."""
-    whole = {
-        "name": context.name,
-        "question": context.question,
-        "answer": summary,
-        "composite": None if context.composite is None else dict(context.composite.weights),
-        "exploratory_because": list(context.why_exploratory),
-        "seed": context.seed,
-        "study_hash": context.study_hash,
-        "study_hash_at_first_verdict": context.stored_hash,
-        "versions": dict(context.versions),
-        "tables": {name: _objects(table) for name, table in tables.items()},
-    }
-    return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def as_json(facts: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str:
+    """Return every number of a report as JSON: the frames by name, a list of objects each."""
+    tables = {name: [_plain(row) for row in frame.to_dict("records")] for name, frame in frames.items()}
+    return json.dumps({**facts, "tables": tables}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _objects(table: Table) -> list[dict[str, Cell]]:
-    return [{name: _value(cell) for name, cell in zip(table.columns, row, strict=True)} for row in table.rows]
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): _value(value) for name, value in row.items()}
 
 
-def _value(cell: Cell) -> Cell:
-    if isinstance(cell, str):
-        return clean(cell)
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+def _value(value: Any) -> Any:  # noqa: ANN401  any cell
+    item = value.item() if isinstance(value, np.generic) else value
+    if isinstance(item, str):
+        return clean(item)
+    if item is None or item is pd.NaT or (isinstance(item, float) and not math.isfinite(item)):
+        return None
+    return item if isinstance(item, int | float | bool) else clean(str(item))
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
@@ -82,11 +73,17 @@ def _earlier(folder: Path) -> set[str]:
     return {name for name in listed if OURS.fullmatch(name)}
 
 
-def frame_csv(frame: pd.DataFrame, *, simulated: pd.Series | bool) -> bytes:
-    """Return what `tables.to_csv` makes of `columns.frame_table`, and fast for a million rows."""
-    table = with_simulated(frame, simulated=simulated)
-    columns = [_cells(table[name]) for name in table.columns]
-    names = [escape_csv(str(name)) for name in table.columns]
+def verdicts_csv(frame: pd.DataFrame) -> bytes:
+    """Return the verdicts as CSV, with the column `simulated` first."""
+    table = frame.drop(columns="simulated", errors="ignore")
+    table.insert(0, "simulated", frame["rater_kind"].isin(SIMULATED))
+    return frame_csv(table)
+
+
+def frame_csv(frame: pd.DataFrame) -> bytes:
+    """Return a frame as CSV that a spreadsheet takes for data throughout, and fast for a million rows."""
+    columns = [_cells(frame[name]) for name in frame.columns]
+    names = [escape_csv(str(name)) for name in frame.columns]
     return csv_of_escaped(chain([names], zip(*columns, strict=True))).encode()
 
 
@@ -105,6 +102,7 @@ def _cells(column: pd.Series) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    if value is None or value is pd.NA or value is pd.NaT:
+    item = value.item() if isinstance(value, np.generic) else value
+    if item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float) and math.isnan(item)):
         return ""
-    return escape_csv(value if isinstance(value, str | int | float | bool) else str(value))
+    return escape_csv(item if isinstance(item, str | int | float | bool) else str(item))

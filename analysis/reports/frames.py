@@ -2,95 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.reports.build import Report, figures_of, write_report
-from analysis.reports.context import Context, versions
-from analysis.reports.sections.agreement import COLUMNS as AGREEMENT
-from analysis.reports.sections.ranking import section as ranking_section
-from analysis.reports.sections.shares import COLUMNS as SHARES
-from analysis.results.agreement import agreement_rows
-from analysis.results.ranking import ranking_rows
-from analysis.results.shares import Correction, Estimand, share_rows
-from analysis.verdicts.composite import Composite
-from analysis.verdicts.family import declared_results
-from analysis.verdicts.panel import JudgePanel, PanelRule
-from analysis.verdicts.reading import load
-from analysis.verdicts.scores import ScoredVerdicts
-from analysis.verdicts.tidy import validate
+from analysis.analyses import agreement as agreement_analysis
+from analysis.analyses import ranking as ranking_analysis
+from analysis.analyses import shares as share_analysis
+from analysis.analyses.evidence import Correction, Evidence, RaterSampling
+from analysis.reports.declared import ReportUnit, TableSettings, check_settings, table_context
+from analysis.reports.page import WrittenReport, figures_of, write_report
+from analysis.verdicts.panel import PanelRule
+from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
-from guard_eval.reporting.tables import Columns, Row, Table
+from guard_eval.records import RaterKind
 
 
 class Declared(TypedDict, total=False):
-    """What can be declared of a table, as `guard-eval report` takes it."""
+    """What can be declared of a table; the keys are those of report.toml."""
 
     title: str
     question: str
     texts: str
     alpha: float
     correction: Correction
+    margin: float
     family: Sequence[str]
     seed: int
-    margin: float
-    raters: Estimand
+    unit: ReportUnit
+    raters: RaterSampling
+    rater_kind: RaterKind
     panel: PanelRule
     composite: Mapping[str, float]
+    random_part: bool
 
 
-_CHOICES = {"correction": get_args(Correction), "raters": get_args(Estimand)}
-
-
-def shares(verdicts: pd.DataFrame, **declared: Unpack[Declared]) -> pd.DataFrame:
+def shares(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> pd.DataFrame:
     """Return win shares with intervals and p, a row per comparison, criterion, and dataset.
 
     Args:
-        verdicts: A table of verdicts, such as `read` returns.
-        declared: What was declared; the columns are those of the report's csv/win_shares.csv.
+        verdicts: A table of verdicts, or a file of one.
+        declared: What report.toml may declare, such as `rater_kind="person"` or `family=["coherence"]`.
 
     Raises:
-        StudyError: The verdicts are not a valid table.
+        StudyError: The verdicts are not a valid table, or something declared is wrong.
     """
-    scored, context = _scored(verdicts, declared)
-    rows = share_rows(
-        scored,
-        planned=context.planned,
-        alpha=context.alpha,
-        correction=context.correction,
-        raters=context.raters,
-        seed=context.seed or 0,
-    )
-    return _frame(rows, SHARES)
+    return share_analysis.shares(evidence_of(verdicts, **declared))
 
 
-def agreement(verdicts: pd.DataFrame, **declared: Unpack[Declared]) -> pd.DataFrame:
+def agreement(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> pd.DataFrame:
     """Return how far raters agree, a row per comparison and criterion; see `shares`."""
-    scored, context = _scored(verdicts, declared)
-    return _frame(agreement_rows(scored, alpha=context.alpha), AGREEMENT)
+    return agreement_analysis.agreement(evidence_of(verdicts, **declared))
 
 
-def ranking(verdicts: pd.DataFrame, **declared: Unpack[Declared]) -> pd.DataFrame:
+def ranking(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> pd.DataFrame:
     """Return the methods by strength, a row per method and criterion; see `shares`.
 
-    The table is empty where no more than two methods are compared: their win share says it all.
+    The table is empty if no more than two methods are compared: their win share says it all.
     """
-    scored, context = _scored(verdicts, declared)
-    found = ranking_section(ranking_rows(scored, alpha=context.alpha, seed=context.seed or 0))
-    return pd.DataFrame() if found is None else _as_frame(found.exports["ranking"])
+    return ranking_analysis.ranking(evidence_of(verdicts, **declared))
 
 
-def figures(verdicts: pd.DataFrame, **declared: Unpack[Declared]) -> dict[str, Figure]:
-    """Return the report's figures, as matplotlib has them, by the names of their files; see `shares`."""
-    scored, context = _scored(verdicts, declared)
-    return figures_of(scored, context)
+def figures(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> dict[str, Figure]:
+    """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
+    return figures_of(evidence_of(verdicts, **declared))
 
 
-def report(verdicts: pd.DataFrame | Path | str, folder: Path | str, **declared: Unpack[Declared]) -> Report:
+def report(
+    verdicts: pd.DataFrame | Path | str,
+    folder: Path | str,
+    *,
+    paper: bool = False,
+    **declared: Unpack[Declared],
+) -> WrittenReport:
     """Write the report on a table, or on a file of one, into a folder; see `shares`.
 
     Returns:
@@ -99,52 +86,13 @@ def report(verdicts: pd.DataFrame | Path | str, folder: Path | str, **declared: 
     Raises:
         StudyError: The verdicts are not a valid table, or the folder cannot be written.
     """
-    table = verdicts if isinstance(verdicts, pd.DataFrame) else load(verdicts)
-    scored, context = _scored(table, declared)
-    return write_report(scored, Path(folder), context)
+    return write_report(evidence_of(verdicts, **declared), Path(folder), paper=paper)
 
 
-def _scored(verdicts: pd.DataFrame, declared: Declared) -> tuple[ScoredVerdicts, Context]:
-    _check(declared)
-    table = validate(verdicts)
-    panel, weights = declared.get("panel"), declared.get("composite")
-    composite = None if weights is None else Composite(weights=weights)
-    context = Context(
-        name=declared.get("title", "Verdicts"),
-        question=declared.get("question", "Which of the compared methods is better?"),
-        texts=declared.get("texts", "texts"),
-        alpha=declared.get("alpha", 0.05),
-        correction=declared.get("correction", "holm"),
-        margin=declared.get("margin"),
-        planned=declared_results(table, declared.get("family"), composite),
-        seed=declared.get("seed"),
-        raters=declared.get("raters", "these"),
-        panel=None if panel is None else JudgePanel(rule=panel),
-        composite=composite,
-        versions=versions(),
-    )
-    return ScoredVerdicts.of(table, context.planned, context.panel, composite), context
-
-
-def _check(declared: Declared) -> None:
-    """Refuse a contradictory request, in place of a wrong analysis."""
-    known = Declared.__annotations__
-    if unknown := sorted(set(declared) - set(known)):
-        raise StudyError(f"there is no option {unknown[0]!r}; the options are: {', '.join(known)}")
-    for name, choices in _CHOICES.items():
-        if (value := declared.get(name, choices[0])) not in choices:
-            raise StudyError(f"{name} is {value!r}; write one of: {', '.join(choices)}")
-    for name, end in (("alpha", 1.0), ("margin", 0.5)):
-        value = declared.get(name, end / 2)
-        if not isinstance(value, int | float) or not 0 < value < end:
-            raise StudyError(f"{name} is {value!r}; write a number between 0 and {end:g}")
+def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> Evidence:
+    """Return a table, or a file of one, as what was declared of it says; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
-
-
-def _frame(rows: Iterable[Row], columns: Columns[Row]) -> pd.DataFrame:
-    return pd.DataFrame([[cell(row) for cell in columns.values()] for row in rows], columns=list(columns))
-
-
-def _as_frame(table: Table) -> pd.DataFrame:
-    return pd.DataFrame(table.rows, columns=list(table.columns))
+    own: TableSettings = check_settings(Path("the report"), declared)
+    table = read(verdicts, rater_kind=own.rater_kind, columns=own.columns or {}, form=own.format)
+    return Evidence.of(*table_context(table, own, name=own.title or "Verdicts", source="in the program"))

@@ -99,7 +99,8 @@ class Coded:
     """The verdicts as numbers, and what the numbers stand for.
 
     `rows` has cell, pair, rater, criterion and showing as codes; `side` is 1 for the cell's first method,
-    −1 for its second and 0 for a tie; `first` is the side shown first, or 0 where unknown.
+    −1 for its second and 0 for a tie; `first` is the side shown first, or 0 where unknown;
+    `ends_seen` is the table's, or NaN.
     """
 
     rows: pd.DataFrame
@@ -153,6 +154,7 @@ def coded(frame: pd.DataFrame) -> Coded:
     rows["showing"] = (
         text_codes(frame["presentation"]).codes if "presentation" in frame.columns else rows["first"]
     )
+    rows["ends_seen"] = frame["ends_seen"].to_numpy() if "ends_seen" in frame.columns else np.nan
     return Coded(
         rows=rows,
         cells=tuple(cells),

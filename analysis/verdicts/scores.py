@@ -73,7 +73,7 @@ class ScoredVerdicts:
     ) -> ScoredVerdicts:
         """Return a table as this value; itself where it is one, unless `planned` is another plan."""
         if isinstance(verdicts, pd.DataFrame):
-            frame = orient(verdicts, planned)
+            frame = in_order(orient(verdicts, planned))
             return cls(frame=frame, planned=planned, panel=panel, composite=composite)
         if planned in (None, verdicts.planned):
             return verdicts
@@ -127,6 +127,24 @@ class ScoredVerdicts:
     def items(self) -> pd.DataFrame:
         """Return `item_scores`, computed when first needed."""
         return item_scores(self.scores)
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its rows sorted, so that no sum depends on the order in which they came.
+
+    The index keeps that order, which a sequential test needs where verdicts have no time.
+    """
+    names = [*_SORTED, *(str(name) for name in frame.columns if name not in _SORTED)]
+    codes = [_sortable(frame[name]) for name in names if name in frame.columns]
+    return frame.iloc[np.lexsort(codes[::-1])]
+
+
+_SORTED = ("pair_id", "method_a", "method_b", "criterion", "rater_kind", "rater", "presentation", "verdict")
+
+
+def _sortable(column: pd.Series) -> NDArray[np.float64] | NDArray[np.int64]:
+    numeric = pd.api.types.is_numeric_dtype(column)
+    return column.to_numpy(dtype=float) if numeric else text_codes(column).ranked().codes
 
 
 Verdicts = pd.DataFrame | ScoredVerdicts

@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from analysis.verdicts import validation
 from analysis.verdicts.encoding import combined, recoded, text_codes
-from analysis.verdicts.formats.recognition import load_verdicts
+from analysis.verdicts.formats.recognition import load_files
 from analysis.verdicts.formats.records import NUMBERED
+from analysis.verdicts.formats.tables import tidied, with_columns
 from analysis.verdicts.layout import NUMBERS, REMARKS, REQUIRED, TEXTS
 from analysis.verdicts.reading import DECIMAL_COMMA
-from analysis.verdicts.remedies import misnamed, unique_ids, wide
+from analysis.verdicts.remedies import UNIQUE_IDS, misnamed, other_headings
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 
+Source = Path | str | pd.DataFrame
+"""A file of verdicts, or a data frame with a row per verdict."""
 
-def read(path: Path | str, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Return the validated verdicts of a file: a table, or any format of `analysis.verdicts.formats`.
 
-    Tables are CSV with any usual delimiter, gzipped or not, Parquet, XLSX and JSON.
+def read(
+    source: Source | Sequence[Path | str],
+    *,
+    rater_kind: RaterKind | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    form: str | None = None,
+) -> pd.DataFrame:
+    """Return the validated verdicts of a data frame or of files, in any format that docs/formats.md lists.
+
+    Tables are CSV with any usual delimiter, gzipped or not, Parquet, XLSX and JSON. Several files are read as
+    one table; a file of Potato's or Label Studio's items is read for their annotations.
 
     Args:
-        path: The file.
-        rater_kind: Who judged, where the table does not say; by default people.
+        source: A data frame, a file's path, or several paths.
+        rater_kind: Who judged, where the table does not say; by default it is unknown.
+        columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
+        form: The format of the files, one of `FORMATS`; by default that of their first records.
 
     Raises:
-        StudyError: The file is missing, unreadable or not a valid table of verdicts; the message names the
+        StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    cells = load_verdicts(path)
+    if isinstance(source, pd.DataFrame):
+        return validate(tidied(with_columns(source, columns)), rater_kind=rater_kind)
+    if isinstance(source, Path | str):
+        source = [source]
+    if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
+        kind = type(source).__name__
+        raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
+    tables = [
+        _validated(frame, path, rater_kind)
+        for path, frame in load_files([Path(path) for path in source], form=form, columns=columns)
+    ]
+    if len(tables) == 1:
+        return tables[0]
+    whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
+    whole.attrs[REMARKS] = list(dict.fromkeys(note for table in tables for note in remarks(table)))
     try:
-        return validate(cells, rater_kind=rater_kind)
+        return validate(whole)
     except StudyError as error:
-        raise StudyError(f"{path}: {error}") from None
+        raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
+
+
+def _validated(frame: pd.DataFrame, path: Path, rater_kind: RaterKind | None) -> pd.DataFrame:
+    try:
+        return validate(frame, rater_kind=rater_kind)
+    except StudyError as error:
+        text = str(error)
+        raise StudyError(text if str(path) in text else f"{path}: {text}") from None
 
 
 def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
@@ -46,7 +83,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
 
     Args:
         frame: A row per verdict.
-        rater_kind: Who judged, where the table does not say; by default people.
+        rater_kind: Who judged, where the table does not say; by default it is unknown.
 
     Raises:
         StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
@@ -56,7 +93,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if missing:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
-            f"{', '.join(REQUIRED)}{misnamed(missing, names) or wide(frame, missing)}"
+            f"{', '.join(REQUIRED)}{misnamed(missing, names) or other_headings(frame, missing)}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
@@ -68,9 +105,9 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     found = validation.spelling(texts, index)
     validation.check_methods(texts, index)
     if rater_kind is None:
-        found += validation.kind_hints(texts, index)
+        validation.refuse_unnamed_models(texts, index)
     texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
-    repeated = {"ids": unique_ids(frame)} if validation.ids_repeat(texts) else {}
+    repeated = {"ids": UNIQUE_IDS} if validation.ids_repeat(texts) else {}
     validation.check_consistent(texts, index, **repeated)
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)

@@ -16,8 +16,9 @@ from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
 from guard_eval.records import TIE, RaterKind
 
-KINDS: tuple[str, ...] = get_args(RaterKind)
-DEFAULT_KIND: RaterKind = "person"
+UNKNOWN_KIND = "unknown"
+"""Raters of whom nobody has said whether they are people or models."""
+KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
@@ -82,21 +83,25 @@ def _odd(text: str) -> str:
     return ""
 
 
-def kind_hints(texts: Texts, index: pd.Index) -> list[str]:
-    """Return which raters have a model's name where the table does not say that they are people."""
+def refuse_unnamed_models(texts: Texts, index: pd.Index) -> None:
+    """Refuse raters with a model's name where the table does not say what they are.
+
+    Raises:
+        StudyError: There is such a rater; the message names the remedies.
+    """
     raters = texts["rater"]
     named = np.array([*(_MODEL.search(look(name)) is not None for name in raters.texts), False])[raters.codes]
     if "rater_kind" in texts:
         named &= texts["rater_kind"].codes < 0
     if not named.any():
-        return []
+        return
     found = sorted({raters.texts[code] for code in raters.codes[named]})
     names = ", ".join(map(repr, found[:5])) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
-    hint = (
-        f"rater is {names} on {where(named, index)}, the name of a model, and counts as a person: add a "
-        f"column rater_kind that says {', '.join(KINDS[:-1])} or {KINDS[-1]}, or give --rater-kind model"
+    raise StudyError(
+        f"rater is {names} on {where(named, index)}, which looks like the name of a model, and nothing says "
+        "what it is: add the option --rater-kind model (or person, if that is a person's name), or a column "
+        f"rater_kind with {', '.join(KINDS[:3])} or {KINDS[3]} in every row"
     )
-    return [hint]
 
 
 def prompt_hints(texts: Texts, index: pd.Index) -> list[str]:
@@ -138,8 +143,8 @@ def check_methods(texts: Texts, index: pd.Index) -> None:
 
 
 def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> TextCodes:
-    """Return every row's kind of rater: the table's own, else `given`, else people."""
-    default = given or DEFAULT_KIND
+    """Return every row's kind of rater: the table's own, else `given`, else unknown."""
+    default = given or UNKNOWN_KIND
     if "rater_kind" not in texts:
         return TextCodes(codes=np.zeros(len(index), dtype=np.int64), texts=(default,))
     (own, _), names = recoded(

@@ -1,115 +1,226 @@
-"""The command line, `guard-eval`: one file per command, loaded when it is called."""
+"""The command line, `guard-eval`: the table of commands, one printer, and the exit codes.
+
+Exit codes: 0, 2 for what the user can fix, 3 for work that remains, 130 for Ctrl-C and 143 for SIGTERM.
+"""
 
 from __future__ import annotations
 
 import codecs
 import errno
+import inspect
 import io
+import os
+import re
 import sys
-import time
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stdout, suppress
 from importlib.metadata import version
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
-import typer
+from cyclopts import App, CycloptsError, Group, Parameter
 
-from guard_eval.cli.commands import CommandGroup, Quiet, Verbose
-from guard_eval.cli.console import details_wanted, runnable, speaking
+from guard_eval import progress
+from guard_eval.cli.printer import Printer, encode_plainly
+from guard_eval.commands import COMMANDS, GROUPS, RATERS, RESULTS, STUDY
 from guard_eval.errors import StudyError
-from guard_eval.reporting.escaping import plain_characters, visible
+from guard_eval.results import Result
 from guard_eval.stopping import like_ctrl_c
-
-app = typer.Typer(
-    name="guard-eval",
-    cls=CommandGroup,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"guard-eval {version('guard-eval')}")
-        raise typer.Exit
-
-
-@app.callback()
-def about(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
-    ] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
-    """Find out which decoding strategy writes better text, and how sure we are.
-
-    A study is a folder. Its commands, in the order of a study: new, generate, merge, measure, pair,
-    raters, annotate, progress, judge, report. `status` says what is next, `power` plans a study, and
-    `replicate` makes the paper's. Each can be stopped at any moment and run again. Start with:
-    guard-eval demo
-    """
-
 
 STOPPED = "stopped; nothing made so far is lost: run the same command again to go on"
 
 _USER_CAN_FIX = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
 
+SHARED = Group("Options of every command", sort_key=100)
+
 
 def main() -> None:
-    """Run the command line: exit code 2 for what the user can fix, 130 for Ctrl-C, 143 for SIGTERM."""
-    codecs.register_error("guard_eval.plain", plain_characters)
+    """Run the command line with the arguments of the process, and end the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    codecs.register_error("guard_eval.plain", encode_plainly)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
             stream.reconfigure(errors="guard_eval.plain")
-    try:
-        with like_ctrl_c() as signals:
-            _run(signals)
-    except KeyboardInterrupt:  # before or after typer, which makes an exit of it
-        _leave(STOPPED, 130)
+    if _is_old(arguments):
+        from guard_eval.cli.old import main as run_old  # noqa: PLC0415 (typer, until all commands have moved)
 
-
-def _run(signals: Sequence[int]) -> None:
-    began = time.monotonic()
-    with speaking():
+        run_old()
+    printer = Printer()
+    printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
+    with like_ctrl_c() as signals:
         try:
-            _call(signals)
-        finally:
-            if details_wanted():
-                sys.stdout.flush()
-                print(f"took {time.monotonic() - began:.1f} s", file=sys.stderr)  # noqa: T201
+            code = _call(arguments, printer)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            printer.error(STOPPED)
+            return 128 + signals[0] if signals else 130
+        except BrokenPipeError:  # the reader, such as `head`, closed the output
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return code
 
 
-def _call(signals: Sequence[int]) -> None:
+def _call(arguments: Sequence[str], printer: Printer) -> int:
+    """Call a command, print its result or its error, and return the exit code."""
     try:
-        app()
+        with progress.attached(printer):
+            result = command_line(printer).meta(arguments)
+    except CycloptsError as error:
+        printer.error(f"error: {_words_of(error)}")
+        return 2
     except StudyError as error:
-        _leave("\n".join([f"error: {error}", *(_frames(error) if details_wanted() else ())]), 2)
+        printer.error(f"error: {error}")
+        return 2
     except OSError as error:
         if error.errno not in _USER_CAN_FIX:
             raise
         what = error.filename or "the output"
-        _leave(f"error: cannot write {what}: {error.strerror}; fix that and run the command again", 2)
-    except SystemExit as leaving:
-        if leaving.code == 130:
-            _leave(STOPPED, 128 + signals[0] if signals else 130)
-        raise
+        printer.error(f"error: cannot write {what}: {error.strerror}; fix that and run the command again")
+        return 2
+    if not isinstance(result, Result):  # --help and --version
+        return 0
+    printer.print_result(result)
+    return result.exit_code
 
 
-def _frames(error: BaseException | None) -> Iterator[str]:
-    """Yield where an error and what caused it arose: no values, which may be private."""
-    while error is not None:
-        yield f"  {type(error).__name__}"
-        for frame in traceback.extract_tb(error.__traceback__):
-            yield f"    {frame.filename}:{frame.lineno} in {frame.name}"
-        error = error.__cause__
+def _words_of(error: CycloptsError) -> str:
+    return f"{error}; `guard-eval COMMAND --help` lists what it takes"
 
 
-def _leave(message: str, code: int) -> None:
-    sys.stdout.flush()
-    print(visible(runnable(message)), file=sys.stderr)  # noqa: T201 (the one place where a message leaves the program)
-    sys.exit(code)
+def command_line(printer: Printer | None = None) -> App:
+    """Return the command line as cyclopts has it; its `meta` takes the options of every command, too."""
+    printer = printer or Printer()
+    app = App(
+        name="guard-eval",
+        help=(
+            "Find out which decoding strategy writes better text, and how sure we are. A study is a folder. "
+            "Every command can be stopped at any moment and run again. Start with: guard-eval demo"
+        ),
+        version=lambda: f"guard-eval {version('guard-eval')}",
+        default_parameter=Parameter(negative=(), show_default=False, parse=re.compile(r"(?!overrides$)")),
+        help_flags=["--help", "-h"],
+        help_formatter="plain",
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    app.meta.suppress_keyboard_interrupt = False
+    _add_commands(app)
+
+    @app.meta.default
+    def call(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        set_: Annotated[
+            tuple[str, ...],
+            Parameter(
+                name="--set",
+                group=SHARED,
+                negative=(),
+                show_default=False,
+                help="Change a setting for this run, as in --set generation.runs=2.",
+            ),
+        ] = (),
+        code: Annotated[
+            tuple[Path, ...],
+            Parameter(
+                name="--code",
+                group=SHARED,
+                negative=(),
+                show_default=False,
+                help="A Python file with strategies of your own; it is run.",
+            ),
+        ] = (),
+        json: Annotated[
+            bool,
+            Parameter(
+                name="--json",
+                group=SHARED,
+                negative=(),
+                show_default=False,
+                help="Print the result as JSON, and all else to standard error.",
+            ),
+        ] = False,
+        quiet: Annotated[
+            bool,
+            Parameter(
+                name=("--quiet", "-q"),
+                group=SHARED,
+                negative=(),
+                show_default=False,
+                help="Print results, warnings and errors only.",
+            ),
+        ] = False,
+    ) -> object:
+        printer.as_json, printer.quiet = json, quiet
+        if not all(token.strip() for token in tokens):  # as of an unset variable; Path("") is this folder
+            raise StudyError("the name of a folder or file is empty; give one")
+        from guard_eval.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
+
+        for path in code:
+            use_file(path)
+        _study_parameter(set_)
+        command, bound, _ = app.parse_args(tokens)
+        with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is the result's alone
+            return _run(command, bound, set_)
+
+    return app
+
+
+def _study_parameter(overrides: tuple[str, ...]) -> None:
+    """Make an argument of type `Study` open the folder that it names, with the settings of `--set`."""
+    from guard_eval.study import Study  # noqa: PLC0415 (`--help` is quick without it)
+
+    def to_study(_type: object, tokens: Sequence[Any]) -> Study:
+        return Study.open(tokens[0].value, overrides)
+
+    Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)
+
+
+def _run(command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]) -> object:
+    """Call a command. A function that takes files and not a study gets what `--set` says as `overrides`."""
+    parameters = inspect.signature(command).parameters
+    if "overrides" in parameters:
+        return command(*bound.args, **bound.kwargs, overrides=overrides)
+    from guard_eval.study import Study  # noqa: PLC0415
+
+    takes_study = any(isinstance(value, Study) for value in bound.arguments.values())
+    if overrides and not takes_study:
+        raise StudyError(f"--set {overrides[0]}: this command reads no settings; remove --set")
+    return command(*bound.args, **bound.kwargs)
+
+
+def _add_commands(app: App) -> None:
+    """Add the table of commands; no function is loaded for it."""
+    groups = {name: Group(name, sort_key=number) for number, name in enumerate((STUDY, RATERS, RESULTS))}
+    parents = {"": app}
+    for name, entry in GROUPS.items():
+        parents[name] = App(name=name, help=entry.help, group=groups[entry.group])
+        app.command(parents[name])
+    for name, entry in COMMANDS.items():
+        parent, _, word = name.rpartition(" ")
+        group = None if parent else groups[entry.group]
+        parents[parent].command(entry.function, name=word, help=entry.help, group=group)
+    with suppress(ImportError):
+        from guard_eval.cli.commands import COMMANDS as OLD  # noqa: PLC0415
+
+        for name, line in OLD.items():
+            if name not in COMMANDS and name not in GROUPS:
+                app.command(_old, name=name, help=line)
+
+
+def _old() -> None:
+    """Stand for a command of the old command line in the list of commands."""
+
+
+def _is_old(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments name a command that the old command line still has."""
+    from guard_eval.cli.commands import COMMANDS as OLD  # noqa: PLC0415
+
+    words = [word for word in arguments if not word.startswith("-")]
+    name = words[0] if words else ""
+    return name in OLD and name not in COMMANDS and name not in GROUPS

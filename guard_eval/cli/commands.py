@@ -1,6 +1,6 @@
 """The commands: by name for the command line, and as functions for Python. Each is loaded when it is used.
 
-    from guard_eval.cli.commands import generate, measure, pair, report, verdicts
+    from guard_eval.cli.commands import generate, pair
 
 A function takes a `Study` and returns what it found or made; it prints only while a command runs.
 """
@@ -32,113 +32,55 @@ from guard_eval.strategies.own import use_file
 __all__ = [
     "COMMANDS",
     "CommandGroup",
-    "MeasureOptions",
     "ReplicationOptions",
-    "datasheet",
-    "generate",
-    "import_files",
     "load",
-    "measure",
-    "measure_files",
-    "merge",
-    "pair",
-    "paper_tables",
     "power",
-    "preregister",
     "progress",
-    "publish",
     "replicate",
     "replicate_verdicts",
-    "report",
     "show_list",
     "show_power",
     "status",
-    "verdicts",
 ]
 
 COMMANDS = {
-    "new": "Make a study: study.toml to edit, and prompts.",
-    "try": "Show one text as it is made, its tokens coloured by how unsure the model is.",
-    "generate": "Write continuations with every strategy.",
-    "merge": "Check and join the parts of a study's continuations.",
-    "measure": "Score continuations, and say how sure the scores are.",
-    "pair": "Draw prompts and make blinded pairs.",
-    "gold": "Add gold pairs.",
     "raters": "Invite raters, list them, or take them out.",
-    "prolific": "Recruit on Prolific: make a draft, free what was left, approve.",
-    "annotate": "Serve the pairs to people, in a browser.",
     "progress": "See how far the raters are.",
-    "judge": "Have language models compare the pairs.",
-    "report": "Write the significance report.",
     "status": "See what a study has, what is missing, and what to do next.",
-    "import": "Read verdicts that were made with other tools.",
     "power": "Find out how many items and raters a study needs.",
     "export": "Write the verdicts as a table.",
-    "preregister": "Write the plan of the study down before there are verdicts.",
-    "datasheet": "Fill the human evaluation datasheet (HEDS 3.0) as far as the study knows.",
-    "publish": "Make a data set of the study, without its raters' identities.",
-    "db": "Back the study's database up, move it to a server or back, or bring it up to date.",
+    "db": "Copy the study's database to a file while raters rate.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
-    "demo": "Run a complete small study.",
 }
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
 MODULES = {
-    "datasheet": "publication.datasheet",
-    "preregister": "publication.preregister",
-    "import": "exchange.importing",
-    "try": "generation.one_text",
-    "merge": "generation.merge",
     "progress": "overview.progress",
-    "publish": "publication.publish",
     "status": "overview.status",
     "replicate": "replication.replicate",
-    **{name: f"administration.{name}" for name in ("gold", "raters", "prolific", "export", "db")},
+    **{name: f"administration.{name}" for name in ("raters", "export", "db")},
 }
 """Commands whose file is in a folder of `guard_eval.cli`; that of any other is beside this one."""
 
 FUNCTIONS = {
-    "MeasureOptions": "guard_eval.cli.measuring.job",
-    "datasheet": "guard_eval.cli.publication.datasheet",
-    "preregister": "guard_eval.cli.publication.preregister",
     "ReplicationOptions": "guard_eval.cli.replication.studies",
-    "generate": "guard_eval.cli.generate",
-    "import_files": "guard_eval.cli.exchange.importing",
-    "measure": "guard_eval.cli.measuring.job",
-    "measure_files": "guard_eval.cli.measuring.job",
-    "merge": "guard_eval.cli.generation.merge",
-    "pair": "guard_eval.cli.pair",
-    "paper_tables": "guard_eval.cli.reporting.significance",
     "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
-    "publish": "guard_eval.cli.publication.published_folder",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
-    "report": "guard_eval.cli.reporting.significance",
     "show_power": "guard_eval.cli.power_plan",
     "status": "guard_eval.cli.overview.status",
-    "verdicts": "guard_eval.cli.reporting.verdict_tables",
 }
 """Where the functions are that can be imported from here."""
 
 if TYPE_CHECKING:
-    from guard_eval.cli.exchange.importing import import_files
-    from guard_eval.cli.generate import generate
-    from guard_eval.cli.generation.merge import merge
-    from guard_eval.cli.measuring.job import MeasureOptions, measure, measure_files
     from guard_eval.cli.overview.progress import progress
     from guard_eval.cli.overview.status import status
-    from guard_eval.cli.pair import pair
     from guard_eval.cli.power_plan import power, show_power
-    from guard_eval.cli.publication.datasheet import datasheet
-    from guard_eval.cli.publication.preregister import preregister
-    from guard_eval.cli.publication.published_folder import publish
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
     from guard_eval.cli.replication.studies import ReplicationOptions
-    from guard_eval.cli.reporting.significance import paper_tables, report
-    from guard_eval.cli.reporting.verdict_tables import verdicts
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:
@@ -168,10 +110,10 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-_WITHOUT_STRATEGIES = {"new", "import", "power", "replicate", "demo"}
+_WITHOUT_STRATEGIES = {"power", "replicate"}
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"raters", "prolific", "measure", "judge", "db", "status"}
+WITH_JSON = {"raters", "db", "status"}
 """Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
 
 
@@ -204,6 +146,7 @@ def _shared(
     strategies: Annotated[
         list[str] | None,
         Option(
+            "--code",
             metavar="FILE.py",
             is_eager=True,
             expose_value=False,

@@ -34,6 +34,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import visible
 
 
@@ -137,9 +138,11 @@ def json_on_stdout() -> Iterator[None]:
     try:
         with redirect_stdout(sys.stderr):
             yield
+    except StudyError as error:
+        found["error"] = str(error)
+        raise
     finally:
-        if found:
-            typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(found, indent=2))
 
 
 def console() -> Console:

@@ -19,11 +19,10 @@ from analysis.planning.mixture import mixture_table, mixtures
 from analysis.planning.pilot import PilotRow, most_demanding, pilot_rows
 from analysis.planning.power import PowerPlan, plan
 from analysis.planning.question import PlanningQuestion, check
-from analysis.verdicts.tidy import validate
+from analysis.reports.study_report import study_verdicts
+from analysis.verdicts.tidy import read
 from guard_eval.cli.console import say, say_next, say_table
-from guard_eval.cli.reporting.verdict_tables import table_of, verdicts
 from guard_eval.errors import StudyError
-from guard_eval.store import Store
 from guard_eval.study.folder import Study
 
 
@@ -192,7 +191,7 @@ def _pilot(source: Path, kappa: float | None, *, quiet: bool) -> tuple[PilotRow,
 def _kappa(row: PilotRow) -> tuple[str, str]:
     found = row.kappa
     if found.value is None:
-        return "–", found.reason
+        return "–", found.note
     if found.low is None or found.high is None:
         return f"{found.value:.2f}", ""
     return f"{found.value:.2f}", f"{found.low:.2f} to {found.high:.2f}"
@@ -200,10 +199,5 @@ def _kappa(row: PilotRow) -> tuple[str, str]:
 
 def _verdicts(source: Path) -> pd.DataFrame:
     if not source.is_dir():
-        return verdicts(source)
-    study = Study.open(source)
-    with Store.open(study.database, study_hash=study.hash) as store:
-        rows = store.tidy()
-    if not rows:
-        raise StudyError(f"{source} has no verdicts to plan from; give --ties and --kappa instead of --from")
-    return validate(table_of(rows))
+        return read(source)
+    return study_verdicts(Study.open(source))

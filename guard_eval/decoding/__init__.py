@@ -1,19 +1,19 @@
-"""How each strategy chooses the next token: pure tensor functions, one per equation. No model runs here.
+"""How each strategy chooses the next token: a registered tensor function for each. No model runs here.
 
-`GuardLogitsProcessor` runs GUARD within transformers' own `generate`; to import it imports transformers.
+`StrategyProcessor` runs them in transformers' own `generate`. To import it imports transformers.
 """
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from guard_eval.decoding.processor import GuardLogitsProcessor
+from guard_eval.decoding.steps import Context as Context
 
-__all__ = ["GuardLogitsProcessor"]
+if TYPE_CHECKING:
+    from guard_eval.decoding.processor import StrategyProcessor as StrategyProcessor
 
 
 def __getattr__(name: str) -> object:
-    if name != "GuardLogitsProcessor":
+    if name != "StrategyProcessor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from guard_eval.decoding.processor import GuardLogitsProcessor  # noqa: PLC0415 (transformers is heavy)
+    from guard_eval.decoding.processor import StrategyProcessor  # noqa: PLC0415 (transformers is heavy)
 
-    return GuardLogitsProcessor
+    return StrategyProcessor

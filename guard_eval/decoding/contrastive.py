@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import aggregate, arctanh, log_normaliser, shannon_entropy
+from guard_eval.decoding.entropy import aggregate, arctanh, shannon_entropy
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10
@@ -82,19 +82,7 @@ def deviation(entropy: Tensor, earlier: Tensor, log_size: Tensor | float, q: flo
     """
     if earlier.shape[-1] == 0:
         return torch.zeros_like(entropy)
-    return _deviation_from(aggregate(earlier.T, "median"), entropy, log_size, q)
-
-
-def _deviation_from(median: Tensor, entropy: Tensor, log_size: Tensor | float, q: float) -> Tensor:
-    return q * arctanh((entropy - median) / log_size)
-
-
-def median_of_first(values: Tensor, count: Tensor) -> Tensor:
-    """Return the median of the first `count`, at least one, of `values` `[B, T]`: `[B]`."""
-    behind = torch.arange(values.shape[1], device=values.device) >= count
-    ordered = values.masked_fill(behind, torch.inf).sort(-1).values
-    middle = torch.stack([(count - 1) // 2, count // 2])
-    return ordered.index_select(1, middle).sum(-1) / 2
+    return q * arctanh((entropy - aggregate(earlier.T, "median")) / log_size)
 
 
 def adaptive_k(delta: Tensor) -> Tensor:
@@ -115,8 +103,7 @@ class Proposer:
     """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
 
     Contrastive search has the same k and α at every step, ACS k_t and α_t by the entropies so far. For ACS
-    there are always 15 candidates, of which `allowed` lets in k_t: a row's sums then run over the same places
-    whatever the other rows' k_t, and nothing is read back from a GPU.
+    there are always 15 candidates, of which `allowed` lets in k_t, so that nothing is read back from a GPU.
     """
 
     def __init__(
@@ -126,36 +113,23 @@ class Proposer:
         steps: int,
         device: torch.device,
     ) -> None:
-        self.fixed_from = 0 if isinstance(strategy, ContrastiveSearch) else 1
         self.most = strategy.k if isinstance(strategy, ContrastiveSearch) else K_MIN + K_RANGE
         self._strategy = strategy
         self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
 
-    def __call__(self, logits: Tensor, step: int | Tensor) -> Proposal:
-        """Return the candidates given logits `[B, V]` at a step 0, 1, …; a tensor's from `fixed_from` on."""
+    def __call__(self, logits: Tensor, step: int) -> Proposal:
+        """Return the candidates given logits `[B, V]` at a step 0, 1, …."""
         values, ids = top_candidates(logits.float(), self.most)
+        entropy, log_z = shannon_entropy(logits, values[:, :1])
+        probabilities = (values.double() - log_z[:, None]).exp().float()
         if isinstance(self._strategy, ContrastiveSearch):
-            probabilities = _probabilities(values, log_normaliser(logits))
-            alpha = torch.full((len(ids),), self._strategy.alpha, dtype=torch.float64, device=ids.device)
+            alpha = torch.full_like(log_z, self._strategy.alpha)
             return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
         q = self._strategy.q
-        entropy, log_z = shannon_entropy(logits, values[:, :1])
-        over_vocabulary = _noted(self._entropies, entropy, step, math.log(logits.shape[-1]), q)
-        k = adaptive_k(over_vocabulary).clamp(max=logits.shape[-1])
+        delta = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), q)
+        k = adaptive_k(delta).clamp(max=logits.shape[-1])
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
         inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
-        delta = _noted(self._truncated, inside, step, k.double().log(), q)
-        return Proposal(ids, _probabilities(values, log_z), allowed, adaptive_alpha(delta))
-
-    def keep(self, rows: Tensor) -> None:
-        """Go on with these rows `[B']` of the batch."""
-        self._entropies, self._truncated = self._entropies[rows], self._truncated[rows]
-
-
-def _noted(kept: Tensor, entropy: Tensor, step: int | Tensor, log_size: Tensor | float, q: float) -> Tensor:
-    """Write a step's entropy among those `kept` `[B, T]`; return its `deviation` from the earlier ones."""
-    if isinstance(step, Tensor):
-        kept.index_copy_(1, step[None], entropy[:, None])
-        return _deviation_from(median_of_first(kept, step), entropy, log_size, q)
-    kept[:, step] = entropy
-    return deviation(entropy, kept[:, :step], log_size, q)
+        delta = deviation(inside, self._truncated[:, :step], k.double().log(), q)
+        self._entropies[:, step], self._truncated[:, step] = entropy, inside
+        return Proposal(ids, probabilities, allowed, adaptive_alpha(delta))

@@ -1,26 +1,18 @@
 """Uncertainty at a step and over the steps so far, which ACS and GUARD adapt to. Logarithms are natural.
 
-Sums over the vocabulary run over blocks of fixed width whose sums are then added: a sum over whole rows is
-split among threads in a way that depends on how many rows there are, and so would be its last digits.
-
 The paper names the winsorized mean and the logarithmic map (`tab:median_selection`) without a formula; those
 here are our reading of the names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
-from guard_eval.strategies import Aggregation, Mapping
+from guard_eval.strategies.values import Aggregation, Mapping
 
 CLAMP = 1 - 1e-6
 """Where the argument of arctanh ends on either side: the paper is silent, and ln k_t does get exceeded."""
-
-_WIDTH = 16_384
-"""A CPU's block of columns, small enough that what is done to it finds it in the cache."""
 
 _NOTHING = -200.0
 """exp(−200) is 0 in float32, and 0 · −200 is 0, as it should be, where 0 · −inf is no number."""
@@ -40,28 +32,24 @@ def shannon_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor,
 
     Args:
         logits: `[B, V]`; −inf is a token that cannot come.
-        best: The largest of each row, `[B, 1]`, float32, where it is known.
+        best: The largest of each row, `[B, 1]`, float32, if it is known.
 
     Returns:
-        `[B]` and `[B]`, float64. A row's bits do not depend on the other rows.
+        `[B]` and `[B]`, float64.
 
     Source: the display before `eq:hglob`.
     """
-    best = _largest(logits) if best is None else best
-    mass, moment = [], []
-    for shifted in _shifted(logits, best):
-        weight = shifted.exp()
-        mass.append(weight.sum(-1))
-        moment.append(weight.mul_(shifted).sum(-1))
-    z = _total(mass)
+    shifted, best = _shifted(logits, best)
+    weight = shifted.exp()
+    z = weight.sum(-1).double()
     log_z = z.log()
-    return log_z - _total(moment) / z, log_z + best[:, 0]
+    return log_z - weight.mul_(shifted).sum(-1).double() / z, log_z + best[:, 0]
 
 
 def log_normaliser(logits: Tensor) -> Tensor:
-    """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64, with the same bits as in `shannon_entropy`."""
-    best = _largest(logits)
-    return _total([shifted.exp_().sum(-1) for shifted in _shifted(logits, best)]).log() + best[:, 0]
+    """Return ln Σ exp(logits) of `[B, V]`: `[B]`, float64."""
+    shifted, best = _shifted(logits, None)
+    return shifted.exp_().sum(-1).double().log() + best[:, 0]
 
 
 def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -70,54 +58,29 @@ def smoothed_entropy(logits: Tensor, best: Tensor | None = None) -> tuple[Tensor
     Arguments and returns as in `shannon_entropy`. It is lower than the entropy, the more so the more of the
     probability lies on tokens with p below 1e-5, and −1e-5 where one token is certain.
     """
-    best = _largest(logits) if best is None else best
-    z = _total([shifted.exp_().sum(-1) for shifted in _shifted(logits, best)])
-    scale = z.reciprocal().float()[:, None]
-    parts = []
-    for shifted in _shifted(logits, best):
-        p = shifted.exp_().mul_(scale)
-        parts.append((p + SMOOTHING).log_().mul_(p).sum(-1))
-    return -_total(parts), z.log() + best[:, 0]
+    shifted, best = _shifted(logits, best)
+    weight = shifted.exp_()
+    z = weight.sum(-1).double()
+    p = weight.mul_(z.reciprocal().float()[:, None])
+    return -(p + SMOOTHING).log_().mul_(p).sum(-1).double(), z.log() + best[:, 0]
 
 
-def _largest(logits: Tensor) -> Tensor:
-    return logits.amax(-1, keepdim=True).float()
+def _shifted(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return x − m, `[B, V]`, held where it is a number, and m, `[B, 1]`."""
+    best = logits.amax(-1, keepdim=True).float() if best is None else best
+    return (logits.float() - best).clamp_(min=_NOTHING), best
 
 
-def _shifted(logits: Tensor, best: Tensor) -> Iterator[Tensor]:
-    """Yield x − m, `[B, n]`, block by block, held where it is a number."""
-    width = _WIDTH if logits.device.type == "cpu" else logits.shape[-1]
-    for block in torch.split(logits, width, -1):
-        yield (block.float() - best).clamp_(min=_NOTHING)
-
-
-def _total(parts: list[Tensor]) -> Tensor:
-    return torch.stack(parts, -1).double().sum(-1) if len(parts) > 1 else parts[0].double()
-
-
-def row_sums(values: Tensor) -> Tensor:
-    """Return the sum of each row, `[B, V]` → `[B]`, float64; its bits do not depend on the other rows."""
-    return _total([block.sum(-1, dtype=torch.float64) for block in torch.split(values, _WIDTH, -1)])
-
-
-def discounted_sum(entropy: Tensor, before: Tensor, decay: float) -> Tensor:
+def discounted_sum(entropy: Tensor | float, before: Tensor, decay: float) -> Tensor:
     """Return Σ_i λ^(t−i) H(X)_i, `[B]`, from this step's entropy and the sum of the step before, `[B]` each.
 
-    Source: the numerator of `eq:hglob`.
+    Source: the numerator of `eq:hglob`; of ones instead of entropies its denominator.
     """
     return entropy + decay * before
 
 
-def discount_sums(steps: int, decay: float) -> list[float]:
-    """Return Σ_i λ^(t−i) for t = 1 … `steps`. Source: the denominator of `eq:hglob`."""
-    sums = [1.0]
-    while len(sums) < steps:
-        sums.append(1 + decay * sums[-1])
-    return sums
-
-
 def global_entropy(total: Tensor, weights: Tensor | float) -> Tensor:
-    """Return H_glob,t, `[B]`: `discounted_sum`, `[B]`, over one of `discount_sums`.
+    """Return H_glob,t, `[B]`: the `discounted_sum` of entropies over that of ones.
 
     Source: `eq:hglob`.
     """
@@ -163,7 +126,7 @@ def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
     return x.clamp(-edge, edge).arctanh()
 
 
-def stretched(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
+def apply_mapping(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
     """Return arctanh(x) with `x` held within ±`edge`, or sign(x) · ln(1 + |x|)."""
     if mapping == "arctanh":
         return arctanh(x, edge)

@@ -31,23 +31,22 @@ def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
     return _signed(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
-def uniform(keys: Tensor, step: int | Tensor, ids: Tensor) -> Tensor:
+def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return uniform numbers in (0, 1), the ends excluded.
 
     Args:
         keys: A `row_key` each, `[B]`, int64.
-        step: 0, 1, …, or a tensor without dimensions that holds it.
+        step: 0, 1, ….
         ids: Token ids, `[B, n]`, int64.
 
     Returns:
         `[B, n]`, float64, 52 random bits each.
     """
-    moved = (step + 1) * _GAMMA  # of a tensor it wraps around by itself
-    return to_unit(split_mix(_mix(keys + (moved if isinstance(moved, Tensor) else _signed(moved))), ids))
+    return to_unit(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids))
 
 
 def advanced(keys: Tensor, steps: Tensor) -> Tensor:
-    """Return keys that at step 0 meet what `keys` meet at `steps`, `[B]` each: rows need not keep step."""
+    """Return keys that at step 0 give the numbers of `keys` at `steps`, `[B]` each, for rows out of step."""
     return keys + steps * _GAMMA
 
 
@@ -57,7 +56,7 @@ def to_unit(bits: Tensor) -> Tensor:
     return (_shift(bits, 64 - _BITS).double() + 0.5) * 2.0**-_BITS
 
 
-def gumbel(keys: Tensor, step: int | Tensor, ids: Tensor) -> Tensor:
+def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64; arguments as in `uniform`."""
     return -(-uniform(keys, step, ids).log()).log()
 
@@ -76,3 +75,23 @@ def _mix(z: Tensor) -> Tensor:
 def _shift(z: Tensor, bits: int) -> Tensor:
     """Return `z` shifted right with zeros coming in; torch's own shift repeats the sign."""
     return (z >> bits) & (torch.iinfo(torch.int64).max >> (bits - 1))
+
+
+def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
+    """Return one token per row, `[B]`, with probability proportional to its weight (the Gumbel-max method).
+
+    Args:
+        log_weights: `[B, V]`, up to a constant; −inf is never drawn, and at least one is finite.
+        keys: A `row_key` each, `[B]`.
+        step: 0, 1, ….
+    """
+    if log_weights.device.type != "cpu":  # a GPU would have to tell the host how many tokens are kept
+        ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
+        return (log_weights.double() + gumbel(keys, step, ids)).argmax(-1)
+    rows, ids = (log_weights > -torch.inf).nonzero(as_tuple=True)
+    scores = log_weights[rows, ids].double() + gumbel(keys[rows], step, ids[:, None])[:, 0]
+    counts = torch.bincount(rows, minlength=len(keys))
+    starts = counts.cumsum(0) - counts
+    table = scores.new_full((len(keys), int(counts.max())), -torch.inf)
+    table[rows, torch.arange(len(rows)) - starts[rows]] = scores
+    return ids[starts + table.argmax(-1)]

@@ -1,42 +1,50 @@
-"""Penalties for what was written before: logits `[B, V]` in, logits `[B, V]`, float32, out.
-
-Tokens are `[B, T]`; −1 is no token. What a row gets depends on its own tokens alone.
-"""
+"""Penalties for what was written before. A row's penalties depend on its own tokens alone."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+
+from guard_eval.strategies import Dry, FrequencyPenalty, NoRepeatNgram, PresencePenalty, RepetitionPenalty
+from guard_eval.strategies.protocol import apply_step
 
 LONGEST_MATCH = 50
 """How many tokens before the next one DRY compares at most, as in its author's program: base^n grows fast."""
 
 
-def repetition_penalty(logits: Tensor, tokens: Tensor, penalty: float) -> Tensor:
-    """Divide the logits of `tokens` by θ, or multiply them by it where they are negative.
+@apply_step.register
+def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+    """Divide the logits of the tokens so far by θ, or multiply them by it where they are negative.
 
     Source: Keskar et al. 2019 (arXiv 1909.05858), penalized sampling in section 4.1, which divides all; the
     other half is transformers', so that θ > 1 never makes a token likelier.
     """
-    punished = torch.where(logits < 0, logits * penalty, logits / penalty)
-    return torch.where(_counts(logits, tokens) > 0, punished, logits)
+    theta = strategy.penalty
+    punished = torch.where(logits < 0, logits * theta, logits / theta)
+    return torch.where(_counts(logits, context.tokens) > 0, punished, logits)
 
 
-def frequency_penalty(logits: Tensor, written: Tensor, penalty: float) -> Tensor:
+@apply_step.register
+def frequency_penalty(strategy: FrequencyPenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Take α from a token's logit for each time that it was written. Source: OpenAI's API."""
-    return logits - penalty * _counts(logits, written)
+    return logits - strategy.penalty * _counts(logits, context.written)
 
 
-def presence_penalty(logits: Tensor, written: Tensor, penalty: float) -> Tensor:
+@apply_step.register
+def presence_penalty(strategy: PresencePenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Take α from the logits of the tokens that were written. Source: OpenAI's API."""
-    return logits - penalty * (_counts(logits, written) > 0)
+    return logits - strategy.penalty * (_counts(logits, context.written) > 0)
 
 
-def no_repeat_ngram(logits: Tensor, tokens: Tensor, n: int) -> Tensor:
-    """Leave out the tokens that would end a sequence of n which is in `tokens`, the last one at the end.
+@apply_step.register
+def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+    """Leave out the tokens that would end a sequence of n which prompt or text already has.
 
     A row of which nothing would be left keeps all. Source: Paulus et al. 2018 (arXiv 1705.04304), for n = 3.
     """
+    n, tokens = strategy.n, context.tokens
     length = _match_lengths(tokens, n - 1) if n > 1 else torch.zeros_like(tokens[:, 1:])
     following = tokens if n == 1 else tokens[:, 1:]
     matched = torch.ones_like(following, dtype=torch.bool) if n == 1 else length == n - 1
@@ -45,33 +53,28 @@ def no_repeat_ngram(logits: Tensor, tokens: Tensor, n: int) -> Tensor:
     return logits.masked_fill(banned, -torch.inf)
 
 
-def dry(
-    logits: Tensor,
-    tokens: Tensor,
-    *,
-    multiplier: float,
-    base: float,
-    allowed_length: int,
-    breakers: Tensor | None = None,
-) -> Tensor:
+@apply_step.register
+def dry(strategy: Dry, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Take multiplier · base^(n − allowed_length) from the logits of tokens that would go on repeating.
 
-    n is how many of the last `tokens`, at most 50, stand in the same order before an earlier place of that
-    token; below the allowed length nothing is taken. No sequence reaches across `breakers` `[n]`, and none of
-    these is made less likely.
+    n is how many of the last tokens, at most 50, stand in the same order before an earlier place of that
+    token; below the allowed length nothing is taken. No sequence reaches across breakers, and none of these
+    is made less likely.
 
     Source: p-e-w 2024 (text-generation-webui, pull request 5677).
     """
+    tokens = context.tokens
     if tokens.shape[-1] < 2:
         return logits
     following = tokens[:, 1:]
-    if breakers is not None:  # −1, as where there is no token, begins no sequence and continues none
-        tokens = tokens.masked_fill(torch.isin(tokens, breakers), -1)
+    if strategy.breakers != "none":  # −1, as where there is no token, begins no sequence and continues none
+        tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
         following = tokens[:, 1:]
     lengths = _marked(logits, following, _match_lengths(tokens, LONGEST_MATCH))
-    penalty = multiplier * torch.pow(base, (lengths - allowed_length).double())
+    power = (lengths - strategy.allowed_length).double()
+    penalty = strategy.multiplier * torch.pow(strategy.base, power)
     penalty = penalty.clamp(max=torch.finfo(torch.float32).max / 2).float()
-    return torch.where(lengths >= allowed_length, logits - penalty, logits)
+    return torch.where(lengths >= strategy.allowed_length, logits - penalty, logits)
 
 
 def _counts(logits: Tensor, tokens: Tensor) -> Tensor:

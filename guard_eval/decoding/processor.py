@@ -1,136 +1,157 @@
-"""GUARD within transformers' own `generate`, for any model and program that already uses it."""
+"""A strategy as transformers' `LogitsProcessor`: how it runs in `generate`, here and in users' programs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
 from guard_eval.decoding.entropy import log_normaliser
-from guard_eval.decoding.guard.step import GuardChooser
+from guard_eval.decoding.noise import row_key
+from guard_eval.decoding.sampling import scatter
+from guard_eval.decoding.steps import Context, LogitStrategy, choose, first_state, needs_breakers, step_trace
 from guard_eval.errors import StudyError
-from guard_eval.strategies import Guard
+from guard_eval.strategies import Strategy, parse, signature
+from guard_eval.strategies.values import DRY_BREAKERS
 
-_ROOM = 256
-"""Steps to make room for at first."""
+_ROUNDING = 1e-4
+"""How far from 0 the logarithm of a sum of probabilities may be."""
+_ONE_TEXT_A_ROW = (
+    "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
+    "and use num_beams=1"
+)
 
-_NORMALISED = 1e-4
-"""How far from 0 the logarithm of a sum of probabilities may be rounded."""
+
+class DecodedStep(NamedTuple):
+    """One step of a batch.
+
+    Attributes:
+        logits: What the model gave, `[B, V]`.
+        tokens: What was chosen, `[B]`.
+        adapted: The values by which the strategy adapted, by name, `[B]` each.
+    """
+
+    logits: Tensor
+    tokens: Tensor
+    adapted: dict[str, Tensor]
 
 
-class GuardLogitsProcessor(LogitsProcessor):
-    """Let `generate` write by GUARD: one processor for each call.
+class StrategyProcessor(LogitsProcessor):
+    """Let `generate` write by a strategy: it leaves one token in each row. Make a new one for each call.
 
-    >>> from guard_eval.strategies import Guard
-    >>> processor = GuardLogitsProcessor(Guard())
-    >>> # model.generate(**inputs, logits_processor=LogitsProcessorList([processor]), do_sample=False)
+    >>> processor = StrategyProcessor("top_p(p=0.9)", seed=1)
+    >>> # model.generate(**inputs, logits_processor=[processor], do_sample=False, max_new_tokens=64)
 
-    With `select="argmax"` all scores but the chosen token's become −inf, so that any selection takes it. With
-    `select="sample"` the candidates keep their penalised scores: call `generate(..., do_sample=True,
-    top_k=0)`, and it draws among them by its own random numbers.
+    Draws depend on the seed, the prompt, the strategy and the step, never on the place in the batch or on
+    torch's generator. `generate` itself must choose the likeliest token (`do_sample=False`, `num_beams=1`).
 
     Args:
-        strategy: GUARD, in any formulation.
-        pad_token_id: The token that prompts of a batch are filled up with on the left. Only
-            `formulation="released"`, which counts the prompts' tokens, needs to know.
-        attention_mask: Instead, the prompts' mask, `[B, P]`: 0 is padding.
+        strategy: Any strategy that chooses by logits, or its signature.
+        seed: A whole number.
+        prompt_ids: A name for each row; without names the prompt's tokens are its name.
+        attention_mask: The prompts' mask, `[B, P]`; 0 is padding.
+        tokenizer: The model's; DRY with breakers needs it.
 
     Raises:
-        StudyError: On a call: it is used for a second text without `reset()`, or with several beams, or a row
-            that has not ended has no probabilities; rows that end do so with `pad_token_id`.
+        StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the call
+            does not continue the texts of the last one (another batch, or several beams).
     """
 
     def __init__(
-        self, strategy: Guard, *, pad_token_id: int | None = None, attention_mask: Tensor | None = None
+        self,
+        strategy: Strategy | str,
+        *,
+        seed: int = 0,
+        prompt_ids: Sequence[str] | None = None,
+        attention_mask: Tensor | None = None,
+        tokenizer: Any = None,  # noqa: ANN401 (transformers' classes are untyped)
     ) -> None:
-        self._strategy = strategy
-        self._pad_token_id = pad_token_id
-        self._attention_mask = attention_mask
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the texts so far: the next call begins new ones."""
-        self._chooser: GuardChooser | None = None
-        self._prompt_length = 0
-        self._seen = torch.zeros(0, 0, dtype=torch.long)
+        strategy = parse(strategy) if isinstance(strategy, str) else strategy
+        if not isinstance(strategy, LogitStrategy):
+            raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
+        if needs_breakers(strategy) and tokenizer is None:
+            raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+        self.strategy = strategy
+        self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
+        self._breakers = breaker_ids(tokenizer) if needs_breakers(strategy) else None
+        self._context: Context | None = None
+        self._prompts = self._last = torch.empty(0)
+        self.on_step: Callable[[DecodedStep], None] | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return the scores that are left; see the class.
+        """Return the scores with −inf for all tokens but the chosen one.
 
         Args:
-            input_ids: Prompts and what was generated so far, `[B, P + t]`.
+            input_ids: Prompts and new tokens so far, `[B, P + t]`.
             scores: The model's logits, `[B, V]`.
         """
-        chooser = self._chooser
-        if chooser is None:
-            self._chooser = chooser = self._begin(input_ids, scores)
-        else:
-            self._check(input_ids)
-        self._seen = input_ids
-        step = input_ids.shape[1] - self._prompt_length
-        self._refuse_broken(input_ids, scores, step)
-        chooser.reserve(step + 1)
-        made = chooser.step(scores, step, input_ids[:, self._prompt_length :])
-        ids, left = made.ids, made.scores
-        if self._strategy.select == "argmax":
-            ids, left = ids.gather(1, made.best[:, None]), left.gather(1, made.best[:, None])
-        return torch.full_like(scores, -torch.inf).scatter(1, ids, left.to(scores.dtype))
-
-    def _refuse_broken(self, input_ids: Tensor, scores: Tensor, step: int) -> None:
+        context = self._begin(input_ids, scores) if self._context is None else self._continue(input_ids)
+        self._context, self._last = context, input_ids
         broken = ~scores.amax(-1).isfinite()
-        if step and self._pad_token_id is not None:  # `generate` passes on rows that have ended
-            broken &= input_ids[:, -1] != self._pad_token_id
+        self._note_broken(broken, context.step)
+        logits = scores.float().masked_fill(broken[:, None], 0)
+        before = context.state.clone() if self.on_step else context.state
+        tokens = choose(self.strategy, logits, context)
+        if self.on_step:
+            self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, context.state)))
+        return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
+
+    def _begin(self, input_ids: Tensor, scores: Tensor) -> Context:
+        # Beam search repeats each prompt and passes logarithms of probabilities.
+        repeated = len(input_ids) > 1 and torch.equal(input_ids[0], input_ids[1])
+        if repeated and bool((log_normaliser(scores).abs() < _ROUNDING).all()):
+            raise StudyError(_ONE_TEXT_A_ROW)
+        mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
+        if mask.shape != input_ids.shape:
+            raise StudyError(
+                f"attention_mask has the shape {tuple(mask.shape)} and the prompts {tuple(input_ids.shape)}; "
+                "give the mask of these prompts, and a new processor to each call of generate"
+            )
+        prompts = input_ids.masked_fill(mask == 0, -1)
+        names = self._prompt_ids or [
+            " ".join(str(token) for token in row if token >= 0) for row in prompts.tolist()
+        ]
+        if len(names) != len(prompts):
+            raise StudyError(
+                f"prompt_ids has {len(names)} names for {len(prompts)} prompts; give one to each"
+            )
+        keys = [row_key(self._seed, name, signature(self.strategy)) for name in names]
+        return self.first_context(torch.tensor(keys, device=input_ids.device), prompts)
+
+    def first_context(self, keys: Tensor, prompts: Tensor) -> Context:
+        """Return what the first step is given; `prompts` `[B, P]` has −1 for padding."""
+        self._prompts = prompts
+        state = torch.tensor(first_state(self.strategy), dtype=torch.float64, device=keys.device)
+        breakers = None if self._breakers is None else torch.tensor(self._breakers, device=keys.device)
+        return Context(keys, 0, prompts, prompts[:, :0], state.repeat(len(keys), 1), breakers)
+
+    def _continue(self, input_ids: Tensor) -> Context:
+        last, now = self._context, self._last
+        assert last is not None
+        follows = input_ids.shape == (now.shape[0], now.shape[1] + 1)
+        # A GPU would have to wait for the answer to the second question.
+        if not follows or (input_ids.device.type == "cpu" and not torch.equal(input_ids[:, :-1], now)):
+            raise StudyError(_ONE_TEXT_A_ROW)
+        written = input_ids[:, self._prompts.shape[1] :]
+        tokens = torch.cat([self._prompts, written], 1)
+        return Context(last.keys, last.step + 1, tokens, written, last.state, last.breakers)
+
+    def _note_broken(self, broken: Tensor, step: int) -> None:
+        """Refuse rows `[B]` that have no probabilities."""
         if broken.any():
             rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
             raise StudyError(
-                f"GuardLogitsProcessor: row {rows} of the batch has no probabilities (NaN, infinite logits) "
-                f"at step {step + 1}; load the model in float32, or leave that prompt out"
+                f"row {rows} of the batch has no probabilities (NaN or infinite logits) at step {step + 1}; "
+                "load the model in float32, or leave that prompt out"
             )
 
-    def _begin(self, input_ids: Tensor, scores: Tensor) -> GuardChooser:
-        rows, self._prompt_length = input_ids.shape
-        # Beam search repeats each prompt and passes logarithms of probabilities.
-        repeated = rows > 1 and torch.equal(input_ids[0], input_ids[1])
-        if repeated and bool((log_normaliser(scores).abs() < _NORMALISED).all()):
-            raise StudyError(_BEAMS)
-        return GuardChooser(
-            self._strategy,
-            torch.zeros(rows, dtype=torch.long, device=scores.device),
-            _ROOM,
-            prompts=self._prompts(input_ids),
-        )
 
-    def _prompts(self, input_ids: Tensor) -> Tensor:
-        """Return the prompts with −1 for padding."""
-        if self._attention_mask is not None:
-            if self._attention_mask.shape != input_ids.shape:
-                raise StudyError(
-                    f"GuardLogitsProcessor: attention_mask has the shape {tuple(self._attention_mask.shape)} "
-                    f"and the prompts {tuple(input_ids.shape)}; give the mask that goes with these prompts"
-                )
-            padding = self._attention_mask.to(input_ids.device) == 0
-        elif self._pad_token_id is not None:
-            padding = (input_ids == self._pad_token_id).cumprod(-1).bool()  # the run at the left end
-        else:
-            return input_ids
-        return input_ids.masked_fill(padding, -1)
+def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
+    """Return the tokens at which DRY's sequences end, as its public definition finds them.
 
-    def _check(self, input_ids: Tensor) -> None:
-        seen = self._seen
-        if len(input_ids) == len(seen) and input_ids.shape[1] == seen.shape[1] + 1:
-            if torch.equal(input_ids[:, :-1], seen):
-                return
-            if torch.equal(input_ids[:, : self._prompt_length], seen[:, : self._prompt_length]):
-                raise StudyError(_BEAMS)
-        elif input_ids.shape == seen.shape and torch.equal(input_ids, seen):
-            return
-        raise StudyError(
-            "GuardLogitsProcessor remembers another text: this call does not continue the last one; "
-            "make a new processor for each call of generate, or call its reset() before"
-        )
-
-
-_BEAMS = (
-    "GuardLogitsProcessor follows one text per row, and several beams change places; "
-    "call generate with num_beams=1"
-)
+    Each is the last token of its string after a letter: some tokenizers begin a text with another one.
+    """
+    return sorted({tokenizer.encode(f"a{text}", add_special_tokens=False)[-1] for text in DRY_BREAKERS})

@@ -1,7 +1,4 @@
-"""Sampling: which tokens each strategy leaves in, and the draw among them. Truncation is done in float32.
-
-What is left in: log-weights `[B, n]` (up to a constant; −inf is left out), and the tokens' ids `[B, n]`.
-"""
+"""Sampling from the likeliest tokens. Each function returns logits with −inf for the tokens it removes."""
 
 from __future__ import annotations
 
@@ -11,8 +8,12 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import top_candidates
-from guard_eval.decoding.entropy import shannon_entropy
-from guard_eval.decoding.noise import gumbel
+from guard_eval.decoding.entropy import log_normaliser, shannon_entropy
+from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
+from guard_eval.strategies.protocol import apply_step
+
+_FIRST_TOKENS = 1024
+"""How many of the likeliest tokens top-p sorts before it sorts the whole vocabulary."""
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
@@ -26,72 +27,93 @@ def tempered(logits: Tensor, temperature: float) -> Tensor:
     return (logits - logits.amax(-1, keepdim=True)) / min(max(temperature, limits.tiny), limits.max)
 
 
-def temperature(logits: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """Return all tokens of `logits` `[B, V]` with the log-weights of softmax(logits / τ)."""
-    return tempered(logits, tau), _ids(logits)
+@apply_step.register
+def greedy(strategy: Greedy, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Leave the logits as they are: the likeliest token is taken."""
+    return logits
 
 
-def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the `k` most likely tokens of `logits` `[B, V]`; of equally likely ones the smaller ids."""
-    return top_candidates(logits.float(), k)
+@apply_step.register
+def temperature(strategy: Temperature, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Return the log-weights of softmax(logits / τ) over all tokens."""
+    return tempered(logits, strategy.tau)
 
 
-def top_p(logits: Tensor, p: float) -> tuple[Tensor, Tensor]:
-    """Return the smallest set of most likely tokens of `logits` `[B, V]` whose probability reaches `p`.
+@apply_step.register
+def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Keep the k most likely tokens; of equally likely ones those with smaller ids."""
+    values, ids = top_candidates(tempered(logits, strategy.temperature), strategy.k)
+    return scatter(logits, ids, values)
 
-    The token that reaches `p` stays in. Of equally likely ones the smaller id stays in.
+
+@apply_step.register
+def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Keep the smallest set of most likely tokens whose probability reaches p.
+
+    The token that reaches p is kept. Of equally likely ones the smaller id is kept.
 
     Source: Holtzman et al. 2020 (arXiv 1904.09751), section 3.1.
     """
-    ordered, ids = _sorted(logits)
-    return _reaching(ordered, ordered.softmax(-1), p), ids
+    logits = tempered(logits, strategy.temperature)
+    vocabulary = logits.shape[1]
+    if logits.device.type == "cpu" and vocabulary > 2 * _FIRST_TOKENS:  # a GPU sorts faster than it answers
+        values, ids = top_candidates(logits, _FIRST_TOKENS)
+        p = (values - log_normaliser(logits)[:, None]).exp()
+        if bool((p.sum(-1) > strategy.p).all()):
+            return scatter(logits, ids, _until(values, p, strategy.p, 1))
+    values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
+    p = values.softmax(-1).double()
+    # The last sum rather than 1, so that rounding removes no token where all are wanted.
+    return scatter(logits, ids, _until(values, p, strategy.p, p.sum(-1, keepdim=True)))
 
 
-def typical(logits: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """Return the smallest set, of those with −ln p nearest to the entropy, whose probability reaches τ.
+@apply_step.register
+def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Keep the smallest set, of those with −ln p nearest to the entropy, whose probability reaches τ.
 
-    The token that reaches τ stays in. Of equally near ones the smaller id stays in. Source: Meister et al.
-    2023 (arXiv 2202.00666).
+    The token that reaches τ is kept. Of equally near ones the smaller id is kept.
 
-    Args:
-        logits: `[B, V]`.
-        tau: τ.
+    Source: Meister et al. 2023 (arXiv 2202.00666).
     """
+    logits = tempered(logits, strategy.temperature)
     entropy, log_z = shannon_entropy(logits)
     log_p = logits.double() - log_z[:, None]
     distance = (log_p + entropy[:, None]).abs()  # infinite for a token that cannot come
     ids = torch.sort(distance, dim=-1, stable=True).indices
     ordered = log_p.gather(1, ids)
-    return _reaching(ordered.float(), ordered.exp(), tau), ids
+    p = ordered.exp()
+    return scatter(logits, ids, _until(ordered.float(), p, strategy.tau, p.sum(-1, keepdim=True)))
 
 
-def min_p(logits: Tensor, p: float) -> tuple[Tensor, Tensor]:
-    """Return the tokens of `logits` `[B, V]` that are at least `p` times as likely as the most likely one.
+@apply_step.register
+def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Keep the tokens that are at least p times as likely as the most likely one.
 
     Source: Nguyen et al. 2025 (arXiv 2407.01082).
     """
-    logits = logits.float()
+    logits = tempered(logits, strategy.temperature)
     share = (logits - logits.amax(-1, keepdim=True)).exp()
-    return logits.masked_fill(share < p, -torch.inf), _ids(logits)
+    return logits.masked_fill(share < strategy.p, -torch.inf)
 
 
-def adaptive(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Return the tokens of `logits` `[B, V]` that add more than ε to the confidence, and at least the first.
+@apply_step.register
+def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
+    """Keep the tokens that add more than ε to the confidence, and at least the first.
 
     Source: Zhu et al. 2024 (arXiv 2402.18223).
     """
-    ordered, ids = _sorted(logits)
-    kept = confidence_gain(ordered.double().softmax(-1)) > epsilon
+    values, ids = torch.sort(logits.float(), dim=-1, descending=True, stable=True)
+    kept = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
     kept[:, 0] = True
-    return ordered.masked_fill(~kept, -torch.inf), ids
+    return scatter(logits, ids, values.masked_fill(~kept, -torch.inf))
 
 
 def confidence_gain(p: Tensor) -> Tensor:
     """Return ΔConf_k of adaptive decoding: what admitting the k-th most likely token adds to the confidence.
 
-    With R_k = 1 − Σ_{i≤k} p_i, what is left, thought of as spread evenly over the V − k other tokens,
-    ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V. It is no steady
-    decline: a token may add less than ε and a later one more.
+    With R_k = 1 − Σ_{i≤k} p_i, thought of as spread evenly over the V − k other tokens,
+    ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V. It does not
+    always decline: a token may add less than ε and a later one more.
 
     Args:
         p: Probabilities in descending order, `[B, V]`, float64.
@@ -110,44 +132,12 @@ def confidence_gain(p: Tensor) -> Tensor:
     return (torch.xlogy(p, p) + spread) / math.log(vocabulary)
 
 
-def _ids(logits: Tensor) -> Tensor:
-    return torch.arange(logits.shape[1], device=logits.device).expand(len(logits), -1)
+def scatter(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
+    """Return `values` `[B, n]` at the tokens `ids` `[B, n]`, and −inf at all others: `[B, V]`."""
+    return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
 
 
-def _sorted(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return logits in descending order, float32, and their ids; of equal ones the smaller id first."""
-    ordered, ids = torch.sort(logits.float(), dim=-1, descending=True, stable=True)
-    return ordered, ids
-
-
-def _reaching(ordered: Tensor, p: Tensor, wanted: float) -> Tensor:
-    """Return `ordered` log-weights with −inf once the probability `p` before, both `[B, V]`, is enough."""
-    mass = p.cumsum(-1, dtype=torch.float64)
-    before = torch.nn.functional.pad(mass[:, :-1], (1, 0))
-    # Times the last sum rather than 1: rounding then drops no token where all are wanted.
-    return ordered.masked_fill(before >= wanted * mass[:, -1:], -torch.inf)
-
-
-def draw(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int | Tensor) -> Tensor:
-    """Return one token per row, `[B]`, with probability proportional to its weight (the Gumbel-max method).
-
-    Args:
-        log_weights: `[B, n]`.
-        ids: `[B, n]`.
-        keys: `noise.row_key` of each row, `[B]`.
-        step: 0, 1, ….
-    """
-    if log_weights.device.type == "cpu":
-        scores = _scores_of_kept(log_weights, ids, keys, step)
-    else:  # a GPU would have to send the host how many are kept
-        scores = log_weights.double() + gumbel(keys, step, ids)
-    return ids.gather(1, scores.argmax(-1, keepdim=True))[:, 0]
-
-
-def _scores_of_kept(log_weights: Tensor, ids: Tensor, keys: Tensor, step: int | Tensor) -> Tensor:
-    """Return log-weights and noise, `[B, n]`, float64; no noise is made for what is left out."""
-    rows, places = (log_weights > -torch.inf).nonzero(as_tuple=True)
-    noise = gumbel(keys[rows], step, ids[rows, places][:, None])[:, 0]
-    scores = torch.full_like(log_weights, -torch.inf, dtype=torch.float64)
-    scores[rows, places] = log_weights[rows, places].double() + noise
-    return scores
+def _until(values: Tensor, p: Tensor, share: float, whole: Tensor | float) -> Tensor:
+    """Return ordered log-weights with −inf once the probability `p` before, all `[B, n]`, is enough."""
+    before = p.cumsum(-1, dtype=torch.float64) - p
+    return values.masked_fill(before >= share * whole, -torch.inf)

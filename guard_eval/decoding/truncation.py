@@ -1,20 +1,32 @@
-"""More truncations: each returns logits `[B, V]`, float32, with −inf for the tokens that are left out.
+"""More truncations. Each returns logits with −inf for the tokens that it removes.
 
-They take logits `[B, V]`, of which −inf is a token that cannot come, and keep one token of each row at least.
-Comparisons with probabilities are made on their logarithms in float64; a row's bits do not depend on the
-others.
+−inf in the logits given marks a token that cannot come. At least one token of each row is kept. Probabilities
+are compared as logarithms in float64.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import top_candidates
-from guard_eval.decoding.entropy import log_normaliser, row_sums, shannon_entropy
+from guard_eval.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.decoding.noise import uniform
+from guard_eval.decoding.sampling import scatter, tempered
+from guard_eval.strategies import (
+    EpsilonSampling,
+    EtaSampling,
+    ExcludeTopChoices,
+    MinK,
+    Mirostat,
+    PLess,
+    TopH,
+    TopNSigma,
+)
+from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
 
 TOP_H_TOKENS = 100
 """How many of the likeliest tokens top-H looks at, as in its authors' program and transformers'."""
@@ -22,53 +34,61 @@ ZIPF_TOKENS = 100
 """m of Mirostat: how many of the likeliest tokens the exponent is estimated from."""
 
 
-def epsilon_sampling(logits: Tensor, epsilon: float) -> Tensor:
+@apply_step.register
+def epsilon_sampling(strategy: EpsilonSampling, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Leave in the tokens with p ≥ ε.
 
     Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), ε-sampling; `EpsilonWarper` of their program.
     """
-    return _from(logits, logits.double() - log_normaliser(logits)[:, None], math.log(epsilon))
+    logits = tempered(logits, strategy.temperature)
+    return _at_least(logits, logits.double() - log_normaliser(logits)[:, None], math.log(strategy.epsilon))
 
 
-def eta_sampling(logits: Tensor, epsilon: float) -> Tensor:
+@apply_step.register
+def eta_sampling(strategy: EtaSampling, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Leave in the tokens with p ≥ η = min(ε, √ε · exp(−H)), where H is the entropy in nats.
 
     Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), η-sampling with α = √ε; `EtaWarper` of their
     program.
     """
+    logits = tempered(logits, strategy.temperature)
     entropy, log_z = shannon_entropy(logits)
-    log_eta = (math.log(epsilon) / 2 - entropy).clamp(max=math.log(epsilon))
-    return _from(logits, logits.double() - log_z[:, None], log_eta[:, None])
+    log_epsilon = math.log(strategy.epsilon)
+    log_eta = (log_epsilon / 2 - entropy).clamp(max=log_epsilon)
+    return _at_least(logits, logits.double() - log_z[:, None], log_eta[:, None])
 
 
-def p_less(logits: Tensor) -> Tensor:
+@apply_step.register
+def p_less(strategy: PLess, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Leave in the tokens with p ≥ Σ p², the chance that two draws are the same token.
 
     Source: Tan, Wu and Howard 2025 (arXiv 2509.23234); `p_less_decode` of their program.
     """
-    best = logits.amax(-1, keepdim=True)
-    shifted = logits - best
+    logits = tempered(logits, strategy.temperature)
+    shifted = logits - logits.amax(-1, keepdim=True)
     log_z = log_normaliser(shifted)
-    return _from(
-        logits, shifted.double() - log_z[:, None], (log_normaliser(2 * shifted) - 2 * log_z)[:, None]
-    )
+    least = log_normaliser(2 * shifted) - 2 * log_z
+    return _at_least(logits, shifted.double() - log_z[:, None], least[:, None])
 
 
-def top_n_sigma(logits: Tensor, n: float) -> Tensor:
+@apply_step.register
+def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Leave in the tokens with l ≥ M − nσ, M and σ the largest and the standard deviation (n − 1) of logits.
 
     What cannot come (−inf) counts for neither. Source: Tang et al. 2024 (arXiv 2411.07641); README of their
     program, whose `nsigma_truncate` leaves out a token at the bound itself, too.
     """
-    possible = logits > -torch.inf
-    count = possible.sum(-1, dtype=torch.float64)
-    mean = row_sums(logits.masked_fill(~possible, 0)) / count
-    squares = row_sums((logits.double() - mean[:, None]).square().masked_fill(~possible, 0))
+    logits = tempered(logits, strategy.temperature)
+    exact, possible = logits.double(), logits > -torch.inf
+    count = possible.sum(-1, keepdim=True)
+    mean = exact.masked_fill(~possible, 0).sum(-1, keepdim=True) / count
+    squares = (exact - mean).square().masked_fill(~possible, 0).sum(-1, keepdim=True)
     sigma = (squares / (count - 1).clamp(min=1)).sqrt()
-    return _from(logits, logits.double(), (logits.amax(-1).double() - n * sigma)[:, None])
+    return _at_least(logits, exact, exact.amax(-1, keepdim=True) - strategy.n * sigma)
 
 
-def top_h(logits: Tensor, alpha: float) -> Tensor:
+@apply_step.register
+def top_h(strategy: TopH, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Leave in the likeliest tokens as long as Σ −p ln p over them is at most α times that over all.
 
     p and "all" are of the 100 likeliest tokens, as in transformers. The paper bounds the entropy of what is
@@ -77,19 +97,21 @@ def top_h(logits: Tensor, alpha: float) -> Tensor:
 
     Source: Baghaei Potraghloo et al. 2025 (arXiv 2509.02510).
     """
-    values, ids = top_candidates(logits.float(), TOP_H_TOKENS)
+    values, ids = top_candidates(tempered(logits, strategy.temperature), TOP_H_TOKENS)
     log_p = values.double().log_softmax(-1)
     terms = -torch.special.xlogy(log_p.exp(), log_p.exp())
-    kept = terms.cumsum(-1) <= alpha * terms.sum(-1, keepdim=True)
+    kept = terms.cumsum(-1) <= strategy.alpha * terms.sum(-1, keepdim=True)
     kept[:, 0] = True
-    return torch.full_like(logits, -torch.inf).scatter(1, ids, values.masked_fill(~kept, -torch.inf))
+    return scatter(logits, ids, values.masked_fill(~kept, -torch.inf))
 
 
-def min_k(logits: Tensor, tau: float) -> Tensor:
+@apply_step.register
+def min_k(strategy: MinK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Leave in the k tokens with the largest logits, k = max(argmax_i w_i, ⌊τ / R⌋).
 
     With logits l_1 ≥ l_2 ≥ … and R = l_1 − l_V, w_i = (l_i − l_{i+1}) / (i · R). What cannot come (−inf) does
-    not count. Of equal w_i the first one's i is taken, of equal logits the smaller ids.
+    not count. Of equal w_i the first one's i is taken, of equal logits the smaller ids. The temperature comes
+    after, for the fallback is about logits as they are.
 
     Source: Ding et al. 2026 (arXiv 2604.11012), Algorithm 1.
     """
@@ -102,45 +124,37 @@ def min_k(logits: Tensor, tau: float) -> Tensor:
     weight = (ordered[:, :-1] - ordered[:, 1:]) / (place * spread)
     most = ordered.shape[-1]
     cliff = weight.argmax(-1) + 1 if most > 1 else torch.ones_like(ids[:, 0])
-    k = torch.maximum(cliff, (tau / spread[:, 0]).clamp(max=most).long())
-    return _first(logits, ids, k)
+    k = torch.maximum(cliff, (strategy.tau / spread[:, 0]).clamp(max=most).long())
+    return tempered(_first(logits, ids, k), strategy.temperature)
 
 
-def exclude_top_choices(
-    logits: Tensor, threshold: float, probability: float, keys: Tensor, step: int | Tensor
-) -> Tensor:
+@apply_step.register
+def exclude_top_choices(strategy: ExcludeTopChoices, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Leave out the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
 
     Equally likely ones of the least stay in. The author's program leaves all in where the end of the text or
     of a line would be left out. Source: p-e-w 2024 (text-generation-webui, pull request 6335).
-
-    Args:
-        logits: `[B, V]`.
-        threshold: What a token must reach to be a choice.
-        probability: The share of the steps.
-        keys: `noise.row_key` of each row, `[B]`.
-        step: 0, 1, ….
     """
+    logits = tempered(logits, strategy.temperature)
     log_p = logits.double() - log_normaliser(logits)[:, None]
-    choices = log_p >= (math.log(threshold) if threshold else -math.inf)
+    choices = log_p >= (math.log(strategy.threshold) if strategy.threshold else -math.inf)
     least = torch.where(choices, log_p, torch.inf).amin(-1, keepdim=True)
-    coin = uniform(keys, step, torch.full_like(keys, -1)[:, None])  # of a token that there is not
-    return logits.masked_fill(choices & (log_p > least) & (coin < probability), -torch.inf)
+    no_token = torch.full_like(context.keys, -1)[:, None]
+    coin = uniform(context.keys, context.step, no_token)
+    return logits.masked_fill(choices & (log_p > least) & (coin < strategy.probability), -torch.inf)
 
 
-def mirostat(logits: Tensor, mu: Tensor) -> Tensor:
-    """Leave in the k likeliest tokens, for a surprise of μ bits under Zipf's law.
+@apply_step.register
+def mirostat(strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+    """Leave in the k likeliest tokens, for a surprise of μ bits under Zipf's law; the state is μ.
 
     s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100 likeliest, and
     k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, and one more, as in the authors' program, which
     takes 3001 tokens for s, and V = 50,000 of any model.
 
-    Args:
-        logits: `[B, V]`.
-        mu: μ of each row, `[B]`, float64.
-
     Source: Basu et al. 2021 (arXiv 2007.14966), Algorithm 1.
     """
+    logits, mu = tempered(logits, strategy.temperature), context.state[:, 0]
     size = logits.shape[-1]
     ordered, ids = torch.sort(logits.float(), dim=-1, descending=True, stable=True)
     head = ordered[:, :ZIPF_TOKENS].double()
@@ -160,17 +174,32 @@ def mirostat(logits: Tensor, mu: Tensor) -> Tensor:
     return _first(logits, ids, k)
 
 
-def next_mu(mu: Tensor, logits: Tensor, tokens: Tensor, *, tau: float, eta: float) -> Tensor:
-    """Return μ − η (S − τ), `[B]`, where S = −log2 p of the tokens `[B]` that were taken by logits `[B, V]`.
+@initial_state.register
+def first_mu(strategy: Mirostat) -> list[float]:
+    """Return μ = 2τ."""
+    return [2 * strategy.tau]
 
-    Source: Basu et al. 2021 (arXiv 2007.14966), Algorithm 1. p is the whole distribution's, as in the
-    authors' program, not that of the k tokens.
+
+@update_state.register
+def next_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -> None:
+    """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the token that was drawn.
+
+    p is that of the whole distribution, as in the authors' program, not that of the k tokens.
+
+    Source: Basu et al. 2021 (arXiv 2007.14966), Algorithm 1.
     """
+    logits = tempered(logits, strategy.temperature)
     log_p = logits.gather(1, tokens[:, None])[:, 0].double() - log_normaliser(logits)
-    return mu - eta * (-log_p / math.log(2) - tau)
+    state[:, 0] -= strategy.eta * (-log_p / math.log(2) - strategy.tau)
 
 
-def _from(logits: Tensor, values: Tensor, least: Tensor | float) -> Tensor:
+@trace_values.register
+def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+    """Return the μ that a step found."""
+    return {"mu": before[:, 0]}
+
+
+def _at_least(logits: Tensor, values: Tensor, least: Tensor | float) -> Tensor:
     """Return logits `[B, V]` with −inf where `values` `[B, V]` are below `least`, but for the largest."""
     return logits.masked_fill((values < least) & (logits < logits.amax(-1, keepdim=True)), -torch.inf)
 

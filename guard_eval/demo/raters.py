@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from guard_eval.records import BlindPair, Choice, Plan, content_id
-from guard_eval.store import Store
+from guard_eval.store import Store, handout, raters, requests, verdicts
 
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
 JUDGE = "SIMULATED judge"
@@ -34,13 +33,13 @@ def rate_all(
     """Let the simulated raters rate every pair that waits for them; return how many pairs were rated."""
     rated = 0
     for name in NAMES:
-        rater = store.rater(name, "simulated")
-        while batch := store.hand_out(rater, plan, limit=20):
+        rater = raters.get_or_add(store, name, "simulated")
+        while batch := handout.claim(store, rater, plan, limit=20):
             for blind in batch:
                 choices = {
                     criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria
                 }
-                store.save(blind.presentation, choices, rater=rater)
+                verdicts.save(store, blind.presentation, choices, rater=rater)
                 on_progress(1)
                 rated += 1
     return rated
@@ -50,19 +49,23 @@ def judge_all(
     store: Store, plan: Plan, criteria: Sequence[str], *, on_progress: Callable[[int], None] = lambda _: None
 ) -> int:
     """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
-    run = store.begin(store.rater(JUDGE, "simulated_model"), timedelta(minutes=10))
-    judged = 0
-    while showings := store.claim(run, replace(plan, slots=2), 20):
-        for shown in showings:
-            choices = {
-                criterion: choose(shown.blind, criterion, name=JUDGE, seed=plan.seed, lean=_LEAN)
+    judge = raters.get_or_add(store, JUDGE, "simulated_model")
+    with store.read() as db:
+        questions = requests.read_questions(db, JUDGE, replace(plan, slots=2))
+    judged = [
+        (
+            question,
+            {
+                criterion: choose(question.blind, criterion, name=JUDGE, seed=plan.seed, lean=_LEAN)
                 for criterion in criteria
-            }
-            store.save(shown.blind.presentation, choices, rater=run.rater)
-            on_progress(1)
-            judged += 1
-    store.end(run)
-    return judged
+            },
+        )
+        for question in questions
+    ]
+    with store.write() as (db, now):
+        requests.save_verdicts(db, judge, judged, now=now, declared=store.declared_now)
+    on_progress(len(judged))
+    return len(judged)
 
 
 def choose(blind: BlindPair, criterion: str, *, name: str, seed: int, lean: float = 0.0) -> Choice:

@@ -21,17 +21,17 @@ import pandas as pd
 from rich.progress import Progress
 
 from guard_eval.decoding.entropy import shannon_entropy
+from guard_eval.decoding.processor import DecodedStep
+from guard_eval.engines.batching import BatchSizes
+from guard_eval.engines.encoding import continuation_text, encode
+from guard_eval.engines.generate import Generated
+from guard_eval.engines.generation import check_numbers
+from guard_eval.engines.generation import generate as generated
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.engines.local.batch import DecodedStep
-from guard_eval.engines.local.batching import BatchSizes
-from guard_eval.engines.local.generation import check_numbers
-from guard_eval.engines.local.generation import generate as generated
-from guard_eval.engines.local.texts import continuation_text, encode
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Continuation, Prompt, content_id
-from guard_eval.reporting.escaping import escape_html, escape_latex
 from guard_eval.strategies import Guard, Strategy, draws, parse
-from guard_eval.study.folder import BUNDLED, locate_model
+from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts.model_hub import find_models
 
 _SHOWN = 40
@@ -75,31 +75,6 @@ class Texts(Sequence[Continuation]):
                 "new_tokens": [one.new_tokens for one in self._made],
                 "finish": [one.finish for one in self._made],
             }
-        )
-
-    def to_latex(self) -> str:
-        """Return prompts and texts as a LaTeX table, in which nothing of them is markup."""
-        rows = [
-            f"{escape_latex(prompt.text)} & {escape_latex(one.text)} \\\\"
-            for prompt, one in self.with_prompts()
-        ]
-        lines = [
-            r"\begin{tabular}{p{0.3\linewidth}p{0.6\linewidth}}",
-            *(r"\hline", r"prompt & continuation \\", r"\hline"),
-            *rows,
-            *(r"\hline", r"\end{tabular}", ""),
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """Return the table that a notebook shows; MathJax is kept from taking `$` for a formula."""
-        rows = "".join(
-            f"<tr><td>{escape_html(prompt.text)}</td><td>{escape_html(one.text)}</td></tr>"
-            for prompt, one in self.with_prompts()
-        )
-        return (
-            '<table class="tex2jax_ignore mathjax_ignore" style="text-align: left; white-space: pre-wrap">'
-            f"<tr><th>prompt</th><th>continuation</th></tr>{rows}</table>"
         )
 
     def __repr__(self) -> str:
@@ -149,6 +124,9 @@ class Options(TypedDict, total=False):
     dtype: str
 
 
+@overload
+def generate(prompts: Study, **options: Any) -> Generated: ...  # noqa: ANN401 (the command's)
+@overload
 def generate(
     prompts: str | Prompt | Iterable[str | Prompt],
     strategy: Strategy | str | None = None,
@@ -158,21 +136,43 @@ def generate(
     batch_size: int | None = None,
     progress: bool = True,
     **options: Unpack[Options],
-) -> Texts:
-    """Return a continuation of each prompt, in their order.
+) -> Texts: ...
+def generate(
+    prompts: Study | str | Prompt | Iterable[str | Prompt],
+    strategy: Strategy | str | None = None,
+    model: str | LoadedModel = BUNDLED,
+    **options: Any,
+) -> Texts | Generated:
+    """Return a continuation of each prompt, in their order; or write those that a study lacks.
 
     Args:
-        prompts: One or several, as text or as `Prompt`. A text's id is made of the text.
+        prompts: One or several, as text or as `Prompt`. A text's id is made of the text. Of a `Study` the
+            missing texts are written into its folder, with the options of the command `generate`.
         strategy: Such as `Guard()` or `"top_p(p=0.9)"`; GUARD if left out.
         model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
-        runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
-        batch_size: Rows at once; as many as memory holds if left out.
-        progress: Whether to show a bar.
-        options: See `Options`.
+        options: `runs`: how many texts a strategy that draws writes to each prompt. `batch_size`: rows at
+            once; as many as memory holds if left out. `progress`: whether to show a bar. And see `Options`.
 
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
+    if isinstance(prompts, Study):
+        from guard_eval.engines.generate import generate as generate_study  # noqa: PLC0415 (it uses the engines)
+
+        return generate_study(prompts, **options)
+    return _continue_prompts(prompts, strategy, model, **options)
+
+
+def _continue_prompts(
+    prompts: str | Prompt | Iterable[str | Prompt],
+    strategy: Strategy | str | None,
+    model: str | LoadedModel,
+    *,
+    runs: int = 1,
+    batch_size: int | None = None,
+    progress: bool = True,
+    **options: Unpack[Options],
+) -> Texts:
     strategy = _strategy(strategy)
     wanted = _prompts(prompts)
     limits = _limits(options)

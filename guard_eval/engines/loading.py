@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
-from guard_eval.engines.packed import pack
 from guard_eval.errors import StudyError
 from guard_eval.texts.model_files import folder_revision, has_weights
 
@@ -42,13 +41,17 @@ class LoadedModel:
         versions: Versions of the libraries that run it.
     """
 
-    model: Any
-    tokenizer: Any
+    model: Any = field(repr=False)
+    tokenizer: Any = field(repr=False)
     name: str
     revision: str
     dtype: str
     device: str
     versions: str
+
+    def __repr__(self) -> str:
+        """Return one line: a notebook shows it after `load_model`."""
+        return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
 
 
 def load(
@@ -76,11 +79,9 @@ def load(
         StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
             there is no such device, or it does not fit.
     """
-    loaded = _load(
+    return _load(
         AutoModelForCausalLM, location, device_map, name=name, revision=revision, dtype=dtype, device=device
     )
-    pack(loaded.model)
-    return loaded
 
 
 def load_encoder(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 
+from guard_eval.engines.batching import BatchSizes
+from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.engines.local.batching import BatchSizes
-from guard_eval.engines.local.generation import generate
 from guard_eval.records import Continuation, Prompt, Trace
-from guard_eval.strategies import Guard, parse
+from guard_eval.strategies import parse
 from guard_eval.study.folder import Study
 
 
@@ -64,11 +63,6 @@ class StudyModels:
                 device=self._device,
             )
             check_amateur(self.loaded, self.amateur)
-        guard = any(isinstance(parse(name), Guard) for name in strategies)
-        if guard and settings.generation.compile and self.loaded.model.device.type == "cpu":
-            import_module(
-                "guard_eval.decoding.guard.fused"
-            )  # reports now, and not hours later, that numba is missing
         self._batch_sizes = self._sizes(strategies)
 
     def _sizes(self, strategies: Sequence[str]) -> BatchSizes:
@@ -100,6 +94,6 @@ class StudyModels:
             batch_size=self._batch_sizes,
             amateur=self.amateur,
             chat=settings.generation.chat,
-            compiled=settings.generation.compile,
+            static=settings.generation.compile,
             on_trace=on_trace,
         )

@@ -1,99 +1,66 @@
-"""BERTScore: how well the words of a continuation match its reference's in an encoder's eyes.
+"""BERTScore: how well the words of a continuation match its reference's, as an encoder sees them.
 
-Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The package
-`bert_score` does the arithmetic. Two of its habits do not work with transformers 5 and are put right here:
-it asks the tokenizer how long a text may be, which tokenizers need not record, and for GPT-2's and RoBERTa's
-kind it asks for a space before the first word, which has no effect any more.
+Zhang et al. (2020), "BERTScore: Evaluating Text Generation with BERT"; the paper's Appendix D. The numbers
+are those of the authors' package bert-score 0.3.13, without inverse document frequencies and without
+rescaling.
 """
 
 from __future__ import annotations
 
-import copy
-import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from importlib.util import find_spec
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from tokenizers import pre_tokenizers
 from transformers import GPT2Tokenizer, RobertaTokenizer
 
-from guard_eval.engines.lazy import LazyModel
-from guard_eval.engines.loading import LoadedModel
-from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
+from guard_eval.errors import StudyError
+from guard_eval.metrics.cache import ScoreCache, compute_once
 from guard_eval.metrics.groups import Group, nonzero
-from guard_eval.metrics.outcomes import Outcome, ratio_of
+from guard_eval.metrics.models import ScoringModels
+from guard_eval.metrics.outcomes import Outcome, mean_outcome
 from guard_eval.records import content_id
 from guard_eval.study.settings import MetricSettings
 
-_UNLIMITED = 1 << 20
-_STACKS = ("layer", "block", "encoder.layer", "encoder.block", "transformer.layer", "layers")
-"""Where architectures keep their layers, as XLNet, T5's encoder, BERT, T5, DistilBERT and BART do."""
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LAYERS = {
+    "roberta-large": 17,
+    "roberta-base": 10,
+    "distilroberta-base": 5,
+    "bert-base-uncased": 9,
+    "bert-large-uncased": 18,
+    "bert-base-multilingual-cased": 9,
+    "distilbert-base-uncased": 5,
+    "xlm-roberta-base": 9,
+    "xlm-roberta-large": 17,
+    "albert-base-v2": 9,
+    "deberta-large-mnli": 18,
+    "deberta-xlarge-mnli": 40,
+    "bart-large": 10,
+}
+"""The layer of a model that correlates best with people, as the metric's authors measured it."""
 
 
-def signature(name: str, layers: int) -> str:
-    """Return the definition of F1 with its settings.
-
-    >>> signature("roberta-large", 17)
-    'bertscore|model:roberta-large|layer:17|idf:no|rescaled:no|F1'
-    """
-    return f"bertscore|model:{name}|layer:{layers}|idf:no|rescaled:no|F1"
-
-
-def default_layers(name: str) -> int:
-    """Return the layer that the metric's authors chose for a model, by its name or the last part of it.
-
-    Raises:
-        MissingExtraError: bert-score is not installed.
-        StudyError: They chose none.
-    """
-    layers: dict[str, int] = _library().model2layers
-    for candidate in (name, name.rstrip("/").rsplit("/", 1)[-1]):
-        if candidate in layers:
-            return layers[candidate]
-    raise StudyError(
-        f"BERTScore's authors chose no layer for the model {name!r}; choose a layer, "
-        "or take a model for which they did, such as roberta-large"
-    )
-
-
-def keep_layers(model: Any, layers: int) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
-    """Return an encoder whose output is that of its layer number `layers`; the model itself is cut.
+def default_layer(name: str) -> int:
+    """Return the layer that the metric's authors chose for a model, by the last part of its name.
 
     Raises:
-        StudyError: It has fewer layers, or it is of an unknown architecture.
+        StudyError: The model is not in `LAYERS`.
     """
-    if hasattr(model, "encoder") and hasattr(model, "decoder"):
-        model = model.encoder
-    if hasattr(model, "n_layers"):  # XLM
-        _check_layers(layers, model.n_layers)
-        model.n_layers = layers
-        return model
-    if hasattr(getattr(model, "encoder", None), "albert_layer_groups"):  # its layers share their weights
-        _check_layers(layers, model.encoder.config.num_hidden_layers)
-        model.encoder.config.num_hidden_layers = layers
-        return model
-    for path in _STACKS:
-        owner_name, _, name = path.rpartition(".")
-        owner = getattr(model, owner_name, None) if owner_name else model
-        stack = getattr(owner, name, None)
-        if isinstance(stack, torch.nn.ModuleList):
-            _check_layers(layers, len(stack))
-            setattr(owner, name, stack[:layers])
-            return model
-    raise StudyError(
-        f"BERTScore finds no layers in a {type(model).__name__}; "
-        "take an encoder such as RoBERTa, BERT or DeBERTa"
-    )
+    layer = LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1])
+    if layer is None:
+        raise StudyError(
+            f"no layer of the model {name!r} is known to be best for BERTScore; set metrics.bertscore_layer, "
+            "or take a model such as roberta-large"
+        )
+    return layer
 
 
-def token_limit(model: Any, tokenizer: Any) -> int:  # noqa: ANN401
+def token_limit(model: Any, tokenizer: Any) -> int:  # noqa: ANN401 (transformers' classes are untyped)
     """Return how many tokens of a text an encoder reads, the special ones included."""
-    limit = int(getattr(model.config, "max_position_embeddings", None) or _UNLIMITED)
+    limit = int(getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20)
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             # RoBERTa and its kin count positions from the one after the padding's.
@@ -102,160 +69,132 @@ def token_limit(model: Any, tokenizer: Any) -> int:  # noqa: ANN401
     return min(limit, int(tokenizer.model_max_length))
 
 
-def count_truncated(model: Any, tokenizer: Any, texts: Sequence[str]) -> int:  # noqa: ANN401
-    """Return how many texts are longer than the encoder reads; BERTScore takes their beginning."""
-    limit, ours = token_limit(model, tokenizer), _prepared(model, tokenizer)
-    return sum(len(ours(text.strip(), verbose=False)["input_ids"]) > limit for text in texts)
-
-
+@torch.inference_mode()
 def bertscore(
     model: Any,  # noqa: ANN401
     tokenizer: Any,  # noqa: ANN401
     texts: Sequence[str],
     references: Sequence[str],
     *,
-    batch_size: int = 64,
+    layer: int,
+    batch_size: int = 32,
 ) -> list[tuple[float, float, float] | None]:
     """Return precision, recall and F1 of each text against its reference, from -1 to 1.
 
+    Each token is matched with the most similar token of the other side, by the cosine of their hidden states.
+    The marks at a text's ends can be matched but do not count.
+
     Args:
-        model: An encoder of transformers, already cut by `keep_layers`.
-        tokenizer: Its tokenizer; it is left as it is.
+        model: An encoder of transformers, or a model with one.
+        tokenizer: Its tokenizer.
         texts: What is scored.
-        references: One per text.
-        batch_size: Texts and references together per forward pass.
+        references: One for each text.
+        layer: Whose output represents a token; 0 is the embeddings.
+        batch_size: Pairs in a forward pass.
 
     Returns:
-        One triple per text; None where the text or the reference has no word.
+        One triple for each text; None where the text or the reference has no word.
 
     Raises:
-        MissingExtraError: bert-score is not installed.
-        StudyError: The tokenizer has no token to pad with.
+        StudyError: The model has no such layer.
     """
-    library, ours = _library(), _prepared(model, tokenizer)
-    pairs = list(zip(texts, references, strict=True))
-    special = {ours.cls_token_id: 0.0, ours.sep_token_id: 0.0}
-    scored = [i for i, pair in enumerate(pairs) if all(_has_words(ours, text, special) for text in pair)]
-    scored.sort(key=lambda i: (max(map(len, pairs[i])), i))
-    results: list[tuple[float, float, float] | None] = [None] * len(pairs)
-    # The library sorts by length what it is given, ties in no fixed order. Half a batch of pairs makes one
-    # batch of texts and references whatever their order, so that results do not depend on it.
-    step = max(1, batch_size // 2)
-    for start in range(0, len(scored), step):
-        chosen = scored[start : start + step]
-        rows = library.bert_cos_score_idf(
-            model,
-            [pairs[i][1] for i in chosen],
-            [pairs[i][0] for i in chosen],
-            ours,
-            defaultdict(lambda: 1.0, special),
-            batch_size=max(batch_size, 2),
-            device=next(model.parameters()).device,
-        )
-        for i, (precision, recall, f1) in zip(chosen, rows.tolist(), strict=True):
-            results[i] = (precision, recall, f1)
-    return results
+    encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+    limit = token_limit(encoder, tokenizer)
+    sides = [[_ids(tokenizer, text, limit) for text in side] for side in (texts, references)]
+    scores: list[tuple[float, float, float] | None] = [None] * len(texts)
+    pairs = list(zip(*sides, strict=True))
+    order = [place for place, pair in enumerate(pairs) if all(any(counts) for _, counts in pair)]
+    order.sort(key=lambda place: max(len(ids) for ids, _ in pairs[place]))
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        x, x_real, x_counts = _embed(encoder, [sides[0][place] for place in batch], layer)
+        y, y_real, y_counts = _embed(encoder, [sides[1][place] for place in batch], layer)
+        similarity = (x @ y.transpose(1, 2)).masked_fill(~(x_real[:, :, None] & y_real[:, None]), 0)
+        precision = (similarity.amax(2) * x_counts).sum(1) / x_counts.sum(1)
+        recall = (similarity.amax(1) * y_counts).sum(1) / y_counts.sum(1)
+        total = precision + recall
+        f1 = torch.where(total == 0, 0.0, 2 * precision * recall / total)
+        for place, values in zip(batch, torch.stack([precision, recall, f1], 1).tolist(), strict=True):
+            scores[place] = tuple(values)
+    return scores
 
 
-def _check_layers(wanted: int, available: int) -> None:
-    if not 0 <= wanted <= available:
+def _ids(tokenizer: Any, text: str, limit: int) -> tuple[list[int], list[bool]]:  # noqa: ANN401
+    """Return the tokens of a text, and which of them count: all but the marks at its ends."""
+    # These two kinds tokenise a first word as one within a text only if a space is before it.
+    start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
+    ids = tokenizer(start + text.strip(), verbose=False)["input_ids"]
+    if len(ids) > limit:  # the mark at the end stays
+        ids = ids[: limit - 1] + (ids[-1:] if ids[-1] == tokenizer.sep_token_id else ids[limit - 1 : limit])
+    return ids, [token not in {tokenizer.cls_token_id, tokenizer.sep_token_id} for token in ids]
+
+
+def _embed(
+    encoder: Any,  # noqa: ANN401
+    rows: Sequence[tuple[list[int], list[bool]]],
+    layer: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return unit vectors `[n, tokens, d]`, which tokens are real, and which count, `[n, tokens]` each."""
+    device = next(encoder.parameters()).device
+    width = max(len(ids) for ids, _ in rows)
+    # Any token pads: padding is masked. RoBERTa counts positions by what is not its own padding token.
+    padding = encoder.config.pad_token_id or 0
+    ids = torch.tensor([row + [padding] * (width - len(row)) for row, _ in rows], device=device)
+    counts = torch.tensor([row + [False] * (width - len(row)) for _, row in rows], device=device)
+    real = (
+        torch.arange(width, device=device)
+        < torch.tensor([len(row) for row, _ in rows], device=device)[:, None]
+    )
+    states = encoder(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
+    if not 0 <= layer < len(states):
         raise StudyError(
-            f"BERTScore's layer {wanted}: the model has {available} layers; choose from 0 to {available}"
+            f"BERTScore's layer {layer}: the model has {len(states) - 1} layers; set metrics.bertscore_layer "
+            f"from 0 to {len(states) - 1}"
         )
-
-
-def _prepared(model: Any, tokenizer: Any) -> Any:  # noqa: ANN401
-    """Return a copy of a tokenizer that does what `bert_score` expects of one."""
-    ours = copy.deepcopy(tokenizer)
-    ours.model_max_length = token_limit(model, tokenizer)
-    if ours.pad_token_id is None:
-        filler = ours.eos_token or ours.unk_token
-        if filler is None:
-            raise StudyError(
-                "the encoder's tokenizer has no token to pad with, nor one for the end or the unknown; "
-                "take another encoder for BERTScore, such as roberta-large"
-            )
-        ours.pad_token = filler  # which one does not matter: padding is masked
-    if isinstance(ours, GPT2Tokenizer | RobertaTokenizer):
-        before = ours.backend_tokenizer.pre_tokenizer
-        if isinstance(before, pre_tokenizers.ByteLevel):
-            before.add_prefix_space = True
-            ours.backend_tokenizer.pre_tokenizer = before
-    return ours
-
-
-def _has_words(tokenizer: Any, text: str, special: dict[int, float]) -> bool:  # noqa: ANN401
-    """Return whether a text has a token that counts: a word, and no special token spelled out."""
-    words = tokenizer(text.strip(), add_special_tokens=False, verbose=False)["input_ids"]
-    return any(token not in special for token in words)
-
-
-def _library() -> Any:  # noqa: ANN401 (untyped)
-    if find_spec("bert_score") is None:
-        raise MissingExtraError("metrics", "bert-score")
-    from bert_score import utils  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra, and slow to load)
-
-    return utils
+    return torch.nn.functional.normalize(states[layer].float(), dim=-1), real, counts
 
 
 def bertscore_outcomes(
-    groups: Sequence[Group], settings: MetricSettings, models: Models, cache: ScoreCache, progress: Progress
-) -> Found:
+    groups: Sequence[Group], settings: MetricSettings, models: ScoringModels, cache: ScoreCache
+) -> dict[tuple[str, str, int], list[Outcome]]:
     """Return BERTScore's F1 of each strategy against the references."""
-    reader = models.encoder(settings.bertscore_model)
-    layer = settings.bertscore_layer or default_layers(settings.bertscore_model)
+    encoder = models.encoder(settings.bertscore_model)
+    layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
     pairs = {
         (text.text, text.reference) for group in groups for text in group.texts if text.reference is not None
     }
-    scores = _bertscores(pairs, reader, layer, cache, progress)
-    return {group.key: [_bertscore(group, scores, reader, layer)] for group in groups}
+
+    def compute(batch: Sequence[tuple[str, str]]) -> list[tuple[float | None, bool]]:
+        model, tokenizer = encoder.loaded.model, encoder.loaded.tokenizer
+        limit = token_limit(model, tokenizer)
+        scores = bertscore(model, tokenizer, *zip(*batch, strict=True), layer=layer)
+        cut = [any(len(_ids(tokenizer, text, 1 << 30)[0]) > limit for text in pair) for pair in batch]
+        return [(score and score[2], long) for score, long in zip(scores, cut, strict=True)]
+
+    ordered = sorted(pairs, key=lambda pair: (max(map(len, pair)), pair))
+    keys = {pair: content_id("bertscore", 2, encoder.identity, layer, *pair) for pair in ordered}
+    scores = compute_once("BERTScore", keys, compute, cache)
+    signature = f"bertscore|model:{encoder.name}|layer:{layer}|idf:no|rescaled:no|F1|"
+    signature += f"revision:{encoder.short_revision}|{encoder.dtype}"
+    return {group.key: [_outcome(group, scores, signature)] for group in groups}
 
 
-def _bertscores(
-    pairs: Iterable[tuple[str, str]], reader: LazyModel, layer: int, cache: ScoreCache, progress: Progress
-) -> dict[tuple[str, str], tuple[float | None, bool]]:
-    """Return F1 of each pair, None if it has none, and whether text or reference had to be cut."""
-    return read_once(
-        {pair: content_id("bertscore", 1, reader.identity, layer, *pair) for pair in sorted(pairs)},
-        partial(_scored, layer),
-        model=reader,
-        cache=cache,
-        pack=lambda one: json.dumps(one).encode(),
-        unpack=lambda value: tuple(json.loads(value)),
-        progress=partial(progress, "BERTScore"),
-    )
-
-
-def _scored(
-    layer: int, loaded: LoadedModel, pairs: Sequence[tuple[str, str]]
-) -> list[tuple[float | None, bool]]:
-    encoder = keep_layers(loaded.model, layer)
-    texts, references = zip(*pairs, strict=True)
-    made = bertscore(encoder, loaded.tokenizer, texts, references)
-    long = [count_truncated(encoder, loaded.tokenizer, pair) > 0 for pair in pairs]
-    return [(one and one[2], cut) for one, cut in zip(made, long, strict=True)]
-
-
-def _bertscore(
-    group: Group,
-    scores: Mapping[tuple[str, str], tuple[float | None, bool]],
-    reader: LazyModel,
-    layer: int,
-) -> Outcome:
-    found = [
+def _outcome(group: Group, scores: dict[tuple[str, str], Any], signature: str) -> Outcome:
+    stored = [
         (None, False) if text.reference is None else scores[text.text, text.reference] for text in group.texts
     ]
-    rows = np.array([(0, 0) if f1 is None else (f1, 1) for f1, _ in found], dtype=float)
     missing = sum(text.reference is None for text in group.texts)
-    counts = group.counts | nonzero(
-        {"without a reference": missing, "cut to the encoder's length": sum(cut for _, cut in found)}
-    )
-    return ratio_of(
+    values = [100.0 * f1 if f1 is not None and math.isfinite(f1) else None for f1, _ in stored]
+    counts = {
+        "without a reference": missing,
+        "cut to the encoder's length": sum(cut for _, cut in stored),
+        "not a finite number": sum(f1 is not None and not math.isfinite(f1) for f1, _ in stored),
+    }
+    return mean_outcome(
         "bertscore",
-        group.summed(rows),
-        n=int(rows[:, 1].sum()),
-        counts=counts,
-        signature=f"{signature(reader.name, layer)}|revision:{reader.short_revision}|{reader.dtype}",
+        group,
+        values,
+        signature=signature,
+        counts=nonzero(counts),
         note="no text has a reference" if missing == len(group.texts) else "",
-        scale=100.0,
     )

@@ -6,45 +6,25 @@ nothing is ever stale. Each batch is committed; a run that is stopped continues 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.metrics.outcomes import Outcome
 
-if TYPE_CHECKING:  # who measures texts alone needs no torch
-    from guard_eval.engines.lazy import LazyModel
-
-_AT_ONCE = 500
-"""Keys in a query."""
-_BATCH = 256
+KEYS_PER_QUERY = 500
+BATCH_TEXTS = 256
 """Texts after which values are committed."""
 
 Item = TypeVar("Item")
-Stored = TypeVar("Stored")
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, how many more of its steps are done, and how many it has."""
-
-Found = dict[tuple[str, str, int], list[Outcome]]
-"""Outcomes by dataset, strategy and run."""
-
-
-class Models(Protocol):
-    """Where models come from."""
-
-    def causal(self, name: str) -> LazyModel:
-        """Return a language model."""
-
-    def encoder(self, name: str) -> LazyModel:
-        """Return an encoder."""
 
 
 class ScoreCache:
-    """Bytes by key in an SQLite file, or in memory alone where there is no file to store them in."""
+    """JSON values by key in an SQLite file, or in memory if there is no file."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Open or make the file.
@@ -59,31 +39,32 @@ class ScoreCache:
             self._connection = sqlite3.connect(path or ":memory:", timeout=60)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+                "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
             )
         except (OSError, sqlite3.Error) as error:
             raise self._broken(error) from error
 
-    def get(self, keys: Iterable[str]) -> dict[str, bytes]:
+    def get(self, keys: Iterable[str]) -> dict[str, Any]:
         """Return the values that are stored, by key."""
         wanted = list(dict.fromkeys(keys))
-        found: dict[str, bytes] = {}
+        values: dict[str, Any] = {}
         try:
-            for start in range(0, len(wanted), _AT_ONCE):
-                some = wanted[start : start + _AT_ONCE]
+            for start in range(0, len(wanted), KEYS_PER_QUERY):
+                some = wanted[start : start + KEYS_PER_QUERY]
                 marks = ",".join("?" * len(some))
                 query = f"SELECT key, value FROM scores WHERE key IN ({marks})"  # noqa: S608 (question marks)
                 with closing(self._connection.execute(query, some)) as rows:
-                    found.update(rows)
-        except sqlite3.Error as error:
+                    values.update((key, json.loads(value)) for key, value in rows)
+        except (sqlite3.Error, ValueError) as error:
             raise self._broken(error) from error
-        return found
+        return values
 
-    def put(self, values: Mapping[str, bytes]) -> None:
+    def put(self, values: Mapping[str, Any]) -> None:
         """Store values; when this returns they outlive the process."""
+        rows = [(key, json.dumps(value)) for key, value in values.items()]
         try:
             with self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", values.items())
+                self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
         except sqlite3.Error as error:
             raise self._broken(error) from error
 
@@ -97,41 +78,28 @@ class ScoreCache:
         )
 
 
-def in_batches(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Return items in the batches after which their values are committed."""
-    return [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
-
-
-def read_once(
+def compute_once(
+    stage: str,
     keys: Mapping[Item, str],
-    work: Callable[..., Iterable[Any]],
-    *,
-    model: LazyModel,
+    compute: Callable[[Sequence[Item]], Iterable[Any]],
     cache: ScoreCache,
-    pack: Callable[[Any], bytes],
-    unpack: Callable[[bytes], Stored],
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
-    batches: Callable[[Sequence[Item]], Sequence[Sequence[Item]]] = in_batches,
-) -> dict[Item, Stored]:
-    """Return what `work` computes with a model for each item; what is stored is not computed again.
+) -> dict[Item, Any]:
+    """Return a value for each item; what is stored is not computed again.
 
     Args:
-        keys: The items, with the keys of their values.
-        work: As `LazyModel.map` takes it; returns a value for each item of a batch.
-        model: The model.
+        stage: What the progress bar says.
+        keys: The items, with the keys of their values. Items that are alike in length should stand together.
+        compute: Returns the values of a batch of items, as JSON.
         cache: Where values are stored.
-        pack: Value → bytes.
-        unpack: Bytes → what is returned.
-        progress: Called with how many more items are done, and how many there are.
-        batches: Cuts the items that are missing.
     """
     stored = cache.get(keys.values())
-    missing = [item for item in keys if keys[item] not in stored]
-    progress(len(keys) - len(missing), len(keys))
-    parts = batches(missing) if missing else []
-    for place, made in model.map(work, parts):
-        new = {keys[item]: pack(one) for item, one in zip(parts[place], made, strict=True)}
-        cache.put(new)
-        stored |= new
-        progress(len(parts[place]), len(keys))
-    return {item: unpack(stored[key]) for item, key in keys.items()}
+    missing = [item for item, key in keys.items() if key not in stored]
+    with progress.task(stage, total=len(keys), unit="texts") as advance:
+        advance(len(keys) - len(missing))
+        for start in range(0, len(missing), BATCH_TEXTS):
+            batch = missing[start : start + BATCH_TEXTS]
+            values = {keys[item]: value for item, value in zip(batch, compute(batch), strict=True)}
+            cache.put(values)
+            stored |= values
+            advance(len(batch))
+    return {item: stored[key] for item, key in keys.items()}

@@ -1,41 +1,37 @@
 """Coherence: the mean log-likelihood of a continuation given its prompt (the paper's Appendix D).
 
 Any causal language model can score. Under the model that wrote the texts greedy decoding wins by
-construction; a table therefore always says which model scored. Perplexity comes from the same numbers.
+construction, so a table always says which model scored. Perplexity comes from the same numbers.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from guard_eval.engines.lazy import LazyModel
-from guard_eval.engines.loading import LoadedModel
-from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
+from guard_eval.estimate import Floats
+from guard_eval.metrics.cache import ScoreCache, compute_once
 from guard_eval.metrics.groups import Group, nonzero
-from guard_eval.metrics.outcomes import Outcome, ratio_of, sum_of
+from guard_eval.metrics.models import ScoringModels
+from guard_eval.metrics.outcomes import Outcome, mean_outcome, outcome_of_sums, ratio
 from guard_eval.records import content_id
 from guard_eval.study.settings import MetricSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-_LOGITS = {"cpu": 2**26, "cuda": 2**29}
-"""Most logits of a batch: a quarter of a gibibyte on a CPU, two on a GPU, in float32."""
-_TOKENS = {"cpu": 2**12, "cuda": 2**16}
-"""Most tokens of a batch, padding counted."""
-_TEXTS = 64
-"""Most texts of a batch."""
+BATCH_LOGITS = {"cpu": 2**26, "cuda": 2**29}
+"""At most so many logits in a batch: a quarter of a gibibyte on a CPU, two on a GPU, in float32."""
+BATCH_TOKENS = {"cpu": 2**12, "cuda": 2**16}
+"""At most so many tokens in a batch, padding counted."""
+BATCH_ROWS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +39,10 @@ class LogLikelihood:
     """What a model says of one continuation.
 
     Attributes:
-        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎), nats; NaN if the model's arithmetic broke down.
+        total: Σᵢ log p(x̂ᵢ | x, x̂₍<ᵢ₎) in nats; NaN if the model's arithmetic broke down.
         tokens: How many tokens that is the sum of, at least 1.
-        prompt_cut: The prompt lost its beginning to fit the model's context.
-        text_cut: The continuation lost its end, as it did not fit alone.
+        prompt_cut: Whether the prompt lost its beginning to fit the model's context.
+        text_cut: Whether the continuation lost its end, as it did not fit alone.
     """
 
     total: float
@@ -60,15 +56,25 @@ class LogLikelihood:
         return self.total / self.tokens
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The tokens of a prompt and its continuation, of which those from `first` on are scored."""
+
+    ids: list[int]
+    first: int
+    prompt_cut: bool
+    text_cut: bool
+
+
 def log_likelihoods(
     model: Any,  # noqa: ANN401 (transformers' classes are untyped)
     tokenizer: Any,  # noqa: ANN401
     prompts: Sequence[str],
     continuations: Sequence[str],
     *,
-    batch_size: int = _TEXTS,
-) -> Iterator[dict[int, LogLikelihood | None]]:
-    """Yield what `model` says of each continuation, batch by batch, by its place; None if it has no token.
+    batch_size: int = BATCH_ROWS,
+) -> list[LogLikelihood | None]:
+    """Return what a model says of each continuation; None if it has no token.
 
     As in the published script, prompt and continuation are tokenised separately and the model's first token
     stands before the prompt; a continuation without a word has no score. Texts are sorted by length and
@@ -77,53 +83,22 @@ def log_likelihoods(
     Args:
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
-        prompts: One per continuation.
+        prompts: One for each continuation.
         continuations: What is scored.
-        batch_size: Most texts per forward pass; long ones come in smaller batches.
+        batch_size: At most so many texts in a forward pass; long ones come in smaller batches.
     """
-    rows = _rows(model, tokenizer, prompts, continuations)
-    for batch in _planned(rows, model, batch_size):
-        yield dict(zip(batch, _scores(model, [rows[place] for place in batch]), strict=True))
-
-
-def _rows(
-    model: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    prompts: Sequence[str],
-    continuations: Sequence[str],
-) -> list[_Row]:
-    limit = int(getattr(model.config, "max_position_embeddings", None) or 1 << 30)
+    limit = int(getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     texts = [text if text.strip() else "" for text in continuations]
-    return [
-        _fit(start + prompt, text, limit, kept=bool(start))
+    rows = [
+        _fit(start + prompt, text, limit, has_start=bool(start))
         for prompt, text in zip(_ids(tokenizer, prompts), _ids(tokenizer, texts), strict=True)
     ]
-
-
-def _has_tokens(row: _Row) -> bool:
-    return row.first < len(row.ids)
-
-
-def _planned(rows: list[_Row], model: Any, batch_size: int) -> Iterator[list[int]]:  # noqa: ANN401
-    """Yield the places of texts without a token, if there are any, and then batches of all others."""
-    empty = [place for place, row in enumerate(rows) if not _has_tokens(row)]
-    if empty:
-        yield empty
-    scored = [place for place, row in enumerate(rows) if _has_tokens(row)]
-    # By prompt's length first: logits are wanted from the shortest prompt's end on.
-    scored.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
-    yield from _batches(rows, scored, model, batch_size)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Tokens of a prompt and its continuation, of which those from `first` on are scored."""
-
-    ids: list[int]
-    first: int
-    prompt_cut: bool
-    text_cut: bool
+    scores: list[LogLikelihood | None] = [None] * len(rows)
+    for batch in _batches(rows, model, batch_size):
+        for place, score in zip(batch, _score(model, [rows[place] for place in batch]), strict=True):
+            scores[place] = score
+    return scores
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN401
@@ -134,9 +109,9 @@ def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:  # noqa: ANN4
     return ids
 
 
-def _fit(prompt: list[int], text: list[int], limit: int, *, kept: bool) -> _Row:
+def _fit(prompt: list[int], text: list[int], limit: int, *, has_start: bool) -> _Row:
     """Cut what does not fit: the prompt's beginning, but not the first token, then the continuation's end."""
-    start = prompt[:1] if kept else []
+    start = prompt[:1] if has_start else []
     fitted = text[: limit - max(1, len(start))] if prompt else text[:limit]
     room = limit - len(fitted)
     before = prompt if len(prompt) <= room else start + prompt[len(prompt) - (room - len(start)) :]
@@ -144,26 +119,25 @@ def _fit(prompt: list[int], text: list[int], limit: int, *, kept: bool) -> _Row:
     return _Row(before + fitted, max(1, len(before)), len(before) < len(prompt), len(fitted) < len(text))
 
 
-def _batches(rows: list[_Row], order: list[int], model: Any, batch_size: int) -> Iterator[list[int]]:  # noqa: ANN401
-    """Cut `order`, ascending by length, so that neither tokens nor logits of a batch are too many."""
+def _batches(rows: list[_Row], model: Any, batch_size: int) -> Iterator[list[int]]:  # noqa: ANN401
+    """Yield the places of rows that are scored together, so that no batch has too many tokens or logits."""
     kind = "cuda" if next(model.parameters()).device.type == "cuda" else "cpu"
     vocabulary = model.config.get_text_config().vocab_size
-    starts, begin = [0], min((row.first for row in rows), default=0)
+    order = [place for place, row in enumerate(rows) if row.first < len(row.ids)]
+    # By the prompt's length, too: logits are computed from the end of the shortest prompt on.
+    order.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
+    starts, begin = [0], 0
     for place, index in enumerate(order):
         size, width = place - starts[-1] + 1, len(rows[index].ids)
         begin = min(begin, rows[index].first) if size > 1 else rows[index].first
-        many = size * width > _TOKENS[kind] or size * (width - begin + 1) * vocabulary > _LOGITS[kind]
-        if size > 1 and (size > batch_size or many):
+        logits = size * (width - begin + 1) * vocabulary
+        full = size > batch_size or size * width > BATCH_TOKENS[kind] or logits > BATCH_LOGITS[kind]
+        if size > 1 and full:
             starts.append(place)
             begin = rows[index].first
     for start, end in pairwise([*starts, len(order)]):
         if start < end:
             yield order[start:end]
-
-
-def _scores(model: Any, rows: Sequence[_Row]) -> Sequence[LogLikelihood | None]:  # noqa: ANN401
-    """Return what the model says of the rows of one batch, which all have tokens, or all have none."""
-    return _score(model, rows) if _has_tokens(rows[0]) else [None] * len(rows)
 
 
 @torch.inference_mode()
@@ -205,92 +179,57 @@ def _log_p(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 def coherence_outcomes(
-    groups: Sequence[Group], settings: MetricSettings, models: Models, cache: ScoreCache, progress: Progress
-) -> Found:
+    groups: Sequence[Group], settings: MetricSettings, models: ScoringModels, cache: ScoreCache
+) -> dict[tuple[str, str, int], list[Outcome]]:
     """Return coherence and perplexity of each group, references among them."""
     scorer = models.causal(settings.coherence_model)
     pairs = {(text.prompt, text.text) for group in groups for text in group.texts if text.prompt is not None}
-    scores = _log_likelihoods(pairs, scorer, cache, progress)
-    return {group.key: _coherence(group, scores, scorer, settings.compute) for group in groups}
+    ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
+
+    def compute(batch: Sequence[tuple[str, str]]) -> list[tuple[float | int | bool, ...] | None]:
+        loaded = scorer.loaded
+        scores = log_likelihoods(loaded.model, loaded.tokenizer, *zip(*batch, strict=True))
+        return [None if score is None else astuple(score) for score in scores]
+
+    keys = {pair: content_id("coherence", 2, scorer.identity, *pair) for pair in ordered}
+    stored = compute_once("coherence", keys, compute, cache)
+    signature = f"{scorer.signature}|prompt and text tokenised apart"
+    return {group.key: _outcomes(group, stored, signature, settings.compute) for group in groups}
 
 
-def _log_likelihoods(
-    pairs: Iterable[tuple[str, str]], scorer: LazyModel, cache: ScoreCache, progress: Progress
-) -> dict[tuple[str, str], LogLikelihood | None]:
-    def batches(missing: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-        [(_, planned)] = scorer.map(_planned_pairs, [missing])
-        return [[missing[place] for place in batch] for batch in planned]
-
-    return read_once(
-        {pair: content_id("coherence", 1, scorer.identity, *pair) for pair in sorted(pairs)},
-        _scored,
-        model=scorer,
-        cache=cache,
-        pack=_packed,
-        unpack=_unpacked,
-        progress=partial(progress, "coherence"),
-        batches=batches,
-    )
-
-
-def _planned_pairs(loaded: LoadedModel, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
-    rows = _rows(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True))
-    return list(_planned(rows, loaded.model, _TEXTS))
-
-
-def _scored(loaded: LoadedModel, pairs: Sequence[tuple[str, str]]) -> Sequence[LogLikelihood | None]:
-    """Score one batch of `_planned_pairs`, in its order: the same numbers to the bit, wherever that is."""
-    return _scores(loaded.model, _rows(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True)))
-
-
-def _packed(one: LogLikelihood | None) -> bytes:
-    fields = None if one is None else [one.total.hex(), one.tokens, one.prompt_cut, one.text_cut]
-    return json.dumps(fields).encode()
-
-
-def _unpacked(value: bytes) -> LogLikelihood | None:
-    fields = json.loads(value)
-    if fields is None:
-        return None
-    total, tokens, prompt_cut, text_cut = fields
-    return LogLikelihood(total=float.fromhex(total), tokens=tokens, prompt_cut=prompt_cut, text_cut=text_cut)
-
-
-def _coherence(
-    group: Group,
-    scores: Mapping[tuple[str, str], LogLikelihood | None],
-    scorer: LazyModel,
-    compute: Sequence[str],
+def _outcomes(
+    group: Group, stored: dict[tuple[str, str], Any], signature: str, compute: Sequence[str]
 ) -> list[Outcome]:
-    found = [None if text.prompt is None else scores[text.prompt, text.text] for text in group.texts]
-    finite = [one if one is not None and np.isfinite(one.total) else None for one in found]
-    counts = group.counts | nonzero(
+    scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
+    finite = [score if score and math.isfinite(score[0]) else None for score in scores]
+    counts = nonzero(
         {
             "without a prompt": sum(text.prompt is None for text in group.texts),
-            "prompt cut to the scoring model's context": sum(one.prompt_cut for one in found if one),
-            "text cut to the scoring model's context": sum(one.text_cut for one in found if one),
-            "not a finite number": finite.count(None) - found.count(None),
+            "prompt cut to the scoring model's context": sum(score[2] for score in scores if score),
+            "text cut to the scoring model's context": sum(score[3] for score in scores if score),
+            "not a finite number": finite.count(None) - scores.count(None),
         }
     )
-    n = sum(one is not None for one in finite)
     note = "no text has a prompt" if all(text.prompt is None for text in group.texts) else ""
-    means = np.array([(one.mean, 1) if one else (0, 0) for one in finite], dtype=float)
-    totals = np.array([(one.total, one.tokens) if one else (0, 0) for one in finite], dtype=float)
-    tail = f"{scorer.signature}|prompt and text tokenised apart"
-    outcomes: list[Outcome] = []
+    outcomes = []
     if "coherence" in compute:
-        signature = f"coherence|{tail}|mean over tokens, then texts"
-        rows = group.summed(means)
-        outcomes.append(ratio_of("coherence", rows, n=n, counts=counts, signature=signature, note=note))
+        means = [score and score[0] / score[1] for score in finite]
+        kind = f"coherence|{signature}|mean over tokens, then texts"
+        outcomes.append(mean_outcome("coherence", group, means, signature=kind, counts=counts, note=note))
     if "perplexity" in compute:
-        signature = f"perplexity|{tail}|over all tokens"
-        rows = group.summed(totals)
         outcomes.append(
-            sum_of("perplexity", rows, _perplexity, n=n, counts=counts, signature=signature, note=note)
+            outcome_of_sums(
+                "perplexity",
+                group.sum_by_prompt([(score[0], score[1]) if score else (0.0, 0.0) for score in finite]),
+                _perplexity,
+                n=sum(score is not None for score in finite),
+                counts=group.counts | counts,
+                signature=f"perplexity|{signature}|over all tokens",
+                note=note,
+            )
         )
     return outcomes
 
 
-def _perplexity(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sums[..., 1] > 0, np.exp(-sums[..., 0] / sums[..., 1]), np.nan)
+def _perplexity(sums: Floats) -> Floats:
+    return np.exp(-ratio(sums))

@@ -1,4 +1,4 @@
-"""Results as a folder of files: CSV, JSON, Markdown, LaTeX, HTML and figures, each written whole or not.
+"""Results as a folder of files: CSV, JSON, Markdown, LaTeX, HTML and figures, each written atomically.
 
 Names of strategies and datasets, notes and settings are data: every format escapes what its reader would take
 for markup, and CSV what a spreadsheet would take for a formula.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from pathlib import Path
 
-from guard_eval.metrics.rounding import (
+from guard_eval.metrics.scores import (
     CLOSEST,
+    METRICS,
+    Difference,
+    Results,
+    Score,
     by_strategy,
     closest_to_human,
     counted,
@@ -25,11 +29,9 @@ from guard_eval.metrics.rounding import (
     strategies_of,
     text_count,
 )
-from guard_eval.metrics.scores import METRICS, Difference, Results, Score
 from guard_eval.reporting.drawing import Drawing, write_drawing
 from guard_eval.reporting.escaping import (
     NOTHING,
-    Cell,
     Escaped,
     csv_text,
     escape_html,
@@ -44,36 +46,41 @@ from guard_eval.reporting.writing import write_whole
 from guard_eval.texts.generations import HUMAN
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_LONGEST = 80
+MAX_LATEX_NAME = 80
 """Characters of a name in LaTeX: TeX refuses tables wider than 5.7 m."""
+SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
+"""Metrics on the terminal; tables in files have all."""
+COMPARED = ("diversity", "mauve", "coherence", "bertscore")
+"""Metrics whose differences are on the terminal, and that have figures."""
 
 
-def write_results(results: Results, folder: Path, figures: Mapping[str, Drawing] | None = None) -> None:
-    r"""Write everything that was found into `folder`, which exists.
+def write_results(results: Results, folder: Path, *, traces: Sequence[Path] = ()) -> None:
+    r"""Write everything that was found into a folder, which exists.
 
-    `metrics.csv` has a row per dataset and strategy, `scores.csv` and `differences.csv` a row per score and
-    difference with every field; none of them is rounded. `metrics.json` has all of it. `metrics.md`, `.html`
-    and `.tex` (a `booktabs` table to `\input`, set like the paper's own) are to be read.
+    `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
+    `metrics.json` has all of it. `metrics.md`, `.html` and `.tex` (a `booktabs` table to `\input`, set like
+    the paper's own) are to be read. Figures are SVG and PNG, and in the page.
 
     Args:
         results: The results.
-        folder: Where to; `differences.csv` of an earlier run is removed if there are no differences.
-        figures: By the name of their files, which lie in `figures/` as SVG, PDF and PNG, and in the page.
+        folder: Where they go; `differences.csv` of an earlier run is removed if there are no differences.
+        traces: Files of traces to draw.
 
     Raises:
         StudyError: A file cannot be written.
     """
-    drawn = figures or {}
-    for name, drawing in drawn.items():
+    from guard_eval.metrics.score_figures import draw_results  # noqa: PLC0415 (matplotlib, for files alone)
+
+    drawings = dict(draw_results(results, COMPARED, traces))
+    for name, drawing in drawings.items():
         write_drawing(drawing, folder / "figures" / name)
     files = {
-        "metrics.csv": metrics_csv(results),
         "scores.csv": _fields_csv(Score, results.scores),
         "differences.csv": _fields_csv(Difference, results.differences),
         "metrics.json": results_json(results),
         "metrics.md": _page(results, ".md", _markdown_cell),
         "metrics.tex": metrics_latex(results),
-        "metrics.html": _page(results, ".html", _html_cell, figures=list(drawn.values())),
+        "metrics.html": _page(results, ".html", _html_cell, figures=list(drawings.values())),
     }
     if not results.differences:  # an earlier run's would not belong to these scores
         del files["differences.csv"]
@@ -82,26 +89,9 @@ def write_results(results: Results, folder: Path, figures: Mapping[str, Drawing]
         write_whole(folder / name, text.encode())
 
 
-def metrics_csv(results: Results) -> str:
-    """Return a row per dataset and strategy: `dataset`, `strategy`, `texts`, and each metric with its limits.
-
-    Values are not rounded; what is undefined is an empty cell.
-    """
-    metrics = metrics_of(results)
-    names = [name for metric in metrics for name in (metric, f"{metric}_low", f"{metric}_high")]
-    rows = []
-    for (dataset, strategy), scores in by_strategy(results).items():
-        values: list[Cell] = [dataset, strategy, text_count(scores)]
-        for metric in metrics:
-            score = scores.get(metric)
-            values += [score.value, score.low, score.high] if score else [None, None, None]
-        rows.append(values)
-    return csv_text([["dataset", "strategy", "texts", *names], *rows])
-
-
 def _fields_csv(kind: type[Score | Difference], found: Sequence[Score | Difference]) -> str:
     names = [field.name for field in fields(kind)]
-    values = ([getattr(one, name) for name in names] for one in found)
+    values = ([getattr(row, name) for name in names] for row in found)
     rows = ([counted(cell) if isinstance(cell, Mapping) else cell for cell in row] for row in values)
     return csv_text([names, *rows])
 
@@ -130,6 +120,51 @@ def _finite(value: object) -> object:
     return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+def score_tables(results: Results) -> Iterator[Table]:
+    """Yield what the terminal shows: scores of each dataset, spread over runs, and differences."""
+    metrics = [name for name in SHOWN if name in metrics_of(results)] or list(metrics_of(results))
+    heads = ("Strategy", *(METRICS[name].label for name in metrics))
+    closest, rows = closest_to_human(results), by_strategy(results)
+    for dataset in dict.fromkeys(dataset for dataset, _ in rows):
+        scores = {strategy: found for (where, strategy), found in rows.items() if where == dataset}
+        most = max(text_count(found) for found in scores.values())
+        yield Table(
+            columns=heads,
+            rows=tuple(
+                (
+                    strategy,
+                    *(
+                        figure(name, found[name].value)
+                        + ("*" if (name, dataset, strategy) in closest else "")
+                        if name in found
+                        else ""
+                        for name in metrics
+                    ),
+                )
+                for strategy, found in scores.items()
+            ),
+            caption=f"{dataset}, up to {most} texts each",
+            note="* nearest to the human references" if closest else "",
+        )
+        several = {
+            strategy: found
+            for strategy, found in scores.items()
+            if any(score.run_sd is not None for score in found.values())
+        }
+        if several:
+            yield Table(
+                columns=heads,
+                rows=tuple(
+                    (name, *(figure(m, found[m].run_sd) if m in found else "" for m in metrics))
+                    for name, found in several.items()
+                ),
+                caption=f"{dataset}: standard deviation from run to run (the intervals contain it)",
+            )
+    compared = [one for one in results.differences if one.metric in COMPARED and one.value is not None]
+    if compared:
+        yield _differences(results, compared)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _ScoreCell:
     """A score: its value, its interval in brackets, and the number of its note."""
@@ -146,7 +181,7 @@ class _Content:
     Attributes:
         metrics: The metrics shown.
         heads: Their headings.
-        cells: Of each dataset and strategy, one per metric.
+        cells: The cells of each dataset and strategy, one for each metric.
         texts: How many texts each of these had.
         notes: What the numbers at cells refer to.
         closest: What bold figures mean; empty where there are none.
@@ -187,7 +222,7 @@ class _Content:
         )
 
     def tables(self, cell: Callable[[_ScoreCell], Escaped]) -> list[Table]:
-        """Return a table per dataset; `cell` sets a score in the format's own markup."""
+        """Return a table for each dataset; `cell` sets a score in the format's own markup."""
         return [
             Table(
                 columns=("Strategy", "Texts", *self.heads),
@@ -202,12 +237,13 @@ class _Content:
         ]
 
 
-def _differences(results: Results) -> Table:
+def _differences(results: Results, shown: Sequence[Difference] | None = None) -> Table:
+    rows = results.differences if shown is None else shown
     heads = ("Metric", "Dataset", "Strategy", "Baseline")
     return Table(
         columns=(*heads, "Difference", "Interval", "p", "p (Holm)", "Prompts"),
-        rows=tuple(map(_difference, results.differences)),
-        caption="Differences",
+        rows=tuple(map(_difference, rows)),
+        caption="Differences" if shown is None else f"Differences from {rows[0].baseline}",
         text_columns=len(heads),
     )
 
@@ -217,22 +253,22 @@ def _head(metric: str) -> str:
     return f"{shown.label} ({shown.unit})" if shown.unit else shown.label
 
 
-def _difference(one: Difference) -> tuple[str, ...]:
+def _difference(row: Difference) -> tuple[str, ...]:
     return (
-        _head(one.metric),
-        one.dataset,
-        one.strategy,
-        one.baseline,
-        figure(one.metric, one.value, sign="+"),
-        interval(one.metric, one.low, one.high) or NOTHING,
-        *(p_value(p) if p is not None else NO_P if one.note else NOTHING for p in (one.p_value, one.p_holm)),
-        str(one.n),
+        _head(row.metric),
+        row.dataset,
+        row.strategy,
+        row.baseline,
+        figure(row.metric, row.value, sign="+"),
+        interval(row.metric, row.low, row.high) or NOTHING,
+        *(p_value(p) if p is not None else NO_P if row.note else NOTHING for p in (row.p_value, row.p_holm)),
+        str(row.n),
     )
 
 
-def _method(one: Difference) -> str:
-    tests = f"Holm's correction over {one.family} tests" if one.p_holm is not None else ""
-    return "; ".join(filter(None, (one.method, f"{levels([one.level])} intervals", tests, one.note)))
+def _method(row: Difference) -> str:
+    tests = f"Holm's correction over {row.family} tests" if row.p_holm is not None else ""
+    return "; ".join(filter(None, (row.method, f"{levels([row.level])} intervals", tests, row.note)))
 
 
 def _facts(results: Results) -> Iterable[tuple[str, str]]:
@@ -309,7 +345,7 @@ def _latex_row(cells: Iterable[str]) -> Escaped:
 
 def _latex_name(text: str) -> str:
     line = one_line(text)
-    return escape_latex(line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}...")
+    return escape_latex(line if len(line) <= MAX_LATEX_NAME else f"{line[: MAX_LATEX_NAME - 3]}...")
 
 
 def _latex_cell(cell: _ScoreCell) -> str:

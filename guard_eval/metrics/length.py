@@ -1,43 +1,29 @@
-"""Length of texts, in words and in tokens, and how long it took to generate them."""
+"""The length of texts, in words and in tokens, and the time it took to generate them."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import Outcome, PointEstimate, ratio_of
+from guard_eval.metrics.outcomes import Outcome, mean_outcome
 from guard_eval.texts.generations import HUMAN
-
-_ONE_BATCH = "texts of one batch share its time, so there is no interval over prompts"
 
 
 def length_outcomes(group: Group) -> list[Outcome]:
-    """Return words of a text and, where they are known, its tokens and whether the model ended it."""
-    words = np.array([[len(text.text.split()), 1] for text in group.texts], dtype=float)
+    """Return words per text and, where they are known, tokens and whether the model ended the text."""
+    words = [float(len(text.text.split())) for text in group.texts]
     signature = "words|tokens:whitespace|mean over all texts, empty ones too"
-    found: list[Outcome] = [
-        ratio_of("words", group.summed(words), n=len(words), counts=group.counts, signature=signature)
-    ]
+    outcomes = [mean_outcome("words", group, words, signature=signature)]
     if group.strategy != HUMAN:
-        lengths = [(text.tokens or 0, text.tokens is not None) for text in group.texts]
-        ended = [(100 * bool(text.ended), text.ended is not None) for text in group.texts]
-        for metric, rows in (("tokens", lengths), ("ended", ended)):
-            table = np.array(rows, dtype=float)
-            if table[:, 1].any():  # a file of texts may have neither
-                found.append(
-                    ratio_of(
-                        metric,
-                        group.summed(table),
-                        n=int(table[:, 1].sum()),
-                        counts=group.counts,
-                        signature=f"{metric}|as generated|mean over texts",
-                    )
-                )
-    return found
+        tokens = [None if text.tokens is None else float(text.tokens) for text in group.texts]
+        ended = [None if text.ended is None else 100.0 * text.ended for text in group.texts]
+        for metric, values in (("tokens", tokens), ("ended", ended)):
+            if any(value is not None for value in values):  # a file of texts may have neither
+                signature = f"{metric}|as generated|mean over texts"
+                outcomes.append(mean_outcome(metric, group, values, signature=signature))
+    return outcomes
 
 
 def speed_outcomes(group: Group) -> list[Outcome]:
-    """Return time per text and tokens per second, where times are known."""
+    """Return the time per text and the tokens per second, where times are known."""
     timed = [text for text in group.texts if text.seconds]
     if not timed:
         return []
@@ -46,20 +32,20 @@ def speed_outcomes(group: Group) -> list[Outcome]:
     if all(text.tokens is not None for text in timed):
         values["tokens_per_second"] = sum(text.tokens or 0 for text in timed) / seconds
     return [
-        PointEstimate(
+        Outcome(
             metric=metric,
             value=value,
             n=len(timed),
             counts=group.counts,
-            note=_ONE_BATCH,
-            signature=f"{metric}|wall time of batches|{made_on(group)}",
+            note="texts of one batch share its time, so there is no interval over prompts",
+            signature=f"{metric}|wall time of batches|{generated_on(group)}",
         )
         for metric, value in values.items()
     ]
 
 
-def made_on(group: Group) -> str:
-    """Return on which devices, and how many at once, a group's texts were made; empty where unknown."""
+def generated_on(group: Group) -> str:
+    """Return the devices and the largest batch of a group's texts; empty where unknown."""
     devices = sorted({text.device for text in group.texts if text.device})
     batches = [text.batch for text in group.texts if text.batch]
     rows = f"up to {max(batches)} at once" if batches else ""

@@ -7,11 +7,10 @@ texts: all three belong to it, and only scores that share the last two can be co
 
 from __future__ import annotations
 
-import json
+import base64
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -20,12 +19,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
-from guard_eval.engines.lazy import LazyModel
-from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.cache import Found, Models, Progress, ScoreCache, read_once
+from guard_eval.estimate import Floats
+from guard_eval.metrics.cache import ScoreCache, compute_once
 from guard_eval.metrics.groups import Group, nonzero
-from guard_eval.metrics.outcomes import Outcome, PointEstimate, Replicates
+from guard_eval.metrics.models import ScoringModel, ScoringModels
+from guard_eval.metrics.outcomes import Outcome
 from guard_eval.records import content_id
 from guard_eval.study.settings import MetricSettings
 
@@ -47,25 +46,7 @@ _ITERATIONS = 500
 _REPETITIONS = 5
 _STEP = 0.1
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Quantised:
-    """In which bucket each text fell.
-
-    Attributes:
-        p: Of the references, [n], from 0 to `buckets` - 1.
-        q: Of the texts, [m].
-        buckets: How many there are; some may be empty.
-        seed: Of the k-means.
-    """
-
-    p: Labels
-    q: Labels
-    buckets: int
-    seed: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,24 +54,30 @@ class Mauve:
     """MAUVE of one set of texts.
 
     Attributes:
-        value: Mean over seeds, in percent; None where it is undefined, and `reason` says why.
-        values: One per seed.
-        seed_sd: Their standard deviation; None for fewer than two.
-        n: Texts, or references if there were fewer.
-        buckets: Of the histograms.
-        quantised: One per seed.
+        values: The score in percent for each seed of k-means; empty where it is undefined.
+        n: How many texts, or references if there were fewer.
+        buckets: How many buckets the histograms have.
+        labels: The bucket of each reference `[n]` and of each text `[m]`, for each seed.
         scaling: The constant c of the divergence curve.
         reason: Why there is no value, or empty.
     """
 
-    value: float | None
     values: tuple[float, ...]
-    seed_sd: float | None
     n: int
     buckets: int
-    quantised: tuple[Quantised, ...]
+    labels: tuple[tuple[Labels, Labels], ...]
     scaling: float
     reason: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The mean over seeds."""
+        return float(np.mean(self.values)) if self.values else None
+
+    @property
+    def seed_sd(self) -> float | None:
+        """The standard deviation over seeds; None for fewer than two."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
 
 
 def bucket_count(references: int, texts: int, buckets: int | Literal["auto"]) -> int:
@@ -122,26 +109,17 @@ def mauve(
     Raises:
         MissingExtraError: scikit-learn or faiss is not installed.
     """
-    number, n = bucket_count(len(p), len(q), buckets), min(len(p), len(q))
+    number = bucket_count(len(p), len(q), buckets)
     reason = _why_undefined(p, q, number)
-    quantised: tuple[Quantised, ...] = ()
+    labels: tuple[tuple[Labels, Labels], ...] = ()
     if not reason:
         points = _project(p, q)
-        quantised = tuple(_cluster(points, texts=len(q), buckets=number, seed=seed) for seed in seeds)
+        labels = tuple(_cluster(points, texts=len(q), buckets=number, seed=seed) for seed in seeds)
     values = tuple(
-        float(area(_histogram(one.p, one.buckets), _histogram(one.q, one.buckets), scaling=scaling))
-        for one in quantised
+        float(area(*(_histogram(side, number) for side in sides), scaling=scaling)) for sides in labels
     )
-    return Mauve(
-        value=float(np.mean(values)) if values else None,
-        values=values,
-        seed_sd=float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        n=n,
-        buckets=number,
-        quantised=quantised,
-        scaling=scaling,
-        reason=reason,
-    )
+    n = min(len(p), len(q))
+    return Mauve(values=values, n=n, buckets=number, labels=labels, scaling=scaling, reason=reason)
 
 
 def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Floats:
@@ -167,47 +145,36 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Float
 
 
 def replicates(result: Mauve, weights: NDArray[Any]) -> Floats:
-    """Return MAUVE of bootstrap samples, [R, seeds], in percent, with the quantisation held fixed.
+    """Return MAUVE of bootstrap samples in percent, `[R, seeds]`, with the buckets held fixed.
 
     Args:
         result: Of n references and n texts, reference i and text i of the same prompt.
-        weights: How often each prompt was drawn, [R, n]; no row is all zeros.
+        weights: How often each prompt was drawn, `[R, n]`; no row is all zeros.
 
     Raises:
-        ValueError: The sets are not of one length, or not the weights'.
+        ValueError: The sets do not have the length of the weights.
     """
     drawn = np.asarray(weights, dtype=np.float64)
     columns = []
-    for one in result.quantised:
-        if not len(one.p) == len(one.q) == drawn.shape[1]:
-            raise ValueError(f"{len(one.p)} references, {len(one.q)} texts and {drawn.shape[1]} weights")
-        histograms = [_histogram(labels, one.buckets, drawn) for labels in (one.p, one.q)]
+    for p, q in result.labels:
+        if not len(p) == len(q) == drawn.shape[1]:
+            raise ValueError(f"{len(p)} references, {len(q)} texts and {drawn.shape[1]} weights")
+        histograms = [_histogram(side, result.buckets, drawn) for side in (p, q)]
         columns.append(area(*histograms, scaling=result.scaling))
     return np.stack(columns, axis=1) if columns else np.empty((len(drawn), 0))
 
 
 def deviations(result: Mauve, weights: NDArray[Any]) -> Floats:
-    """Return how far off the score chance may have put it, [R, seeds], in points: one draw a row.
+    """Return how far off chance may have put the score, in points, `[R, seeds]`: one draw in a row.
 
-    MAUVE of histograms from samples is biased downwards, because chance alone makes them differ. A bootstrap
-    sample bears that loss a second time, so its score is where the curve is steeper or flatter than at the
-    score itself; as they are, replicates spread 2.5 times too far near 100 and too little below 40. So a
-    tenth of each step is taken, and what it brings is multiplied by ten (a numerical delta method; Hong and
-    Li 2020). The same weights for two strategies of the same prompts give pairs of deviations, whose
-    difference is that of the difference.
-
-    The deviations hold the buckets fixed, but other texts would have made other buckets. How much that
-    matters is what other seeds show, so the variance between seeds is added whole, not divided by their
-    number. value ± z · √(variance of the mean deviation + variance between seeds) is an interval for the
-    score to be expected of this strategy **at this number of texts and buckets**, not for the limit of
-    infinitely many texts. Percentiles of replicates will not do: they are below the score as the score is
-    below the limit, so that most of their interval misses what it is for (1314 texts of the references' own
-    distribution in 131 even buckets: 96.4 is to be expected, the replicates' mean is 88.1, and none of 150
-    such intervals held 96.4).
+    A bootstrap sample of histograms has the downward bias of MAUVE a second time, so its replicates spread
+    too far near 100 and too little below 40. Therefore a tenth of each step is taken, and the change is
+    multiplied by ten (a numerical delta method; Hong and Li 2020). The buckets are held fixed; what other
+    buckets would change is the variance between seeds, which the caller adds whole. value ± z · √(both
+    variances) is an interval for the expected score at this number of texts and buckets.
     """
     small = replicates(result, 1 + _STEP * (np.asarray(weights, dtype=np.float64) - 1))
-    off: Floats = (small - np.array(result.values)) / _STEP
-    return off
+    return np.asarray((small - np.array(result.values)) / _STEP)
 
 
 def _why_undefined(p: NDArray[Any], q: NDArray[Any], buckets: int) -> str:
@@ -247,8 +214,8 @@ def _project(p: NDArray[Any], q: NDArray[Any]) -> NDArray[np.float32]:
     return points
 
 
-def _cluster(points: NDArray[np.float32], *, texts: int, buckets: int, seed: int) -> Quantised:
-    """Return the buckets of points, the first `texts` of which are the texts'."""
+def _cluster(points: NDArray[np.float32], *, texts: int, buckets: int, seed: int) -> tuple[Labels, Labels]:
+    """Return the buckets of the references and of the texts, which are the first `texts` points."""
     faiss = _faiss()
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
@@ -266,7 +233,7 @@ def _cluster(points: NDArray[np.float32], *, texts: int, buckets: int, seed: int
         )
         means.train(points)
         labels = means.index.search(points, 1)[1].reshape(-1).astype(np.int64)
-    return Quantised(p=labels[texts:], q=labels[:texts], buckets=buckets, seed=seed)
+    return labels[texts:], labels[:texts]
 
 
 def _faiss() -> Any:  # noqa: ANN401 (its classes are made at import)
@@ -346,122 +313,76 @@ def _last_states(model: Any, rows: Sequence[Sequence[int]]) -> NDArray[np.float3
 
 
 def mauve_outcomes(
-    groups: Sequence[Group],
-    settings: MetricSettings,
-    models: Models,
-    cache: ScoreCache,
-    progress: Progress,
-) -> Found:
+    groups: Sequence[Group], settings: MetricSettings, models: ScoringModels, cache: ScoreCache
+) -> dict[tuple[str, str, int], list[Outcome]]:
     """Return MAUVE of each strategy against the references of the same prompts.
 
     As in the published scripts, text and reference are cut to the same number of tokens, and a pair of which
     one is shorter does not count.
-
-    Args:
-        groups: The strategies'.
-        settings: Model, tokens, buckets, c and how many seeds.
-        models: Where the featurising model comes from.
-        cache: For features.
-        progress: Called for features and for strategies.
     """
     reader = models.causal(settings.mauve_model)
+    length = settings.mauve_tokens
     texts = {text.text for group in groups for text in group.texts if text.reference}
     texts |= {text.reference for group in groups for text in group.texts if text.reference}
-    cut = _cut(sorted(texts), reader, cache, settings.mauve_tokens)
-    full = sorted({short for short, tokens in cut.values() if tokens == settings.mauve_tokens})
-    features = _features(full, reader, cache, progress)
-    found: Found = {}
-    for group in groups:
-        found[group.key] = [_mauve(group, settings, reader, cut, features)]
-        progress("MAUVE", 1, len(groups))
-    return found
 
+    def cut(batch: Sequence[str]) -> list[str | None]:
+        shortened = [first_tokens(reader.loaded.tokenizer, text, length) for text in batch]
+        return [text if tokens == length else None for text, tokens in shortened]
 
-def _cut(
-    texts: Sequence[str], reader: LazyModel, cache: ScoreCache, tokens: int
-) -> dict[str, tuple[str, int]]:
-    """Return each text cut to `tokens` tokens, and how many it has then."""
-    return read_once(
-        {text: content_id("first tokens", 1, reader.identity, tokens, text) for text in texts},
-        partial(_first, tokens),
-        model=reader,
-        cache=cache,
-        pack=lambda one: json.dumps(one).encode(),
-        unpack=lambda value: tuple(json.loads(value)),
+    def features(batch: Sequence[str]) -> list[str]:
+        rows = hidden_features(reader.loaded.model, reader.loaded.tokenizer, batch)
+        return [base64.b64encode(row.tobytes()).decode() for row in rows]
+
+    keys = {text: content_id("first tokens", 2, reader.identity, length, text) for text in sorted(texts)}
+    full = compute_once("first tokens", keys, cut, cache)
+    distinct = sorted(
+        {text for text in full.values() if text is not None}, key=lambda text: (len(text), text)
     )
-
-
-def _first(tokens: int, loaded: LoadedModel, texts: Sequence[str]) -> list[tuple[str, int]]:
-    return [first_tokens(loaded.tokenizer, text, tokens) for text in texts]
-
-
-def _features(
-    texts: Sequence[str], reader: LazyModel, cache: ScoreCache, progress: Progress
-) -> dict[str, NDArray[np.float32]]:
-    return read_once(
-        {text: content_id("features", 1, reader.identity, text) for text in texts},
-        _states,
-        model=reader,
-        cache=cache,
-        pack=lambda row: row.tobytes(),
-        unpack=lambda value: np.frombuffer(value, dtype=np.float32),
-        progress=partial(progress, "features"),
-    )
-
-
-def _states(loaded: LoadedModel, texts: Sequence[str]) -> NDArray[np.float32]:
-    return hidden_features(loaded.model, loaded.tokenizer, texts)
+    keys = {text: content_id("features", 2, reader.identity, text) for text in distinct}
+    rows = compute_once("features", keys, features, cache)
+    vectors = {text: np.frombuffer(base64.b64decode(row), dtype=np.float32) for text, row in rows.items()}
+    return {group.key: [_mauve(group, settings, reader, full, vectors)] for group in groups}
 
 
 def _mauve(
     group: Group,
     settings: MetricSettings,
-    reader: LazyModel,
-    cut: Mapping[str, tuple[str, int]],
+    reader: ScoringModel,
+    full: Mapping[str, str | None],
     features: Mapping[str, NDArray[np.float32]],
 ) -> Outcome:
     length = settings.mauve_tokens
-    paired = [place for place, text in enumerate(group.texts) if text.reference]
-    chosen = [
-        place
-        for place in paired
-        if cut[group.texts[place].text][1] == length == cut[group.texts[place].reference or ""][1]
-    ]
-    p = [features[cut[group.texts[place].reference or ""][0]] for place in chosen]
-    q = [features[cut[group.texts[place].text][0]] for place in chosen]
-    seeds = tuple(range(SEEDS[0], SEEDS[0] + settings.mauve_seeds))
+    paired = [(place, text.text, text.reference) for place, text in enumerate(group.texts) if text.reference]
+    cut = [(place, full[reference], full[text]) for place, text, reference in paired]
+    chosen = [(place, p, q) for place, p, q in cut if p is not None and q is not None]
     empty = np.zeros((0, 1), dtype=np.float32)
+    seeds = tuple(range(SEEDS[0], SEEDS[0] + settings.mauve_seeds))
     result = mauve(
-        np.stack(p) if p else empty,
-        np.stack(q) if q else empty,
+        np.stack([features[p] for _, p, _ in chosen]) if chosen else empty,
+        np.stack([features[q] for _, _, q in chosen]) if chosen else empty,
         buckets=settings.mauve_buckets,
         scaling=settings.mauve_scaling,
         seeds=seeds,
     )
-    counts = group.counts | nonzero(
-        {
-            "without a reference": len(group.texts) - len(paired),
-            f"text or reference shorter than {length} tokens": len(paired) - len(chosen),
-        }
-    )
-    signature = (
-        f"mauve|{reader.signature}|tokens:{length}, full length only|"
-        f"buckets:{result.buckets}|c:{settings.mauve_scaling:g}|seeds:{seeds[0]}-{seeds[-1]}"
-    )
-    if result.value is None:
-        return PointEstimate(
-            metric="mauve", value=None, n=result.n, counts=counts, note=result.reason, signature=signature
-        )
-    noise = 0.0 if result.seed_sd is None else result.seed_sd**2
-    spread = f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}"
-    value, places = result.value, group.places[chosen]
-    return Replicates(
+    counts = {
+        "without a reference": len(group.texts) - len(paired),
+        f"text or reference shorter than {length} tokens": len(paired) - len(chosen),
+    }
+    outcome = Outcome(
         metric="mauve",
         value=result.value,
-        n=len(chosen),
-        counts=counts,
-        note=spread,
-        signature=signature,
+        n=result.n,
+        counts=group.counts | nonzero(counts),
+        note=result.reason,
+        signature=f"mauve|{reader.signature}|tokens:{length}, full length only|"
+        f"buckets:{result.buckets}|c:{settings.mauve_scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
+    )
+    if (value := result.value) is None:
+        return outcome
+    noise, places = (result.seed_sd or 0.0) ** 2, group.places[[place for place, _, _ in chosen]]
+    return replace(
+        outcome,
+        note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
         resample=lambda weights: value + deviations(result, weights[:, places]).mean(axis=1),
         noise=noise,
     )

@@ -1,10 +1,15 @@
-"""Results: what a metric says of a strategy on a dataset, how sure that is, and the settings that made it."""
+"""Scores of strategies, their differences, how each metric is shown, and rounded figures in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from decimal import Decimal
+from typing import NamedTuple
+
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.texts.generations import HUMAN
 
 OVERALL = "all datasets"
 """The dataset of a mean over datasets, in which each weighs the same."""
@@ -58,11 +63,12 @@ class Difference:
         low: Lower limit of its interval.
         high: Upper limit.
         level: The confidence level.
-        p_value: Two-sided, of "neither differs from the other"; None where no test was made, or where it
-            could not have reached one minus the level.
+        p_value: The two-sided p-value; None if no test was made, or if it could not have reached one minus
+        the
+            level.
         p_holm: The same after Holm's correction over `family` tests.
-        family: How many tests were corrected together.
-        n: Prompts that both continued.
+        family: How many tests were declared, tests that could not be made included.
+        n: How many prompts both continued.
         method: How interval and p-value were made.
         note: Why there is no p-value, or none after the correction; empty where there is.
     """
@@ -71,131 +77,104 @@ class Difference:
     dataset: str
     strategy: str
     baseline: str
-    value: float | None
-    low: float | None
-    high: float | None
     level: float
-    p_value: float | None
-    p_holm: float | None
-    family: int
     n: int
-    method: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    family: int = 0
+    method: str = "no test"
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """How a metric is shown.
 
     Attributes:
-        name: Its name in tables for programs.
         label: Its name at the head of a column.
-        title: Its name in full words, as at the head of a figure.
+        title: Its full name, as at the head of a figure.
         meaning: What it measures, in a sentence.
-        unit: Of its values, such as `%`; empty if it has none.
-        digits: Decimals that are shown.
-        best: `human` where the value nearest to the references' is the best, else None.
+        unit: The unit of its values, such as `%`; empty if it has none.
+        digits: How many decimals are shown.
+        human_is_best: Whether the value nearest to the references' is the best.
     """
 
-    name: str
     label: str
     title: str
     meaning: str
     unit: str = "%"
     digits: int = 2
-    best: Literal["human"] | None = "human"
+    human_is_best: bool = True
 
 
-_METRICS = (
-    Metric(
-        "diversity",
-        "Div.",
-        "Diversity",
-        "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one.",
+METRICS = {
+    "diversity": Metric(
+        "Div.", "Diversity", "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one."
     ),
-    Metric("mauve", "MAUVE", "MAUVE", "How near the texts' distribution is to the references'."),
-    Metric(
-        "coherence",
-        "Coh.",
-        "Coherence",
-        "Mean log-likelihood per token of the text, given its prompt.",
-        unit="nats",
+    "mauve": Metric("MAUVE", "MAUVE", "How near the texts' distribution is to the references'."),
+    "coherence": Metric(
+        "Coh.", "Coherence", "Mean log-likelihood per token of the text, given its prompt.", unit="nats"
     ),
-    Metric(
-        "bertscore",
-        "BERT-Sc.",
-        "BERTScore",
-        "F1 of the similarity of tokens in context between text and reference.",
+    "bertscore": Metric(
+        "BERT-Sc.", "BERTScore", "F1 of the similarity of tokens in context between text and reference."
     ),
-    Metric(
-        "perplexity",
-        "PPL",
-        "Perplexity",
-        "exp of the mean negative log-likelihood over all tokens of all texts.",
-        unit="",
+    "perplexity": Metric(
+        "PPL", "Perplexity", "exp of the mean negative log-likelihood over all tokens of all texts.", unit=""
     ),
-    *(
-        Metric(
-            f"rep_{n}",
-            f"rep-{n}",
-            f"Repeated {n}-grams",
-            f"Share of {n}-grams that repeat an earlier one of their text.",
+    **{
+        f"rep_{n}": Metric(
+            f"rep-{n}", f"Repeated {n}-grams", f"Share of {n}-grams that repeat an earlier one of their text."
         )
         for n in (2, 3, 4)
-    ),
-    *(
-        Metric(
-            f"distinct_{n}",
+    },
+    **{
+        f"distinct_{n}": Metric(
             f"dist-{n}",
             f"Distinct {n}-grams",
             f"Different {n}-grams of all texts together over all {n}-grams.",
         )
         for n in (1, 2)
-    ),
-    Metric(
-        "self_bleu",
+    },
+    "self_bleu": Metric(
         "self-BLEU",
         "Self-BLEU",
         "Mean BLEU of each text against all others of its strategy: how alike they are.",
     ),
-    Metric("words", "words", "Length in words", "Mean length in words.", unit="", digits=1),
-    Metric(
-        "tokens",
+    "words": Metric("words", "Length in words", "Mean length in words.", unit="", digits=1),
+    "tokens": Metric(
         "tokens",
         "Length in tokens",
         "Mean length in tokens, the end-of-text token included.",
         unit="",
         digits=1,
-        best=None,
+        human_is_best=False,
     ),
-    Metric(
-        "ended",
+    "ended": Metric(
         "ended",
         "Texts ended by the model",
         "Share of texts that the model ended itself.",
         digits=1,
-        best=None,
+        human_is_best=False,
     ),
-    Metric(
-        "tokens_per_second",
+    "tokens_per_second": Metric(
         "tok/s",
         "Tokens per second",
         "All tokens over all wall time of generation.",
         unit="",
         digits=0,
-        best=None,
+        human_is_best=False,
     ),
-    Metric(
-        "seconds_per_text",
+    "seconds_per_text": Metric(
         "s/text",
         "Time per text",
         "Wall time of generation over texts.",
         unit="s",
         digits=3,
-        best=None,
+        human_is_best=False,
     ),
-)
-METRICS = {metric.name: metric for metric in _METRICS}
+}
 """Every metric by name, in the order in which tables show them."""
 
 
@@ -218,3 +197,80 @@ class Results:
     speed: Mapping[tuple[str, str], str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+
+
+HUMAN_BY_DEFINITION = {"mauve": Decimal(100), "bertscore": Decimal(100)}
+"""Metrics against the references, which are as near to themselves as can be."""
+
+CLOSEST = "Bold: closest to the human value of its dataset, as shown (rounded); several if they tie."
+
+
+def metrics_of(results: Results) -> tuple[str, ...]:
+    """Return the metrics that were taken, in the results' order."""
+    return tuple(dict.fromkeys(score.metric for score in results.scores))
+
+
+def strategies_of(results: Results, dataset: str | None = None) -> tuple[str, ...]:
+    """Return the strategies that have scores (on a dataset), in the results' order."""
+    found = (score for score in results.scores if dataset in {None, score.dataset})
+    return tuple(dict.fromkeys(score.strategy for score in found))
+
+
+def by_strategy(results: Results) -> dict[tuple[str, str], dict[str, Score]]:
+    """Return the scores by dataset and strategy, and then by metric, in the results' order."""
+    rows: dict[tuple[str, str], dict[str, Score]] = {}
+    for dataset in dict.fromkeys(score.dataset for score in results.scores):
+        rows |= {(dataset, strategy): {} for strategy in strategies_of(results)}
+    for score in results.scores:
+        rows[score.dataset, score.strategy][score.metric] = score
+    return {place: scores for place, scores in rows.items() if scores}
+
+
+def text_count(scores: Mapping[str, Score]) -> int:
+    """Return how many texts a strategy had: the most that a metric was taken of."""
+    return max(score.n for score in scores.values())
+
+
+def closest_to_human(results: Results) -> set[tuple[str, str, str]]:
+    """Return metric, dataset and strategy of each value that is nearest to the human one, as shown.
+
+    What the paper's main table (`tab:ablation_resultglacs`) sets in bold: per metric whose `best` is `human`
+    and per dataset, the strategies whose rounded value differs least from the rounded human value; all that
+    tie. The human row itself is never among them.
+    """
+    values: dict[tuple[str, str], dict[str, Decimal]] = {}
+    for score in results.scores:
+        if METRICS[score.metric].human_is_best and score.value is not None and math.isfinite(score.value):
+            cells = values.setdefault((score.metric, score.dataset), {})
+            cells[score.strategy] = Decimal(figure(score.metric, score.value))
+    found = set()
+    for (metric, dataset), cells in values.items():
+        human = HUMAN_BY_DEFINITION.get(metric, cells.get(HUMAN))
+        away = {
+            name: abs(value - human) for name, value in cells.items() if human is not None and name != HUMAN
+        }
+        found |= {(metric, dataset, name) for name, far in away.items() if far == min(away.values())}
+    return found
+
+
+def figure(metric: str, value: float | None, *, sign: str = "") -> str:
+    """Return a value with the decimals its metric is shown with, never `-0.00`."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    text = f"{value:{sign}.{METRICS[metric].digits}f}"
+    return text.lstrip("+-") if float(text) == 0 else text
+
+
+def interval(metric: str, low: float | None, high: float | None) -> str:
+    """Return limits in brackets; nothing where there is no interval."""
+    return "" if low is None or high is None else f"[{figure(metric, low)}, {figure(metric, high)}]"
+
+
+def levels(found: Iterable[float]) -> str:
+    """Return confidence levels in words, each once."""
+    return " or ".join(f"{100 * level:g} %" for level in sorted(set(found)))
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts in words."""
+    return "; ".join(f"{name}: {number}" for name, number in counts.items())

@@ -1,24 +1,49 @@
-"""The frame every figure of a report shares: SVG (for pages, light and dark), PDF (for LaTeX) and PNG.
+"""Figures: one look and one frame for all, saved as SVG for pages, PDF for LaTeX, and PNG.
 
-The same figure has the same bytes every time.
+The same figure has the same bytes every time. Names in figures come from files: nothing in them is taken
+for a formula (matplotlib's `parse_math`) or for markup, and what XML cannot hold is replaced.
 """
 
 from __future__ import annotations
 
+import html
+import io
 import re
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from guard_eval.reporting.escaping import Escaped, one_line
-from guard_eval.reporting.figure_style import SIZE, as_pdf, as_png, as_svg, described, style
 from guard_eval.reporting.writing import write_whole
 
+FIRST, SECOND, BETWEEN = "#3a86c8", "#d97b1f", "#9aa1a9"
+"""Blue, orange and grey, distinct to colour-blind readers: areas under dark letters, on light and dark."""
+SIZE = 9.5
+"""Points of text."""
+DPI = 200
+"""Of files of pixels."""
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
+"""What SVG asks its reader for; matplotlib measures with DejaVu Sans, which is wider than any of them."""
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "font.family": ["DejaVu Sans"],
+    "font.size": SIZE,
+    "text.parse_math": False,
+    "axes.formatter.useoffset": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 100,
+}
 INK = "#010203"
 """Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
 WIDTH, ROW, LINE = 6.6, 0.29, 0.07
@@ -43,7 +68,6 @@ class Drawing:
         title: What it shows, in a line.
         description: The same in words, for who cannot see it.
         svg: For a page: inline, `currentColor`, role="img".
-        pdf: For LaTeX.
         png: For slides, on white.
         figure: matplotlib's own, for a program that draws on.
     """
@@ -52,9 +76,14 @@ class Drawing:
     title: str
     description: str
     svg: Escaped
-    pdf: bytes
     png: bytes
     figure: Figure = field(compare=False, repr=False)
+
+    @property
+    def pdf(self) -> bytes:
+        """Return the figure for LaTeX."""
+        with style(ink=INK, frame=INK, ground="none", salt=self.name):
+            return as_pdf(self.figure)
 
 
 def in_rows(
@@ -156,11 +185,9 @@ def finished(
     if simulated:
         mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
-    svg, pdf, png = as_svg(figure), as_pdf(figure), as_png(figure, ground="white")
-    image = _inline(svg, name=name, heading=heading, description=description)
-    return Drawing(
-        name=name, title=heading, description=description, svg=image, pdf=pdf, png=png, figure=figure
-    )
+    svg = _inline(as_svg(figure), name=name, heading=heading, description=description)
+    png = as_png(figure, ground="white")
+    return Drawing(name=name, title=heading, description=description, svg=svg, png=png, figure=figure)
 
 
 def short(text: str, longest: int = LONGEST) -> str:
@@ -202,7 +229,7 @@ def standalone(drawing: Drawing) -> str:
 
 
 def write_drawing(drawing: Drawing, stem: Path) -> Path:
-    """Write a figure as SVG, PDF and PNG, each whole or not at all; return the SVG's path.
+    """Write a figure as SVG and PNG, each whole or not at all; return the SVG's path.
 
     Args:
         drawing: The figure.
@@ -211,6 +238,59 @@ def write_drawing(drawing: Drawing, stem: Path) -> Path:
     Raises:
         StudyError: A file cannot be written.
     """
-    for ending, data in (("svg", standalone(drawing).encode()), ("pdf", drawing.pdf), ("png", drawing.png)):
+    for ending, data in (("svg", standalone(drawing).encode()), ("png", drawing.png)):
         write_whole(stem.with_name(f"{stem.name}.{ending}"), data, make_folder=True)
     return stem.with_name(f"{stem.name}.svg")
+
+
+@contextmanager
+def style(*, ink: str, frame: str, ground: str, salt: str) -> Iterator[None]:
+    """Set the look of figures for what is drawn and saved inside.
+
+    Args:
+        ink: Colour of text.
+        frame: Colour of the axes' lines.
+        ground: Colour of the paper, or `none`.
+        salt: What the ids within an SVG are made from.
+    """
+    colours: dict[Any, Any] = {
+        "axes.edgecolor": frame,
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), ink),
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), ground),
+        "svg.hashsalt": salt,
+    }
+    with mpl.rc_context(_STYLE | colours), warnings.catch_warnings():
+        # Letters that the measuring font lacks are there in the reader's browser.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def as_svg(figure: Figure) -> str:
+    """Return the figure as an SVG file in the reader's own font, within `style`."""
+    data = io.BytesIO()
+    figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
+    measured = re.compile(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""")
+    return measured.sub(rf"\1{FONT}", data.getvalue().decode())
+
+
+def as_pdf(figure: Figure) -> bytes:
+    """Return the figure as a PDF file, within `style`."""
+    data = io.BytesIO()
+    figure.savefig(data, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return data.getvalue()
+
+
+def as_png(figure: Figure, *, ground: str = "auto") -> bytes:
+    """Return the figure as a PNG file on `ground`, within `style`."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=DPI, facecolor=ground, metadata={"Software": None})
+    return data.getvalue()
+
+
+def described(svg: str, title: str, description: str, *, name: str = "figure") -> str:
+    """Return an SVG as an image with a text alternative; the ids of that begin with `name`."""
+    end = svg.index(">", svg.index("<svg"))
+    label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
+    texts = f'<title id="{name}-title">{html.escape(one_line(title))}</title>'
+    texts += f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>'
+    return f"{svg[:end]} {label}>{texts}{svg[end + 1 :]}"

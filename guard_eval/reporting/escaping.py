@@ -66,58 +66,6 @@ def visible(text: str) -> str:
     )
 
 
-_PLAIN = {
-    **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
-    **dict.fromkeys("‘’′", "'"),
-    **dict.fromkeys("“”„″", '"'),
-    "…": "...",
-    "×": "x",
-    "·": "|",
-    "→": "->",
-    "←": "<-",
-    "≤": "<=",
-    "≥": ">=",
-    "≠": "!=",
-    "±": "+-",
-    "✓": "+",
-    "✗": "x",
-    "⁻": "^-",
-    "½": "1/2",
-    "²": "^2",
-    "₁": "1",
-    "₂": "2",
-    "√": "sqrt",
-    "≡": "==",
-    "α": "alpha",
-    "β": "beta",
-    "ε": "epsilon",
-    "κ": "kappa",
-    "λ": "lambda",
-    "ρ": "rho",
-    "τ": "tau",
-    "χ": "chi",
-    "ω": "omega",
-    "Σ": "sum",
-    "•": "*",
-    "▁": "_",
-}
-"""What stands in ASCII for the characters that messages and tables use."""
-
-
-def plain_characters(error: UnicodeError) -> tuple[str, int]:
-    """Return what a stream writes for characters it lacks: a handler for `codecs.register_error`."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(map(_plain_character, lacking)), error.end
-
-
-def _plain_character(character: str) -> str:
-    if unicodedata.category(character) == "Zs":
-        return " "
-    return _PLAIN.get(character) or ascii(character)[1:-1]
-
-
 def escape_html(value: object) -> str:
     """Escape `value` for HTML text and quoted attributes; `Escaped` passes."""
     return value if isinstance(value, Escaped) else html.escape(clean(_text(value)), quote=True)
@@ -169,6 +117,10 @@ _LATEX = {
     "→": r"$\rightarrow$",
     "←": r"$\leftarrow$",
     "½": r"$\frac{1}{2}$",
+    "²": r"\textsuperscript{2}",
+    "³": r"\textsuperscript{3}",
+    "°": r"\textdegree{}",
+    "€": "EUR",
     "⁻": r"\textsuperscript{$-$}",
     "–": "--",
     "—": "---",
@@ -182,39 +134,9 @@ _LATEX = {
     "\n": " ",
     "\t": " ",
 }
-_ACCENTS = {
-    "\u0300": r"\`",
-    "\u0301": r"\'",
-    "\u0302": r"\^",
-    "\u0303": r"\~",
-    "\u0304": r"\=",
-    "\u0306": r"\u",
-    "\u0307": r"\.",
-    "\u0308": r"\"",
-    "\u030a": r"\r",
-    "\u030b": r"\H",
-    "\u030c": r"\v",
-    "\u0327": r"\c",
-}
-"""Those that LaTeX has in every font encoding."""
-_DOTLESS = {"i": r"\i", "j": r"\j"}
-_LETTERS = {
-    "ß": r"\ss{}",
-    "æ": r"\ae{}",
-    "Æ": r"\AE{}",
-    "ø": r"\o{}",
-    "Ø": r"\O{}",
-    "œ": r"\oe{}",
-    "Œ": r"\OE{}",
-    "ł": r"\l{}",
-    "Ł": r"\L{}",
-    "ı": r"\i{}",
-    "°": r"\textdegree{}",
-    "²": r"\textsuperscript{2}",
-    "³": r"\textsuperscript{3}",
-    "€": "EUR",
-}
-
+_LATEX_ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
+_LATEX_LETTERS = "ßæÆøØœŒłŁı"
+"""Letters, and accents on ASCII letters, that LaTeX's UTF-8 input has in every font encoding."""
 
 _LIGATURE = re.compile("[-–—](?=[-–—])|,(?=,)")
 """What would become another character together with the next one."""
@@ -239,12 +161,11 @@ def escape_latex(value: object) -> str:
 def _latex_character(character: str) -> str:
     if character in _LATEX:
         return _LATEX[character]
-    if " " <= character <= "~":
+    base, *accents = list(unicodedata.normalize("NFD", character))
+    accented = character.isalpha() and base.isascii() and len(accents) == 1 and accents[0] in _LATEX_ACCENTS
+    if " " <= character <= "~" or accented or character in _LATEX_LETTERS:
         return character
-    bare = unicodedata.normalize("NFD", character)
-    if character.isalpha() and len(bare) == 2 and bare[0].isascii() and bare[1] in _ACCENTS:
-        return rf"{_ACCENTS[bare[1]]}{{{_DOTLESS.get(bare[0], bare[0])}}}"
-    return _LETTERS.get(character, rf"{{[U+{ord(character):04X}]}}")
+    return rf"{{[U+{ord(character):04X}]}}"
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

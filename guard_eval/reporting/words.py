@@ -13,6 +13,7 @@ from guard_eval.reporting.escaping import NOTHING
 
 RATERS = {
     "person": "people",
+    "unknown": "raters of unknown kind",
     "model": "model judges",
     "simulated": "SIMULATED raters",
     "simulated_model": "SIMULATED judges",

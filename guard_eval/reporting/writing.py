@@ -1,7 +1,9 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all: the one writer of everything that replaces a file."""
 
 from __future__ import annotations
 
+import os
+import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,29 +11,32 @@ from guard_eval.errors import StudyError
 
 
 def write_whole(path: Path, data: bytes, *, make_folder: bool = False, private: bool = False) -> None:
-    """Write a file by way of another one beside it, so that no reader finds half of it.
+    """Write a file through a temporary one beside it, so that no reader sees half of it, even after a crash.
+
+    Two processes that write the same file do not mix: the last one wins.
 
     Args:
         path: The file.
-        data: All of it.
+        data: Its content.
         make_folder: Make its folder if there is none.
-        private: Let only its owner read it: it names raters.
+        private: Let only its owner read it, because it names raters.
 
     Raises:
-        StudyError: The file cannot be written; what stood there before still does.
+        StudyError: The file cannot be written; its old content stays.
     """
-    partial = path.with_name(f"{path.name}.partial")
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
     try:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if private:
-            partial.unlink(missing_ok=True)
-            partial.touch(0o600)
-        partial.write_bytes(data)
-        partial.replace(path)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            temporary.unlink()
         raise StudyError(
             f"cannot write {path}: {error.strerror}; fix that and run the command again"
         ) from error

@@ -1,64 +1,30 @@
-"""The study's database: pairs, hand-out, verdicts, the judge's journal; the only place that un-blinds.
+"""The study's database: pairs, hand-out, verdicts, the judge's requests; the only place that un-blinds.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
+>>> from guard_eval.store import Store, raters
 >>> with TemporaryDirectory() as folder:
 ...     with Store.open(f"sqlite:///{Path(folder) / 'study.db'}", create=True) as store:
-...         ann, token = store.invite("Ann")
-...         store.sign_in(token) == ann, store.sign_in("a guess")
+...         ann, token = raters.invite(store, "Ann")
+...         raters.sign_in(store, token) == ann, raters.sign_in(store, "a guess")
 (True, None)
 """
 
-from guard_eval.store.judging.values import (
-    Answer,
-    Attempt,
-    BatchRequest,
-    Exchange,
-    Failure,
-    JudgeBatch,
-    JudgeProgress,
-    JudgeRun,
-    Judgment,
-    NotReserved,
-    PlannedRequest,
-    Reservation,
-    Settlement,
-    Showing,
-    Style,
-    Unjudged,
-    Usage,
-)
-from guard_eval.store.notes import Note
-from guard_eval.store.raters import RaterProgress
-from guard_eval.store.skips import Skip
-from guard_eval.store.store import Store
+from guard_eval.store.database import Store
+from guard_eval.store.notes import Note, Skip
+from guard_eval.store.raters import Enrolment, RaterProgress
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
-from guard_eval.store.verdicts import Saved
+from guard_eval.store.verdicts import PairVerdict, Saved
 
 __all__ = [
-    "Answer",
-    "Attempt",
-    "BatchRequest",
     "CheckRow",
-    "Exchange",
-    "Failure",
+    "Enrolment",
     "HistoryRow",
-    "JudgeBatch",
-    "JudgeProgress",
-    "JudgeRun",
-    "Judgment",
-    "NotReserved",
     "Note",
-    "PlannedRequest",
+    "PairVerdict",
     "RaterProgress",
-    "Reservation",
     "Saved",
-    "Settlement",
-    "Showing",
     "Skip",
     "Store",
-    "Style",
     "TidyRow",
-    "Unjudged",
-    "Usage",
 ]

@@ -1,26 +1,22 @@
-"""What is noted of a rater besides verdicts: consent, practice, comments, decisions. Nothing is changed."""
+"""What is noted of a rater besides verdicts: consent, practice, comments, skips, decisions. Never changed."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
 
-from sqlalchemy import Connection, exists, false, insert, select, true, update
+from sqlalchemy import Connection, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NOTE_KINDS, NoteKind, Rater
-from guard_eval.store import raters, verdicts
-from guard_eval.store.handout import occupancy
-from guard_eval.store.raters import standing
-from guard_eval.store.schema import check_name, note, presentation, rater
+from guard_eval.store.database import Store
+from guard_eval.store.schema import note, presentation, rater
 
 LONGEST = 20_000
 """In characters. A longer comment comes from a program, not from a rater."""
 
-Decision = Literal["exclude", "include", "erase"]
-"""Kinds that only the methods of these names write, because they record what these did."""
+DECISIONS: tuple[NoteKind, ...] = ("exclude", "include", "erase")
+"""Kinds that only the functions of these names write, because they record what these did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,35 +38,64 @@ class Note:
     at: datetime
 
 
-def check(kind: NoteKind, detail: str) -> None:
-    """Check that there is such a kind of note, and that the note is not too long."""
-    if kind not in NOTE_KINDS:
-        raise ValueError(f"{kind!r} is no kind of note; choose from: {', '.join(NOTE_KINDS)}")
-    if len(detail) > LONGEST:
-        raise StudyError(f"the {kind} has {len(detail)} characters; write at most {LONGEST}")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skip:
+    """A pair that a rater could not judge; `reason` is what it reported, with commas."""
+
+    rater: str
+    presentation: int
+    pair_id: str
+    reason: str
+    at: datetime
 
 
-def write(
-    connection: Connection,
-    who: Rater,
-    kind: NoteKind,
-    detail: str,
+def write(store: Store, who: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None) -> None:
+    """Append a note on a rater, or on what it was shown; it is on disk when this returns.
+
+    Raises:
+        StudyError: The database does not know the rater, the presentation was not handed to it, or the note
+            is too long.
+        ValueError: There is no such kind, or it is that of a decision.
+    """
+    if kind in DECISIONS:
+        raise ValueError(f"a note of the kind {kind!r} is written by raters.{kind}")
+    with store.write() as (db, now):
+        check_owner(db, who, presentation)
+        add(db, who, kind, detail, now=now, presentation=presentation)
+
+
+def read(
+    store: Store,
     *,
-    now: datetime,
-    presentation: int | None,
-) -> None:
-    """Append a note that comes from outside (`Store.note`)."""
-    if kind in get_args(Decision):
-        raise ValueError(f"a note of the kind {kind!r} is written by Store.{kind}")
-    if presentation is None:
-        standing(connection, who)
-    else:
-        verdicts.claim(connection, presentation, who)
-    add(connection, who, kind, detail, now=now, presentation=presentation)
+    rater: Rater | str | None = None,
+    kind: NoteKind | None = None,
+    presentation: int | None = None,
+) -> list[Note]:
+    """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
+    name = rater.name if isinstance(rater, Rater) else rater
+    with store.read() as db:
+        return _read(db, name, kind, presentation)
+
+
+def read_skips(store: Store) -> list[Skip]:
+    """Return which pairs raters could not judge and why, oldest first."""
+    statement = (
+        select(rater.c.name, presentation.c.id, presentation.c.pair_id, note.c.detail, note.c.at)
+        .select_from(note)
+        .join(presentation, presentation.c.id == note.c.presentation_id)
+        .join(rater, rater.c.id == presentation.c.rater_id)
+        .where(note.c.kind == "skip")
+        .order_by(note.c.id)
+    )
+    with store.read() as db:
+        return [
+            Skip(rater=row.name, presentation=row.id, pair_id=row.pair_id, reason=row.detail, at=row.at)
+            for row in db.execute(statement)
+        ]
 
 
 def add(
-    connection: Connection,
+    db: Connection,
     who: Rater,
     kind: NoteKind,
     detail: str,
@@ -79,88 +104,62 @@ def add(
     presentation: int | None = None,
 ) -> None:
     """Append a note; the caller has checked that the rater and the presentation belong together."""
-    check(kind, detail)
+    if kind not in NOTE_KINDS:
+        raise ValueError(f"{kind!r} is no kind of note; choose from: {', '.join(NOTE_KINDS)}")
+    if len(detail) > LONGEST:
+        raise StudyError(f"the {kind} has {len(detail)} characters; write at most {LONGEST}")
     values = {"rater_id": who.id, "presentation_id": presentation, "kind": kind, "detail": detail, "at": now}
-    connection.execute(insert(note).values(values))
+    db.execute(insert(note).values(values))
 
 
 def add_changed(
-    connection: Connection, who: Rater, kind: NoteKind, detail: str, *, now: datetime, presentation: int
+    db: Connection, who: Rater, kind: NoteKind, detail: str, *, now: datetime, presentation: int
 ) -> None:
     """Append a note on a presentation unless it says what the last one of its kind says, or nothing at all.
 
     An empty text after another one takes that back, and is noted as well.
     """
-    last = connection.execute(
+    last = db.execute(
         select(note.c.detail)
         .where(note.c.presentation_id == presentation, note.c.kind == kind)
         .order_by(note.c.id.desc())
         .limit(1)
     ).scalar_one_or_none()
     if detail != (last or ""):
-        add(connection, who, kind, detail, now=now, presentation=presentation)
+        add(db, who, kind, detail, now=now, presentation=presentation)
 
 
-def read(
-    connection: Connection, *, name: str | None, kind: NoteKind | None, presentation: int | None
-) -> list[Note]:
-    """Return the notes of a rater, of a kind, on a presentation, or all, in the order they were written."""
+def check_owner(db: Connection, who: Rater, number: int | None) -> None:
+    """Check that the database knows a rater, and that the presentation of this number is the rater's."""
+    known = db.execute(select(rater.c.name, rater.c.kind).where(rater.c.id == who.id)).one_or_none()
+    if known is None or tuple(known) != (who.name, who.kind):
+        raise StudyError(
+            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters invite"
+        )
+    if number is None:
+        return
+    owner = None
+    if 0 < number < 2**31:
+        statement = select(presentation.c.rater_id).where(presentation.c.id == number)
+        owner = db.execute(statement).scalar_one_or_none()
+    if owner is None:
+        raise StudyError(f"there is no presentation {number}; ask for the next pair")
+    if owner != who.id:
+        raise StudyError(
+            f"presentation {number} was not handed to the rater {who.name!r}; ask for the next pair"
+        )
+
+
+def _read(db: Connection, name: str | None, kind: NoteKind | None, number: int | None) -> list[Note]:
     statement = (
         select(rater.c.name, note.c.kind, note.c.detail, note.c.presentation_id, note.c.at)
         .join(rater, rater.c.id == note.c.rater_id)
         .order_by(note.c.id)
     )
-    for column, wanted in ((rater.c.name, name), (note.c.kind, kind), (note.c.presentation_id, presentation)):
+    for column, wanted in ((rater.c.name, name), (note.c.kind, kind), (note.c.presentation_id, number)):
         if wanted is not None:
             statement = statement.where(column == wanted)
     return [
         Note(rater=row.name, kind=row.kind, detail=row.detail, presentation=row.presentation_id, at=row.at)
-        for row in connection.execute(statement)
+        for row in db.execute(statement)
     ]
-
-
-def exclude(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
-    """Leave a rater's verdicts out, free its slots, and note why; must run alone in the rater's pool."""
-    if raters.standing(connection, who).excluded:
-        raise StudyError(f"the rater {who.name!r} is excluded already; its notes say why")
-    _record(connection, who, "exclude", reason=reason, by=by, now=now)
-    connection.execute(update(rater).where(rater.c.id == who.id).values(excluded_at=now))
-    holding = (presentation.c.role == "study", presentation.c.superseded == false())
-    connection.execute(
-        update(presentation).where(presentation.c.rater_id == who.id, *holding).values(withdrawn=true())
-    )
-    occupancy.recount_of(connection, raters.pool_of(who), who.id)
-
-
-def include(connection: Connection, who: Rater, reason: str, by: str, now: datetime) -> None:
-    """Take an excluded rater in again, and note why; must run alone in the rater's pool."""
-    if not raters.standing(connection, who).excluded:
-        raise StudyError(f"the rater {who.name!r} is not excluded; there is nothing to take back")
-    _record(connection, who, "include", reason=reason, by=by, now=now)
-    connection.execute(update(rater).where(rater.c.id == who.id).values(excluded_at=None))
-    other = presentation.alias()
-    taken = exists(
-        select(other.c.id).where(
-            other.c.pool == presentation.c.pool,
-            other.c.pair_id == presentation.c.pair_id,
-            other.c.slot == presentation.c.slot,
-            other.c.superseded == false(),
-            other.c.withdrawn == false(),
-        )
-    )
-    withdrawn = (presentation.c.rater_id == who.id, presentation.c.withdrawn == true())
-    connection.execute(
-        update(presentation).where(*withdrawn, taken).values(superseded=true(), withdrawn=false())
-    )
-    connection.execute(update(presentation).where(*withdrawn).values(withdrawn=false()))
-    occupancy.recount_of(connection, raters.pool_of(who), who.id)
-
-
-def _record(
-    connection: Connection, who: Rater, kind: Decision, *, reason: str, by: str, now: datetime
-) -> None:
-    check_name("name of who decides", by)
-    if not reason.strip():
-        raise StudyError(f"the reason to {kind} {who.name!r} is empty; write one, as the report will show it")
-    detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-    add(connection, who, kind, detail, now=now)

@@ -2,203 +2,222 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Gold, Pair, as_shown
-from guard_eval.store import schema
-from guard_eval.store.handout import occupancy
-from guard_eval.store.judging.schema import request
-from guard_eval.store.schema import batches, check_name, escape
+from guard_eval.records import TIE, Gold, Pair, Plan, as_shown
+from guard_eval.store import slots
+from guard_eval.store.database import Store
+from guard_eval.store.requests import request
+from guard_eval.store.schema import check_name, note, pair, presentation, slot, storable, verdict
 
 _FIELDS = [field.name for field in fields(Pair)]
+_TEXTS = [field.name for field in fields(Pair) if field.type == "str" and field.name != "id"]
+_IS_STUDY = pair.c.expected.is_(None)
+_STUDY = select(pair.c.id).where(_IS_STUDY)
 
-_STUDY = (
-    select(schema.pair.c.id).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id))).scalar_subquery()
-)
-
-_POSITIONS = select(schema.pair.c.position).where(schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
+_Expected = dict[str, Literal["a", "b"]]
 
 
-def add_pairs(connection: Connection, pairs: Sequence[Pair]) -> int:
+def add(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> int:
     """Add the pairs that are not stored yet; return their number.
 
-    A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest
-    free one, so that a study which grows keeps its sides balanced.
+    A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest free
+    one, so that a study which grows keeps its sides balanced.
 
-    Must run alone in the pool of people, and among those who add pairs.
+    Args:
+        store: The study's.
+        new: The pairs.
+        plan: How people will rate them: their slots are made now, and not when the first rater comes.
+
+    Raises:
+        StudyError: A pair is stored with other content.
     """
-    gold = set(connection.execute(select(schema.gold.c.pair_id)).scalars())
-    new: dict[str, Pair] = {}
-    for pair in pairs:
-        check(pair)
-    for part in batches(pairs):
-        ids = schema.pair.c.id.in_([pair.id for pair in part])
-        stored = {pair.id: pair for pair in read(connection, ids)}
-        for pair in part:
-            if pair.id in gold:
-                raise StudyError(f"the pair {pair.id!r} is a gold pair already; the study needs other texts")
-            before = stored.get(pair.id) or new.get(pair.id)
+    with store.write() as (db, _):
+        added = _add(db, new)
+        slots.add_missing(store, db, plan)
+        return added
+
+
+def replace_all(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> int:
+    """Put `new` in the place of the study's pairs; return their number.
+
+    Raters, their invitations and gold pairs stay; the roster, and what was handed out unrated, go.
+
+    Raises:
+        StudyError: There are verdicts, or something else that belongs to the pairs that exist.
+    """
+    with store.write() as (db, now):
+        if reason := _why_fixed(db, now):
+            raise StudyError(f"the pairs cannot be drawn again: {reason}")
+        for table in (presentation, slot):
+            db.execute(delete(table).where(table.c.pair_id.in_(_STUDY)))
+        db.execute(delete(pair).where(_IS_STUDY))
+        added = _add(db, new)
+        slots.add_missing(store, db, plan)
+        return added
+
+
+def why_fixed(store: Store) -> str | None:
+    """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
+    with store.read() as db:
+        return _why_fixed(db, store.time(db))
+
+
+def read(store: Store) -> list[Pair]:
+    """Return all pairs of the study, un-blinded, in position order: for the report and the export only."""
+    with store.read() as db:
+        return read_pairs(db, _IS_STUDY)
+
+
+def add_gold(store: Store, new: Sequence[Gold]) -> int:
+    """Add the gold pairs that are not stored yet; return their number.
+
+    Raises:
+        StudyError: A pair is stored with other content or another answer, is one of the study's, or its
+            answer is empty or names neither text.
+    """
+    with store.write() as (db, _):
+        stored = {entry.pair.id: entry for entry in _read_gold(db)}
+        study = set(db.execute(_STUDY).scalars())
+        added: dict[str, Gold] = {}
+        for raw in new:
+            entry = replace(raw, pair=_storable(raw.pair), expected=dict(raw.expected))
+            _check_gold(entry)
+            if entry.pair.id in study:
+                raise StudyError(
+                    f"the pair {entry.pair.id!r} is one of the study's; use other texts for gold"
+                )
+            before = stored.get(entry.pair.id) or added.get(entry.pair.id)
             if before is None:
-                new[pair.id] = pair
-            elif replace(before, position=pair.position) != pair:
-                raise StudyError(_differing(before, pair))
+                added[entry.pair.id] = entry
+            elif replace(before, pair=replace(before.pair, position=entry.pair.position)) != entry:
+                raise StudyError(
+                    f"the gold pair {entry.pair.id!r} is there with other texts or another answer; "
+                    "give the new one an id of its own"
+                )
+        if added:
+            db.execute(
+                insert(pair), [{**asdict(each.pair), "expected": each.expected} for each in added.values()]
+            )
+        return len(added)
+
+
+def read_gold(store: Store) -> list[Gold]:
+    """Return the gold pairs with their answers, in position order."""
+    with store.read() as db:
+        return _read_gold(db)
+
+
+def read_pairs(db: Connection, *wanted: ColumnElement[bool]) -> list[Pair]:
+    """Return the stored pairs, gold ones among them, for which `wanted` holds, in position order."""
+    rows = db.execute(select(*(pair.c[name] for name in _FIELDS)).where(*wanted)).mappings()
+    # sorted here because databases disagree on how text sorts
+    return sorted((Pair(**row) for row in rows), key=lambda each: (each.position, each.id))
+
+
+def expected_answers(db: Connection) -> dict[str, _Expected]:
+    """Return the better text of every gold pair by criterion."""
+    rows = db.execute(select(pair.c.id, pair.c.expected).where(~_IS_STUDY))
+    return {row.id: row.expected for row in rows}
+
+
+def _read_gold(db: Connection) -> list[Gold]:
+    answers = expected_answers(db)
+    return [Gold(pair=each, expected=answers[each.id]) for each in read_pairs(db, ~_IS_STUDY)]
+
+
+def _add(db: Connection, pairs: Sequence[Pair]) -> int:
+    gold = set(db.execute(select(pair.c.id).where(~_IS_STUDY)).scalars())
+    stored = {each.id: each for each in read_pairs(db, _IS_STUDY)} if pairs else {}
+    taken = {each.position for each in stored.values()}
+    new: dict[str, Pair] = {}
+    for raw in pairs:
+        each = _storable(raw)
+        _check(each)
+        if each.id in gold:
+            raise StudyError(f"the pair {each.id!r} is a gold pair already; the study needs other texts")
+        before = stored.get(each.id) or new.get(each.id)
+        if before is None:
+            new[each.id] = each
+        elif replace(before, position=each.position) != each:
+            raise StudyError(_describe_difference(before, each))
     if new:
-        taken = set(connection.execute(_POSITIONS).scalars())
-        placed = _place(new.values(), taken)
-        for part in batches(placed):
-            connection.execute(insert(schema.pair), [asdict(pair) for pair in part])
-        occupancy.complete(connection, occupancy.PEOPLE)
+        db.execute(insert(pair), [asdict(each) for each in _position(new.values(), taken)])
     return len(new)
 
 
-def wait_for_ratings(connection: Connection) -> None:
-    """Let ratings under way end, and new ones wait for this transaction; on SQLite all writes do so."""
-    if connection.dialect.name != "sqlite":
-        connection.exec_driver_sql("LOCK TABLE presentation IN EXCLUSIVE MODE")
-
-
-def why_fixed(connection: Connection, *, now: datetime) -> str | None:
-    """Return why the pairs must stay: of verdicts, comments, a judge's requests, or a lease."""
-    for table, what in (
-        (schema.verdict, "there are verdicts on them"),
-        (request, "a judge was asked about them"),
+def _why_fixed(db: Connection, now: object) -> str | None:
+    """Return why the pairs must stay: verdicts, comments, a judge's requests, or a lease."""
+    shown = presentation.c.pair_id.in_(_STUDY)
+    for statement, reason in (
+        (select(exists().select_from(verdict)), "there are verdicts on them"),
+        (select(exists().select_from(request)), "a judge was asked about them"),
+        (
+            select(exists().where(note.c.presentation_id == presentation.c.id, shown)),
+            "raters commented on them",
+        ),
     ):
-        if connection.execute(select(exists().select_from(table))).scalar_one():
-            return what
-    shown = schema.presentation.c.pair_id.in_(_STUDY)
-    commented = select(exists().where(schema.note.c.presentation_id == schema.presentation.c.id, shown))
-    if connection.execute(commented).scalar_one():
-        return "raters commented on them"
-    lease = select(func.max(schema.presentation.c.leased_until)).where(
-        shown, schema.presentation.c.rated_at.is_(None), schema.HOLDS_SLOT
-    )
-    until = connection.execute(lease).scalar_one()
-    if until is not None and until > now:
-        return f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
-    return None
-
-
-def remove_all(connection: Connection) -> None:
-    """Remove the study's pairs with their hand-out; the database refuses it where there is a verdict."""
-    for table in (schema.occupancy, schema.assignment, schema.presentation):
-        connection.execute(delete(table).where(table.c.pair_id.in_(_STUDY)))
-    connection.execute(delete(schema.pair).where(schema.pair.c.id.in_(_STUDY)))
-    occupancy.forget(connection)
-    schema.put(connection, schema.DRAWING, secrets.token_hex(8))
-
-
-def _differing(before: Pair, pair: Pair) -> str:
-    names = [name for name in _FIELDS if name != "position" and getattr(before, name) != getattr(pair, name)]
+        if db.execute(statement).scalar_one():
+            return reason
+    until = db.execute(select(func.max(slot.c.leased_until)).where(slot.c.leased_until > now)).scalar_one()
     return (
-        f"pair {pair.id!r} is in the study with another {' and '.join(names)}; "
+        None if until is None else f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
+    )
+
+
+def _describe_difference(before: Pair, after: Pair) -> str:
+    names = [name for name in _FIELDS if name != "position" and getattr(before, name) != getattr(after, name)]
+    return (
+        f"pair {after.id!r} is in the study with another {' and '.join(names)}; "
         "verdicts belong to the texts shown, so begin a new study for new texts"
     )
 
 
-def all_pairs(connection: Connection) -> list[Pair]:
-    """Return the study's pairs in position order; gold pairs are none of them."""
-    return read(connection, schema.pair.c.id.not_in(select(schema.gold.c.pair_id)))
+def _storable(each: Pair) -> Pair:
+    texts: dict[str, Any] = {name: storable(getattr(each, name)) for name in _TEXTS}
+    return replace(each, **texts)
 
 
-def read(connection: Connection, *wanted: ColumnElement[bool]) -> list[Pair]:
-    """Return the stored pairs, gold ones among them, for which `wanted` holds, in position order."""
-    statement = select(*(schema.pair.c[name] for name in _FIELDS)).where(*wanted)
-    pairs = [Pair(**row) for row in connection.execute(statement).mappings()]
-    # sorted here because databases disagree on how text sorts
-    return sorted(pairs, key=lambda pair: (pair.position, pair.id))
-
-
-def check(pair: Pair) -> None:
+def _check(each: Pair) -> None:
     """Check that a pair can be stored and that a verdict can distinguish its methods."""
-    check_name("pair id", pair.id)
-    if escape(pair.id) != pair.id:
-        raise StudyError(f"the pair id {pair.id!r} has characters that no database stores; use Pair.make_id")
-    if pair.method_a == pair.method_b:
-        raise StudyError(f"pair {pair.id!r} compares {pair.method_a!r} with itself; give it two methods")
-    if TIE in {pair.method_a, pair.method_b}:
+    check_name("pair id", each.id)
+    if storable(each.id) != each.id:
+        raise StudyError(f"the pair id {each.id!r} has characters that no database stores; use Pair.make_id")
+    if each.method_a == each.method_b:
+        raise StudyError(f"pair {each.id!r} compares {each.method_a!r} with itself; give it two methods")
+    if TIE in {each.method_a, each.method_b}:
         raise StudyError(
-            f"pair {pair.id!r} has a method named {TIE!r}, which means no method in a verdict; rename it"
+            f"pair {each.id!r} has a method named {TIE!r}, which means no method in a verdict; rename it"
         )
 
 
-def _place(pairs: Iterable[Pair], taken: set[int]) -> list[Pair]:
-    kept = [pair for pair in pairs if pair.position not in taken]
-    displaced = [pair for pair in pairs if pair.position in taken]
-    filled = taken | {pair.position for pair in kept}
+def _position(pairs: Iterable[Pair], taken: set[int]) -> list[Pair]:
+    kept = [each for each in pairs if each.position not in taken]
+    displaced = [each for each in pairs if each.position in taken]
+    filled = taken | {each.position for each in kept}
     free = (position for position in range(len(filled) + len(displaced)) if position not in filled)
     return kept + [
-        replace(pair, position=next(free)) for pair in sorted(displaced, key=lambda pair: pair.position)
+        replace(each, position=next(free)) for each in sorted(displaced, key=lambda each: each.position)
     ]
 
 
-def add_gold(connection: Connection, new: Sequence[Gold]) -> int:
-    """Add the gold pairs that are not stored yet; return their number (`Store.add_gold`)."""
-    stored = {entry.pair.id: entry for entry in all_gold(connection)}
-    ids = [entry.pair.id for entry in new]
-    known = {pair.id for part in batches(ids) for pair in read(connection, schema.pair.c.id.in_(part))}
-    study = known - stored.keys()
-    added: dict[str, Gold] = {}
-    for entry in new:
-        _check_gold(entry)
-        if entry.pair.id in study:
-            raise StudyError(f"the pair {entry.pair.id!r} is one of the study's; use other texts for gold")
-        before = stored.get(entry.pair.id) or added.get(entry.pair.id)
-        if before is None:
-            added[entry.pair.id] = entry
-        elif replace(before.pair, position=entry.pair.position) != entry.pair or before.expected != dict(
-            entry.expected
-        ):
-            raise StudyError(
-                f"the gold pair {entry.pair.id!r} is there with other texts or another answer; "
-                "give the new one an id of its own"
-            )
-    if added:
-        connection.execute(insert(schema.pair), [asdict(entry.pair) for entry in added.values()])
-        connection.execute(
-            insert(schema.gold),
-            [
-                {"pair_id": number, "criterion": criterion, "expected": text}
-                for number, entry in added.items()
-                for criterion, text in entry.expected.items()
-            ],
-        )
-    return len(added)
-
-
-def all_gold(connection: Connection) -> list[Gold]:
-    """Return the gold pairs in position order."""
-    answers = expected(connection)
-    found = read(connection, schema.pair.c.id.in_(select(schema.gold.c.pair_id)))
-    return [Gold(pair=pair, expected=answers[pair.id]) for pair in found]
-
-
-def expected(connection: Connection) -> dict[str, dict[str, Literal["a", "b"]]]:
-    """Return the better text of every gold pair by criterion."""
-    answers: dict[str, dict[str, Literal["a", "b"]]] = {}
-    for row in connection.execute(select(schema.gold)):
-        answers.setdefault(row.pair_id, {})[row.criterion] = row.expected
-    return answers
-
-
 def _check_gold(entry: Gold) -> None:
-    check(entry.pair)
+    _check(entry.pair)
     if as_shown(entry.pair.text_a) == as_shown(entry.pair.text_b):
         raise StudyError(
             f"the gold pair {entry.pair.id!r} shows the same text twice; give it two texts, one of them worse"
         )
-    answer: Mapping[str, str] = entry.expected
-    if not answer:
+    answers: Mapping[str, Any] = entry.expected
+    if not answers:
         raise StudyError(f"the gold pair {entry.pair.id!r} has no expected answer; give one for a criterion")
-    for criterion, text in answer.items():
+    for criterion, better in answers.items():
         check_name("criterion", criterion)
-        if text not in {"a", "b"}:
+        if better not in {"a", "b"}:
             raise StudyError(
-                f"the gold pair {entry.pair.id!r} expects {text!r} on {criterion!r}; write 'a' or 'b'"
+                f"the gold pair {entry.pair.id!r} expects {better!r} on {criterion!r}; write 'a' or 'b'"
             )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, or_, select
 from sqlalchemy.engine import RowMapping
 
 from guard_eval.records import TIE, Choice, Pair, RaterKind, Role
-from guard_eval.store import pairs
-from guard_eval.store.pairs import all_pairs, read
-from guard_eval.store.schema import presentation, rater, verdict
+from guard_eval.store.database import Store
+from guard_eval.store.pairs import expected_answers, read_pairs
+from guard_eval.store.schema import presentation, rater, slot, verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,10 +34,11 @@ class TidyRow:
         shown_first: The method whose text was shown as A.
         seconds: From the pair's appearance to the submit, where known.
         active_seconds: Those of them in focus and not idle, where known.
+        ends_seen: How many of prompt, A and B were on the screen to their end before saving, where known.
         at: When it was saved, ISO 8601, UTC.
         length_a: Length of `method_a`'s text in characters.
         length_b: Length of `method_b`'s text in characters.
-        surplus: The slot was handed out again before this verdict came.
+        surplus: Another rater had taken the slot before this verdict came.
         position: The letter that was pressed, or `tie`.
         excluded: The rater is excluded; such rows come only where they are wanted.
     """
@@ -57,6 +57,7 @@ class TidyRow:
     shown_first: str
     seconds: float | None
     active_seconds: float | None
+    ends_seen: int | None = None
     at: str
     length_a: int
     length_b: int
@@ -94,6 +95,7 @@ class HistoryRow:
     verdict: str
     seconds: float | None
     active_seconds: float | None
+    ends_seen: int | None = None
     handed_out: str
     at: str
     surplus: bool
@@ -132,25 +134,62 @@ class CheckRow:
 _Kind = TypeVar("_Kind", TidyRow, HistoryRow, CheckRow)
 
 
-def tidy(connection: Connection, *, include_surplus: bool, include_excluded: bool) -> list[TidyRow]:
-    """Return the study's current verdicts by pair's position, rater's name, presentation and criterion."""
+def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
+    """Return the study's current verdicts, un-blinded, by position, rater, presentation and criterion.
+
+    Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out by
+    default.
+    """
     wanted = [presentation.c.role == "study"]
     if not include_surplus:
-        wanted.append(presentation.c.superseded == false())
+        wanted.append(~_SURPLUS)
     if not include_excluded:
         wanted.append(rater.c.excluded_at.is_(None))
-    pairs = {pair.id: pair for pair in all_pairs(connection)}
-    rows = [(pairs[row["pair_id"]], row) for row in current(connection, *wanted)]
-    rows.sort(key=lambda found: (found[0].position, found[0].id, found[1]["rater"], *_place(found[1])))
-    return [_row(TidyRow, pair, row) for pair, row in rows]
+    with store.read() as db:
+        rows = _read_current(db, *wanted)
+        pairs = _read_pairs(db)
+    result = [_restore(TidyRow, pairs[row["pair_id"]], row) for row in rows]
+    positions = {pair.id: pair.position for pair in pairs.values()}
+    result.sort(
+        key=lambda row: (positions[row.pair_id], row.pair_id, row.rater, row.presentation, row.criterion)
+    )
+    return result
 
 
-def history(connection: Connection) -> list[HistoryRow]:
-    """Return every revision of every verdict, by presentation, criterion and revision."""
-    pairs = {pair.id: pair for pair in read(connection)}
-    rows = connection.execute(_joined()).mappings()
-    ordered = sorted(rows, key=lambda row: (*_place(row), row["revision"]))
-    return [_row(HistoryRow, pairs[row["pair_id"]], row) for row in ordered]
+def history(store: Store) -> list[HistoryRow]:
+    """Return every revision of every verdict, un-blinded, by presentation, criterion and revision."""
+    with store.read() as db:
+        rows = db.execute(_joined()).mappings().all()
+        pairs = _read_pairs(db)
+    result = [_restore(HistoryRow, pairs[row["pair_id"]], row) for row in rows]
+    return sorted(result, key=lambda row: (row.presentation, row.criterion, row.revision))
+
+
+def checks(store: Store) -> list[CheckRow]:
+    """Return how raters did on gold pairs and repeats, excluded ones among them, in the order shown."""
+    with store.read() as db:
+        rows = _read_current(db, presentation.c.role != "study")
+        pairs = _read_pairs(db) if rows else {}
+        answers = expected_answers(db)
+        earlier = {
+            (row["rater_id"], row["pair_id"], row["criterion"]): resolve(
+                pairs[row["pair_id"]], row["first"], row["choice"]
+            )
+            for row in _read_earlier(db)
+        }
+    result = []
+    for row in rows:
+        pair = pairs[row["pair_id"]]
+        if row["role"] == "gold":
+            better = answers.get(pair.id, {}).get(row["criterion"])
+            expected = None if better is None else resolve(pair, better, "A")
+        else:
+            expected = earlier.get((row["rater_id"], pair.id, row["criterion"]))
+        if expected is not None:
+            given = resolve(pair, row["first"], row["choice"])
+            more = {"check": row["role"], "expected": expected, "given": given, "passed": given == expected}
+            result.append(_restore(CheckRow, pair, row, **more))
+    return sorted(result, key=lambda row: (row.presentation, row.criterion))
 
 
 def resolve(pair: Pair, first: Literal["a", "b"], choice: Choice) -> str:
@@ -160,35 +199,65 @@ def resolve(pair: Pair, first: Literal["a", "b"], choice: Choice) -> str:
     return pair.method_a if (choice == "A") == (first == "a") else pair.method_b
 
 
-def current(connection: Connection, *wanted: ColumnElement[bool]) -> list[RowMapping]:
-    """Return the verdicts of the highest revisions for which `wanted` holds, with presentation and rater."""
-    highest = (
-        select(verdict.c.presentation_id, verdict.c.criterion, func.max(verdict.c.revision).label("revision"))
-        .group_by(verdict.c.presentation_id, verdict.c.criterion)
-        .subquery()
-    )
-    latest = and_(*(verdict.c[column.name] == column for column in highest.c))
-    return list(connection.execute(_joined().join(highest, latest).where(*wanted)).mappings())
-
-
-def moment(when: datetime) -> str:
-    """Return a moment as rows have it: ISO 8601 to the millisecond."""
-    return when.isoformat(timespec="milliseconds")
+_later = presentation.alias("later")
+_SURPLUS = and_(
+    presentation.c.slot_id.is_not(None),
+    slot.c.held_by.is_(None),
+    or_(
+        rater.c.excluded_at.is_(None),
+        exists().where(
+            _later.c.slot_id == presentation.c.slot_id,
+            _later.c.id > presentation.c.id,
+            _later.c.handed_out < rater.c.excluded_at,
+        ),
+    ),
+)
+"""Another rater has the slot, or had it when the rater was excluded."""
 
 
 def _joined() -> Select[tuple[object, ...]]:
     return (
-        select(verdict, presentation, rater.c.name.label("rater"), rater.c.kind, rater.c.excluded_at)
+        select(
+            verdict,
+            presentation,
+            rater.c.name.label("rater"),
+            rater.c.kind,
+            rater.c.excluded_at,
+            _SURPLUS.label("surplus"),
+        )
         .join(presentation, presentation.c.id == verdict.c.presentation_id)
         .join(rater, rater.c.id == presentation.c.rater_id)
+        .outerjoin(slot, slot.c.held_by == presentation.c.id)
     )
 
 
-def _place(row: RowMapping) -> tuple[int, str]:
-    return row["presentation_id"], row["criterion"]
+def _read_current(db: Connection, *wanted: ColumnElement[bool]) -> list[RowMapping]:
+    """Return the verdicts of the highest revisions for which `wanted` holds."""
+    later = verdict.alias()
+    newer = exists().where(
+        later.c.presentation_id == verdict.c.presentation_id,
+        later.c.criterion == verdict.c.criterion,
+        later.c.revision > verdict.c.revision,
+    )
+    return list(db.execute(_joined().where(~newer, *wanted)).mappings())
 
 
-def _row(kind: type[_Kind], pair: Pair, row: RowMapping, **more: object) -> _Kind:
+def _read_pairs(db: Connection) -> dict[str, Pair]:
+    return {pair.id: pair for pair in read_pairs(db)}
+
+
+def _read_earlier(db: Connection) -> list[RowMapping]:
+    """Return the verdicts on pairs that their raters were shown again later."""
+    repeat = presentation.alias()
+    shown_twice = exists().where(
+        repeat.c.role == "repeat",
+        repeat.c.rater_id == presentation.c.rater_id,
+        repeat.c.pair_id == presentation.c.pair_id,
+    )
+    return _read_current(db, presentation.c.role == "study", shown_twice)
+
+
+def _restore(kind: type[_Kind], pair: Pair, row: RowMapping, **more: object) -> _Kind:
     """Return a verdict of `pair` as a row of `kind`, with the values that `kind` has fields for."""
     values = {
         "pair_id": pair.id,
@@ -202,7 +271,7 @@ def _row(kind: type[_Kind], pair: Pair, row: RowMapping, **more: object) -> _Kin
         "rater": row["rater"],
         "rater_kind": row["kind"],
         "role": row["role"],
-        "slot": row["slot"],
+        "slot": row["number"],
         "criterion": row["criterion"],
         "revision": row["revision"],
         "position": row["choice"],
@@ -210,58 +279,19 @@ def _row(kind: type[_Kind], pair: Pair, row: RowMapping, **more: object) -> _Kin
         "shown_first": resolve(pair, row["first"], "A"),
         "seconds": row["seconds"],
         "active_seconds": row["active_seconds"],
+        "ends_seen": row["ends_seen"],
         "handed_out": moment(row["handed_out"]),
         "at": moment(row["at"]),
-        "surplus": row["superseded"],
+        "surplus": bool(row["surplus"]),
         "excluded": row["excluded_at"] is not None,
         **more,
     }
-    return kind(**{field.name: values[field.name] for field in fields(kind)})
+    return kind(**{name: values[name] for name in _FIELDS[kind]})
 
 
-_Earlier = dict[tuple[int, str, str], str]
-"""What a rater chose of a pair on a criterion: a method or `tie`."""
+_FIELDS = {kind: [field.name for field in fields(kind)] for kind in (TidyRow, HistoryRow, CheckRow)}
 
 
-def checks(connection: Connection) -> list[CheckRow]:
-    """Return every check on every rater, excluded ones among them, in the order they were shown."""
-    by_id = {pair.id: pair for pair in pairs.read(connection)}
-    rows = [(by_id[row["pair_id"]], row) for row in current(connection, presentation.c.role != "study")]
-    found = [*_gold(connection, rows), *_repeats(connection, rows)]
-    return sorted(found, key=lambda row: (row.presentation, row.criterion))
-
-
-def _gold(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Iterator[CheckRow]:
-    answers = pairs.expected(connection)
-    for pair, row in rows:
-        better = answers.get(pair.id, {}).get(row["criterion"])
-        if row["role"] == "gold" and better is not None:
-            yield _check(pair, row, expected=pair.method_a if better == "a" else pair.method_b)
-
-
-def _repeats(connection: Connection, rows: list[tuple[Pair, RowMapping]]) -> Iterator[CheckRow]:
-    earlier: _Earlier = {}
-    by_id = {pair.id: pair for pair, row in rows if row["role"] == "repeat"}
-    again = presentation.alias()
-    shown_twice = exists(
-        select(again.c.id).where(
-            again.c.role == "repeat",
-            again.c.rater_id == presentation.c.rater_id,
-            again.c.pair_id == presentation.c.pair_id,
-        )
-    )
-    for row in current(connection, presentation.c.role == "study", shown_twice):
-        if row["pair_id"] in by_id:
-            choice = resolve(by_id[row["pair_id"]], row["first"], row["choice"])
-            earlier[row["rater_id"], row["pair_id"], row["criterion"]] = choice
-    for pair, row in rows:
-        before = earlier.get((row["rater_id"], pair.id, row["criterion"]))
-        if row["role"] == "repeat" and before is not None:
-            yield _check(pair, row, expected=before)
-
-
-def _check(pair: Pair, row: RowMapping, *, expected: str) -> CheckRow:
-    given = resolve(pair, row["first"], row["choice"])
-    return _row(
-        CheckRow, pair, row, check=row["role"], expected=expected, given=given, passed=given == expected
-    )
+def moment(when: datetime) -> str:
+    """Return a moment as rows have it: ISO 8601 to the millisecond."""
+    return when.isoformat(timespec="milliseconds")

@@ -1,112 +1,57 @@
-"""What a rater is shown, without names, and its verdicts, by the letters on the screen: never changed."""
+"""Verdicts, by the letters on the screen: appended, never changed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, BlindPair, Choice, Rater
-from guard_eval.store import schema
-from guard_eval.store.judging.values import Judgment
-from guard_eval.store.raters import Standing, standing, standing_of
-from guard_eval.store.schema import batches, check_name, pair, presentation, verdict
+from guard_eval.records import CHOICES, BlindPair, Choice, NoteKind, Plan, Rater
+from guard_eval.store import handout, notes
+from guard_eval.store.database import Store
+from guard_eval.store.schema import UNRATED, check_name, presentation, rater, slot, verdict
+from guard_eval.store.settings import keep_declared
 
-_LARGEST = 2**31 - 1
-
-_TEXTS = (
-    select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
-    .join(pair)
-    .where(presentation.c.id.in_(bindparam("param_id", expanding=True)))
-)
-
-_CLAIM = (
+_OWNER = (
     select(
-        presentation.c.superseded,
+        presentation.c.slot_id,
         presentation.c.rated_at,
         presentation.c.handed_out,
-        schema.rater.c.id,
-        schema.rater.c.name,
-        schema.rater.c.kind,
-        schema.rater.c.revoked_at,
-        schema.rater.c.excluded_at,
+        presentation.c.role,
+        slot.c.held_by,
+        presentation.c.rater_id,
+        rater.c.name,
+        rater.c.kind,
+        rater.c.revoked_at,
+        rater.c.excluded_at,
+        handout.SKIPPED.label("skipped"),
     )
-    .join(schema.rater)
-    .where(presentation.c.id == bindparam("param_id"))
+    .join(rater, rater.c.id == presentation.c.rater_id)
+    .outerjoin(slot, slot.c.id == presentation.c.slot_id)
+    .where(presentation.c.id == bindparam("number"))
 )
-
 _CURRENT = (
     select(verdict.c.presentation_id, verdict.c.criterion, verdict.c.revision, verdict.c.choice)
-    .where(verdict.c.presentation_id.in_(bindparam("param_ids", expanding=True)))
+    .where(verdict.c.presentation_id.in_(bindparam("numbers", expanding=True)))
     .order_by(verdict.c.revision)
 )
-_RATERS = (
-    select(presentation.c.id, presentation.c.rater_id)
-    .where(presentation.c.id.in_(bindparam("param_ids", expanding=True)))
-    .with_for_update()
-)
-_FIRST = (
-    update(presentation)
-    .where(presentation.c.id == bindparam("param_id"), presentation.c.rated_at.is_(None))
-    .values(rated_at=bindparam("param_now"))
-)
 _INSERT = insert(verdict)
-_CRITERIA = (
-    select(verdict.c.criterion)
-    .join(presentation, presentation.c.id == verdict.c.presentation_id)
-    .where(presentation.c.rater_id == bindparam("param_rater"))
-    .distinct()
+_RATED = (
+    update(presentation)
+    .where(presentation.c.id == bindparam("rated"), UNRATED)
+    .values(rated_at=bindparam("now"))
+)
+_KEEP_SLOT = (
+    update(slot).where(slot.c.id == bindparam("slot")).values(held_by=bindparam("holder"), leased_until=None)
 )
 
 _Latest = dict[tuple[int, str], tuple[int, Choice]]
 """The newest revision and its choice, by presentation and criterion."""
-
-
-class Claim(NamedTuple):
-    """Whether a presentation is another rater's or has a verdict, since when, and its rater's standing."""
-
-    superseded: bool
-    rated: bool
-    handed_out: datetime
-    standing: Standing
-
-
-def claim(connection: Connection, number: int, rater: Rater) -> Claim:
-    """Return the state of a presentation of this rater; alone in the rater's pool, it stays so to the end."""
-    row = None
-    if 0 < number <= _LARGEST:
-        row = connection.execute(_CLAIM, {"param_id": number}).one_or_none()
-    if row is None:
-        raise StudyError(f"there is no presentation {number}; ask for the next pair")
-    superseded, rated_at, handed_out, owner, *known = row
-    if owner != rater.id:
-        raise StudyError(
-            f"presentation {number} was not handed to the rater {rater.name!r}; ask for the next pair"
-        )
-    return Claim(superseded, rated_at is not None, handed_out, standing_of(rater, *known))
-
-
-def trail(connection: Connection, rater: Rater) -> list[int]:
-    """Return the rater's rated presentations in the order they were shown: a clock may be set back."""
-    mine = (presentation.c.rater_id == rater.id, presentation.c.rated_at.is_not(None))
-    return list(
-        connection.execute(select(presentation.c.id).where(*mine).order_by(presentation.c.id)).scalars()
-    )
-
-
-def blind(connection: Connection, numbers: Sequence[int]) -> list[BlindPair]:
-    """Return the presentations as they are shown, in the order of `numbers`."""
-    found: dict[int, BlindPair] = {}
-    for ids in batches(numbers):
-        for row in connection.execute(_TEXTS, {"param_id": ids}):
-            left, right = (row.text_a, row.text_b) if row.first == "a" else (row.text_b, row.text_a)
-            found[row.id] = BlindPair.of(row.id, row.prompt, left, right)
-    return [found[number] for number in numbers]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +69,172 @@ class Saved:
     next: BlindPair | None = None
 
 
-def check_choices(choices: Mapping[str, Choice]) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairVerdict:
+    """A judge's verdict on a pair.
+
+    Attributes:
+        pair_id: `Pair.id`.
+        number: Which of the judge's showings of the pair it was: 2 × sample, and + 1 in the other order.
+        first: Which text was shown as A.
+        choices: One choice per criterion, by the letters shown.
+    """
+
+    pair_id: str
+    number: int
+    first: Literal["a", "b"]
+    choices: Mapping[str, Choice]
+
+
+def save(
+    store: Store,
+    number: int,
+    choices: Mapping[str, Choice],
+    *,
+    rater: Rater,
+    seconds: float | None = None,
+    active_seconds: float | None = None,
+    ends_seen: int | None = None,
+    by_browser: bool = False,
+    comment: str | None = None,
+    problem: str | None = None,
+    then: Plan | None = None,
+) -> Saved:
+    """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
+
+    With `then`, the rater's next pair is handed out by that plan in the same transaction: the disk is waited
+    for once.
+
+    What repeats the current choice or the last remark adds nothing; an empty remark takes the last one back,
+    None leaves it. A duration that is negative or not finite is stored as unknown. One that was measured
+    `by_browser` is cut to the time since the pair was handed out. `ends_seen` is how many of the three texts
+    were on the screen to their end.
+
+    Raises:
+        StudyError: The presentation was not handed to this rater, the rater is revoked, there is no choice,
+            or one that is none of the three, or a remark is too long.
+    """
+    _check_choices(choices)
+    remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
+    with store.write() as (db, now):
+        row = _read_owner(db, number, rater)
+        if row.revoked_at is not None:
+            raise StudyError(
+                f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation"
+            )
+        if by_browser:
+            longest = round((now - row.handed_out).total_seconds(), 3)
+            seconds, active_seconds = (each and min(each, longest) for each in (seconds, active_seconds))
+        measured = {
+            "seconds": _duration(seconds),
+            "active_seconds": _duration(active_seconds),
+            "ends_seen": ends_seen,
+        }
+        latest = _read_latest(db, [number]) if row.rated_at is not None else {}
+        keep_declared(db, rater, store.declared_now)
+        _append(db, [(number, choices)], latest, now=now, **measured)
+        free = row.held_by is None and row.excluded_at is None and not row.skipped
+        if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
+            db.execute(_KEEP_SLOT, {"slot": row.slot_id, "holder": number})
+        for kind, text in remarks.items():
+            if text is not None:
+                notes.add_changed(db, rater, kind, text, now=now, presentation=number)
+        surplus = row.skipped or row.held_by not in {None, number}
+        saved = Saved(revision=max(latest[number, name][0] for name in choices), surplus=surplus)
+        if then is not None:
+            following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
+            saved = replace(saved, next=next(iter(following), None))
+    return saved
+
+
+def save_pair_verdicts(
+    db: Connection,
+    judge: Rater,
+    given: Sequence[PairVerdict],
+    *,
+    now: datetime,
+    declared: Mapping[str, str],
+) -> list[int]:
+    """Append a judge's verdicts within a transaction; return their presentations' numbers.
+
+    The first verdict on a showing makes its presentation. What repeats the current choice adds nothing.
+
+    Raises:
+        StudyError: The judge is revoked, or a choice is none of the three.
+    """
+    notes.check_owner(db, judge, None)
+    handout.check_admitted(db, judge)
+    for each in given:
+        _check_choices(each.choices)
+    keep_declared(db, judge, declared)
+    numbers = [_present(db, judge, each, now) for each in given]
+    entries = [(number, each.choices) for number, each in zip(numbers, given, strict=True)]
+    _append(db, entries, _read_latest(db, numbers), now=now)
+    return numbers
+
+
+def _present(db: Connection, judge: Rater, shown: PairVerdict, now: datetime) -> int:
+    """Return the number of a judge's showing of a pair, which is made if it is new."""
+    showing = {"pair_id": shown.pair_id, "rater_id": judge.id, "role": "study", "number": shown.number}
+    known = select(presentation.c.id).where(*(presentation.c[name] == each for name, each in showing.items()))
+    number = db.execute(known).scalar_one_or_none()
+    if number is None:
+        new = insert(presentation).values(**showing, first=shown.first, handed_out=now)
+        number = db.execute(new.returning(presentation.c.id)).scalar_one()
+    return int(number)
+
+
+def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
+    """Return the choices of the highest revisions by criterion; none if there is no verdict yet.
+
+    Raises:
+        StudyError: The presentation was not handed to this rater.
+    """
+    with store.read() as db:
+        notes.check_owner(db, rater, number)
+        return {name: choice for (_, name), (_, choice) in _read_latest(db, [number]).items()}
+
+
+def trail(store: Store, rater: Rater) -> list[int]:
+    """Return the rater's rated presentations of all visits, in the order shown, checks among the rest."""
+    mine = (presentation.c.rater_id == rater.id, presentation.c.rated_at.is_not(None))
+    with store.read() as db:
+        return list(db.execute(select(presentation.c.id).where(*mine).order_by(presentation.c.id)).scalars())
+
+
+def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
+    """Return once more what the rater was shown, on the same sides.
+
+    Raises:
+        StudyError: The presentation was not handed to this rater.
+    """
+    with store.read() as db:
+        notes.check_owner(db, rater, number)
+        return handout.blind(db, [number])[0]
+
+
+def criteria_of(store: Store, rater: Rater) -> set[str]:
+    """Return the criteria on which the rater has given verdicts."""
+    statement = (
+        select(verdict.c.criterion)
+        .join(presentation, presentation.c.id == verdict.c.presentation_id)
+        .where(presentation.c.rater_id == rater.id)
+        .distinct()
+    )
+    with store.read() as db:
+        return set(db.execute(statement).scalars())
+
+
+def _read_owner(db: Connection, number: int, who: Rater) -> Any:  # noqa: ANN401
+    """Return a presentation with its slot and its rater, who must be the one given."""
+    row = db.execute(_OWNER, {"number": number}).one_or_none() if 0 < number < 2**31 else None
+    if row is None or (row.rater_id, row.name, row.kind) != (who.id, who.name, who.kind):
+        notes.check_owner(db, who, number)  # says what is wrong
+        raise AssertionError
+    return row
+
+
+def _check_choices(choices: Mapping[str, Choice]) -> None:
     """Check that there is a choice, that each is one of the three, and that each criterion has a name."""
     if not choices:
         raise StudyError("the verdict is empty; choose for at least one criterion")
@@ -134,70 +244,15 @@ def check_choices(choices: Mapping[str, Choice]) -> None:
             raise StudyError(f"{choice!r} is no choice for {criterion!r}; choose from: {', '.join(CHOICES)}")
 
 
-def save(
-    connection: Connection,
-    number: int,
-    choices: Mapping[str, Choice],
-    *,
-    claimed: Claim,
-    rater: Rater,
-    now: datetime,
-    seconds: float | None,
-    active_seconds: float | None,
-    study_hash: str | None,
-) -> Saved:
-    """Append a verdict on each criterion (`Store.save`); must run alone in the rater's pool."""
-    if claimed.standing.revoked:
-        raise StudyError(f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation")
-    durations = {"seconds": _duration(seconds), "active_seconds": _duration(active_seconds)}
-    latest = _latest(connection, [number]) if claimed.rated else {}
-    _append(connection, [(number, choices)], latest, now=now, study_hash=study_hash, **durations)
-    return Saved(revision=max(latest[number, name][0] for name in choices), surplus=claimed.superseded)
-
-
-def save_judgments(
-    connection: Connection,
-    rater: Rater,
-    judgments: Sequence[Judgment],
-    *,
-    now: datetime,
-    study_hash: str | None,
-) -> int:
-    """Append a judge's verdicts; return how many presentations they changed.
-
-    Raises:
-        StudyError: A presentation was not handed to this rater, or the rater is revoked.
-    """
-    if not judgments:
-        return 0
-    if standing(connection, rater).revoked:
-        raise StudyError(f"the rater {rater.name!r} is revoked, so its verdicts are not taken any more")
-    found: dict[int, int] = {}
-    numbers = sorted({each.presentation for each in judgments})
-    for part in batches(numbers):
-        found.update((row.id, row.rater_id) for row in connection.execute(_RATERS, {"param_ids": part}))
-    for number in numbers:
-        if found.get(number) != rater.id:
-            raise StudyError(f"presentation {number} was not handed to the rater {rater.name!r}")
-    given = [(each.presentation, each.choices) for each in judgments]
-    for _, choices in given:
-        check_choices(choices)
-    latest = _latest(connection, numbers)
-    return len(_append(connection, given, latest, now=now, study_hash=study_hash))
-
-
 def _append(
-    connection: Connection,
+    db: Connection,
     given: Sequence[tuple[int, Mapping[str, Choice]]],
     latest: _Latest,
     *,
     now: datetime,
-    study_hash: str | None,
-    **durations: float | None,
+    **measured: float | None,
 ) -> set[int]:
     """Append what differs from `latest`, and bring that up to date; return which presentations changed."""
-    if study_hash is not None:
-        schema.set_with_first_verdict(connection, study_hash)
     rows: list[dict[str, object]] = []
     changed: set[int] = set()
     for number, choices in given:
@@ -207,30 +262,17 @@ def _append(
                 latest[number, criterion] = (revision + 1, choice)
                 changed.add(number)
                 row = {"presentation_id": number, "criterion": criterion, "revision": revision + 1}
-                rows.append({**row, "choice": choice, "at": now, **durations})
+                rows.append({**row, "choice": choice, "at": now, **measured})
     if rows:
-        connection.execute(_INSERT, rows)
-        numbers = sorted({number for number, _ in given})
-        connection.execute(_FIRST, [{"param_id": number, "param_now": now} for number in numbers])
+        db.execute(_INSERT, rows)
+        db.execute(_RATED, [{"rated": number, "now": now} for number in sorted(changed)])
     return changed
 
 
-def current(connection: Connection, number: int, *, rater: Rater) -> dict[str, Choice]:
-    """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
-    claim(connection, number, rater)
-    return {name: choice for (_, name), (_, choice) in _latest(connection, [number]).items()}
-
-
-def criteria(connection: Connection, rater: Rater) -> set[str]:
-    """Return the criteria on which the rater has given verdicts."""
-    return set(connection.execute(_CRITERIA, {"param_rater": rater.id}).scalars())
-
-
-def _latest(connection: Connection, numbers: Sequence[int]) -> _Latest:
+def _read_latest(db: Connection, numbers: Sequence[int]) -> _Latest:
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)
-        for part in batches(numbers)
-        for row in connection.execute(_CURRENT, {"param_ids": part})
+        for row in db.execute(_CURRENT, {"numbers": list(numbers)})
     }
 
 

@@ -38,15 +38,16 @@ after min-k's, which is defined on logits as they are.
 
 Strategies that change or cut the logits of a step are put one after the other by `+`, in the order in which
 they are applied: `dry(multiplier=0.8) + min_p(p=0.05) + temperature(tau=0.8)`. Penalties alone, which draw
-nothing, take the likeliest token of what they leave. One's own strategies: `own.py`.
+nothing, take the likeliest token of what they leave. Users' own strategies: `own.py`.
 """
 
-from guard_eval.strategies.kinds import (
+from guard_eval.strategies.parsing import parse
+from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
+from guard_eval.strategies.values import (
     SOURCES,
     STRATEGIES,
     AdaptiveContrastiveSearch,
     AdaptiveDecoding,
-    Aggregation,
     BeamSearch,
     Chain,
     ContrastiveDecoding,
@@ -55,21 +56,19 @@ from guard_eval.strategies.kinds import (
     EpsilonSampling,
     EtaSampling,
     ExcludeTopChoices,
-    Formulation,
     FrequencyPenalty,
     Greedy,
     Guard,
-    Mapping,
     MinK,
     MinP,
     Mirostat,
     NoRepeatNgram,
-    OwnStrategy,
     Penalty,
     PLess,
     PresencePenalty,
     RepetitionPenalty,
     Sampler,
+    Step,
     Strategy,
     Temperature,
     TopH,
@@ -80,14 +79,12 @@ from guard_eval.strategies.kinds import (
     draws,
     signature,
 )
-from guard_eval.strategies.parsing import parse
 
 __all__ = [
     "SOURCES",
     "STRATEGIES",
     "AdaptiveContrastiveSearch",
     "AdaptiveDecoding",
-    "Aggregation",
     "BeamSearch",
     "Chain",
     "ContrastiveDecoding",
@@ -96,21 +93,19 @@ __all__ = [
     "EpsilonSampling",
     "EtaSampling",
     "ExcludeTopChoices",
-    "Formulation",
     "FrequencyPenalty",
     "Greedy",
     "Guard",
-    "Mapping",
     "MinK",
     "MinP",
     "Mirostat",
     "NoRepeatNgram",
-    "OwnStrategy",
     "PLess",
     "Penalty",
     "PresencePenalty",
     "RepetitionPenalty",
     "Sampler",
+    "Step",
     "Strategy",
     "Temperature",
     "TopH",
@@ -118,7 +113,11 @@ __all__ = [
     "TopNSigma",
     "TopP",
     "Typical",
+    "apply_step",
     "draws",
+    "initial_state",
     "parse",
     "signature",
+    "trace_values",
+    "update_state",
 ]

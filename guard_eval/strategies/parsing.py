@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
 from dataclasses import fields
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 from guard_eval.errors import StudyError, nearest
 from guard_eval.strategies import own
-from guard_eval.strategies.kinds import STRATEGIES, Chain, Strategy
+from guard_eval.strategies.values import STRATEGIES, Chain, Strategy, steps_of
 
 _SPELLINGS = {"B": "beams", "num_beams": "beams"}
 """Other names of parameters, the paper's and transformers'; they hold where a strategy has the parameter."""
@@ -27,35 +26,31 @@ def parse(text: str) -> Strategy:
         StudyError: An unknown name, parameter or word (the message offers the nearest), or a value out of
             range.
     """
-    return _built(text, _tree(text))
+    return _build(text, _tree(text))
 
 
-def _built(text: str, tree: ast.expr) -> Strategy:
+def _build(text: str, tree: ast.expr) -> Strategy:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
-        return Chain(steps=(*_steps(_built(text, tree.left)), *_steps(_built(text, tree.right))))
+        return Chain(steps=(*steps_of(_build(text, tree.left)), *steps_of(_build(text, tree.right))))
     name, given = _named(text, tree)
     kind: type[Any] | None = STRATEGIES.get(name) or own.find(name)
     if kind is None:
         known = [*STRATEGIES, *own.names()]
-        raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)}{own.remedy(name)}")
-    hints = get_type_hints(kind)
-    parameters = {field.name: hints[field.name] for field in fields(kind)}
+        remedy = " (one of your own: --code FILE.py names its file)" if name.isidentifier() else ""
+        raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)}{remedy}")
+    parameters = [field.name for field in fields(kind)]
     arguments: dict[str, object] = {}
     for key, value in given:
         parameter = _SPELLINGS.get(key, key) if _SPELLINGS.get(key) in parameters else key
         if parameter not in parameters:
-            raise StudyError(f"strategy {name!r} has no parameter {key!r}: {nearest(key, list(parameters))}")
+            raise StudyError(f"strategy {name!r} has no parameter {key!r}: {nearest(key, parameters)}")
         if parameter in arguments:
             raise StudyError(f"strategy {text!r} gives {parameter} twice; keep one of them")
-        arguments[parameter] = _cast(name, key, value, parameters[parameter])
+        arguments[parameter] = value
     try:
         return cast("Strategy", kind(**arguments))
     except TypeError as error:  # one's own may have parameters without a default
         raise StudyError(f"strategy {text!r}: {error}") from error
-
-
-def _steps(strategy: Strategy) -> tuple[Any, ...]:
-    return strategy.steps if isinstance(strategy, Chain) else (strategy,)
 
 
 _USAGE = "write it as name or name(parameter=value, …), for example top_k(k=50)"
@@ -76,6 +71,8 @@ def _named(text: str, tree: ast.expr) -> tuple[str, list[tuple[str, object]]]:
         return tree.id, []
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)) or tree.args:
         raise StudyError(f"cannot read the strategy {text!r}: {_USAGE}")
+    if any(keyword.arg is None for keyword in tree.keywords):  # **values
+        raise StudyError(f"cannot read the strategy {text!r}: {_USAGE}")
     return tree.func.id, [(str(keyword.arg), _value(text, keyword)) for keyword in tree.keywords]
 
 
@@ -86,15 +83,3 @@ def _value(text: str, keyword: ast.keyword) -> object:
         return cast("object", ast.literal_eval(keyword.value))
     except (ValueError, TypeError, MemoryError, RecursionError) as error:
         raise StudyError(f"cannot read {keyword.arg!r} in the strategy {text!r}: {_USAGE}") from error
-
-
-def _cast(name: str, key: str, value: object, kind: type) -> object:
-    """Return `value` as a parameter's `kind`: int, float, or a choice of words."""
-    taken = {int: int, float: int | float}.get(kind, str)
-    if isinstance(value, taken) and not isinstance(value, bool):
-        try:
-            return float(value) if kind is float else value
-        except OverflowError:
-            return math.inf
-    wanted = {int: "a whole number", float: "a number"}.get(kind, "a word")
-    raise StudyError(f"strategy {name!r}: {key} = {value!r} must be {wanted}")

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from guard_eval.rubric import HUMAN_CRITERIA
 from guard_eval.study.criteria_settings import CriteriaNames, Language, SettingsTable
+from guard_eval.study.files import GoldFile, WordingFile
 
 
 def _web_address(url: str) -> str:
@@ -16,14 +17,7 @@ def _web_address(url: str) -> str:
     return url
 
 
-def _file_name(name: str) -> str:
-    if not name.endswith(".toml"):
-        raise ValueError("wording is a TOML file in the study's folder; name it something.toml")
-    return name
-
-
 WebAddress = Annotated[str, AfterValidator(_web_address)]
-WordingFile = Annotated[str, AfterValidator(_file_name)]
 Code = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 PROLIFIC_COMPLETE = "https://app.prolific.com/submissions/complete?cc="
@@ -120,6 +114,8 @@ class Annotation(SettingsTable):
         lease_minutes: A pair that is not rated by then may go to another rater.
         pairs_per_rater: How many pairs one rater rates at most; None for as many as there are.
         gold_every: One gold pair is mixed into so many others; None for none.
+        gold: A file in the study's folder with gold pairs, whose better text is known: a JSON object a line
+            with "prompt", "better" and "worse", and "criteria" if not all are clear.
         repeats: How many of a rater's own pairs are shown again later, with the sides swapped.
         language: In which of the shipped languages the app speaks.
         wording: A file in the study's folder whose words replace those of the language.
@@ -132,6 +128,7 @@ class Annotation(SettingsTable):
     lease_minutes: float = Field(default=30, gt=0, le=525_600)
     pairs_per_rater: int | None = Field(default=None, ge=1)
     gold_every: int | None = Field(default=None, ge=1)
+    gold: GoldFile | None = None
     repeats: int = Field(default=0, ge=0)
     language: Language = "en"
     wording: WordingFile | None = None

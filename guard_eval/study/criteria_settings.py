@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelling
 
@@ -65,7 +65,9 @@ def _once(names: list[str]) -> list[str]:
     return names
 
 
-CriteriaNames = Annotated[list[Annotated[str, AfterValidator(_known_criterion)]], AfterValidator(_once)]
+CriteriaNames = Annotated[
+    list[Annotated[str, AfterValidator(_known_criterion)]], Field(max_length=100), AfterValidator(_once)
+]
 """Names of criteria in the order in which they are asked."""
 
 
@@ -95,11 +97,11 @@ def _definition(text: str) -> str:
     return _words(text, LONGEST_DEFINITION)
 
 
-class CriterionText(SettingsTable):
-    """A criterion's words in one of the app's languages.
+class OwnCriterion(SettingsTable):
+    """A criterion that the study defines, or words in place of the paper's: people and judges read the same.
 
     Attributes:
-        title: What it is called there.
+        title: What it is called on the page, in a judge's prompt and in the report.
         definition: What it means, as plain text in one paragraph.
     """
 
@@ -107,28 +109,8 @@ class CriterionText(SettingsTable):
     definition: Annotated[str, AfterValidator(_definition)]
 
 
-class OwnCriterion(CriterionText):
-    """A criterion that the study defines: people and judges read the same words.
-
-    Attributes:
-        title: What it is called on the page, in a judge's prompt and in the report.
-        definition: What it means, as plain text in one paragraph.
-        override: Whether it takes the place of the paper's criterion of that name.
-        en: What people read in its place where the app speaks English.
-        de: What they read where it speaks German.
-    """
-
-    override: bool = False
-    en: CriterionText | None = None
-    de: CriterionText | None = None
-
-    def text(self, language: str) -> CriterionText:
-        """Return what people read in a language of the app: the translation where there is one."""
-        return {"en": self.en, "de": self.de}.get(language) or self
-
-
 def _named(own: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
-    for name, criterion in own.items():
+    for name in own:
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"{name!r} is no name for a criterion: it has up to 40 of a to z, 0 to 9 and _, and begins "
@@ -137,15 +119,6 @@ def _named(own: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
         if name in RESERVED:
             raise ValueError(
                 f"{name!r} has a meaning of its own in answers and results; give the criterion another name"
-            )
-        if name in CRITERIA and not criterion.override:
-            raise ValueError(
-                f"{name!r} is one of the paper's criteria; to replace its words, add override = true, or "
-                "give yours another name"
-            )
-        if criterion.override and name not in CRITERIA:
-            raise ValueError(
-                f"{name!r} overrides nothing: the paper's criteria are {', '.join(CRITERIA)}; remove override"
             )
     _distinct(rubric(own).values())
     return own

@@ -1,56 +1,58 @@
 """A study's folder: study.toml → a validated `Study`, its hash, and where its parts lie.
 
-It is written before the data exist. Its hash is stored with the first verdict, and the report says where the
-analysis departs from it.
+It is written before the data exist. What it declares is stored with the first verdict, and the report names
+the settings that changed later.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan
-from guard_eval.study.problems import explain, problems_of, read_toml
+from guard_eval.study.declared import declared_settings, hash_declared
+from guard_eval.study.files import find_study_file, read_toml
+from guard_eval.study.overrides import with_overrides
+from guard_eval.study.problems import explain, problems_of
 from guard_eval.study.settings import Settings
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
 
-_LATER: Any = {"generation": {"runs": 1, "stop": []}, "pairs": {"run": 1, "best_of_runs": None}}
-"""Settings that came later: where they are as usual, a study has the hash that it had before."""
-_NO_INFLUENCE: Any = {
-    "database": True,
-    "publication": True,
-    "judge": {"__all__": {"api_key_env", "timeout"}},
-    "annotation": {"recruitment": {"codes", "completion_url", "prolific_study"}},
-}
-"""Settings that can change no result: a study may move, and a key or a code be changed, while it runs."""
-
 
 @dataclass(frozen=True)
 class Study:
-    """A study's folder and its validated settings."""
+    """A study's folder and its validated settings.
+
+    Attributes:
+        folder: The study's folder.
+        settings: What study.toml says, and `overrides` in place of it.
+        overrides: Settings changed for this run, each `table.key=value`.
+    """
 
     folder: Path
     settings: Settings
+    overrides: tuple[str, ...] = ()
 
     @classmethod
-    def open(cls, folder: Path) -> Study:
-        """Read `folder`/study.toml.
+    def open(cls, folder: str | Path, overrides: Sequence[str] = ()) -> Study:
+        """Read `folder`/study.toml, with the settings of `--set` in place of its own.
 
         Raises:
             StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
         """
+        folder = Path(folder)
         path = folder / "study.toml"
         if folder.is_file() and folder.name == path.name:
             raise StudyError(f"{folder} is a study's settings; name their folder: {folder.parent}")
@@ -58,7 +60,8 @@ class Study:
             raise StudyError(f"{str(folder)!r} is a file; name the folder of a study")
         if not folder.is_dir():
             raise StudyError(
-                f"there is no folder {str(folder)!r}; make a study with: guard-eval new {folder}"
+                f"there is no folder {str(folder)!r}; make a study with: "
+                f"guard-eval new {shlex.quote(str(folder))}"
             )
         with suppress(PermissionError):  # named below
             if not path.exists():
@@ -66,28 +69,52 @@ class Study:
                     f"{str(folder)!r} is not a study: it has no study.toml; make one with: "
                     "guard-eval new NAME"
                 )
+        tables = with_overrides(read_toml(path), overrides)
         try:
-            return cls(folder, Settings.read(read_toml(path), folder))
+            return cls(folder, Settings.read(tables, folder), tuple(overrides))
         except ValidationError as error:
             # what is wrong with a database's URL may be its password
             problems = problems_of(error, Settings, hidden=["database"])
-            raise StudyError(explain(path, problems)) from error
+            raise StudyError(explain(path, problems, overrides)) from error
+
+    def command(self, name: str, *arguments: str | Path) -> str:
+        """Return a command on this study that a shell can run, with the settings of `--set`.
+
+        >>> study.command("generate", "--strategy", "top_k(k=5)")  # doctest: +SKIP
+        "guard-eval generate my-study --strategy 'top_k(k=5)'"
+        """
+        words = [name, str(self.folder), *map(str, arguments)]
+        words += [word for assignment in self.overrides for word in ("--set", assignment)]
+        return f"guard-eval {shlex.join(words)}"
+
+    @cached_property
+    def declared(self) -> dict[str, str]:
+        """Return the settings that can change verdicts or their tests, as JSON: people's and each judge's."""
+        return declared_settings(self.settings)
 
     @cached_property
     def hash(self) -> str:
-        """Return the SHA-256 of the settings that can change a result, whatever their order and comments."""
-        settings = self.settings.model_dump(mode="json", exclude=_NO_INFLUENCE)
-        for table, usual in _LATER.items():
-            for name, value in usual.items():
-                if settings[table][name] == value:
-                    del settings[table][name]
-        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        """Return the SHA-256 of all settings that can change a result, whatever their order and comments."""
+        metrics = self.settings.metrics.model_dump_json()
+        return hash_declared(json.dumps([self.declared, metrics], sort_keys=True))
 
     @property
     def prompts_path(self) -> Path:
-        """Return where the prompts lie."""
-        return self.folder / Path(self.settings.prompts.file).expanduser()
+        """Return the file of prompts.
+
+        Raises:
+            StudyError: It is missing, or is not a regular file in the study's folder.
+        """
+        name = self.settings.prompts.file
+        try:
+            return find_study_file(self.folder, name)
+        except FileNotFoundError:
+            raise StudyError(
+                f"there is no prompts file {self.folder / name}; write it, or name another one in study.toml "
+                "under [prompts]"
+            ) from None
+        except ValueError as error:
+            raise StudyError(f"prompts.file: {name!r}: {error}") from None
 
     @property
     def continuations(self) -> Path:
@@ -119,7 +146,14 @@ class Study:
 
     @property
     def database(self) -> str:
-        """Return the database's URL: the study's own file unless study.toml names a server."""
+        """Return the database's URL: the study's own file unless study.toml names a server.
+
+        Raises:
+            StudyError: study.toml names a place that the user's environment does not.
+        """
+        typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
+        if self.settings.database is not None and not typed:
+            check_location(self.settings.database, self.folder)
         return self.settings.database or f"sqlite:///{(self.folder / 'study.db').resolve()}"
 
     def locate_model(self, name: str) -> str:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import difflib
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo
@@ -18,7 +16,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from guard_eval.errors import StudyError
 from guard_eval.records import Choice
 from guard_eval.rubric import check_name
-from guard_eval.study.criteria_settings import SettingsContext, SettingsTable, known_names
+from guard_eval.study.criteria_settings import SettingsTable, known_names
+from guard_eval.study.files import StudyFile, read_setting
 from guard_eval.study.problems import message_of
 
 PLACEHOLDERS = {
@@ -41,18 +40,6 @@ LONGEST_RATIONALE = 1000
 """Characters of an example's rationale."""
 
 _PLACEHOLDER = re.compile(r"\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
-
-
-class StudyFile(SettingsTable):
-    """A file of the study's folder.
-
-    Attributes:
-        file: Its name in study.toml.
-        text: What it says.
-    """
-
-    file: str
-    text: str
 
 
 class JudgedExample(SettingsTable):
@@ -160,57 +147,12 @@ def check_covered(examples: Sequence[JudgedExample], names: Sequence[str], *, ra
             raise ValueError(f'example {number} has no "rationale", and rationale = true; add it')
 
 
-def read_study_file(folder: Path, name: str, *, most: int) -> str:
-    """Return the text of a file in the study's folder.
-
-    Raises:
-        ValueError: It is elsewhere, is missing, is larger than `most` bytes, or is no text.
-    """
-    try:
-        with _inside(folder, name).open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise ValueError(f"it cannot be read: {error.strerror}") from None
-    if len(content) > most:
-        raise ValueError(f"it is larger than {most:,} bytes; write less")
-    try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        raise ValueError("it is no text in UTF-8") from None
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """Return a file's path, all links followed: a regular file in the study's folder, and no other."""
-    try:
-        path = (folder / name).resolve(strict=True)
-        regular = stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        raise ValueError(
-            "there is no such file in the study's folder; write it, or remove the setting"
-        ) from None
-    except (OSError, RuntimeError, ValueError):  # a circle of links; a character that no name can have
-        raise ValueError("this is no file's name; name a file in the study's folder") from None
-    if Path(name).is_absolute() or not path.is_relative_to(folder.resolve()):
-        raise ValueError("it is outside the study's folder; copy it there")
-    if not regular:
-        raise ValueError("it is no file; name a file in the study's folder")
-    return path
-
-
-def _read(value: object, info: ValidationInfo, *, most: int) -> object:
-    if not isinstance(value, str):
-        return value
-    if isinstance(info.context, SettingsContext):
-        return StudyFile(file=value, text=read_study_file(info.context.folder, value, most=most))
-    raise ValueError("a file is read with its study; without one, give StudyFile(file=…, text=…)")
-
-
 def _read_prompt(value: object, info: ValidationInfo) -> object:
-    return _read(value, info, most=LONGEST_PROMPT)
+    return read_setting(value, info, most=LONGEST_PROMPT)
 
 
 def _read_examples(value: object, info: ValidationInfo) -> object:
-    return _read(value, info, most=LONGEST_EXAMPLES)
+    return read_setting(value, info, most=LONGEST_EXAMPLES)
 
 
 def _is_template(file: StudyFile) -> StudyFile:

@@ -3,92 +3,72 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from guard_eval.errors import StudyError
-
-LARGEST = 2**20
-"""Characters of a file of settings."""
-
 _SHOWN = 200
 """Characters of a value, or of a key, that a message repeats."""
 
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file has, which may be a stranger's; some editors begin it with a mark.
-
-    Raises:
-        StudyError: It cannot be read, or is no TOML.
-    """
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            text = file.read(LARGEST + 1)
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}; fix that, or name another file") from None
-    except UnicodeDecodeError as error:
-        raise StudyError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    if len(text) > LARGEST:
-        raise StudyError(f"{path} has more than {LARGEST:,} characters; shorten it")
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path} is not valid TOML: {error}; fix that line") from None
-    except (ValueError, RecursionError):
-        raise StudyError(f"{path} has a number of too many digits, or nests too deeply; shorten it") from None
+_MOST_PROBLEMS = 50
+"""Problems of one file that a message names."""
 
 
-def explain(path: Path, problems: Sequence[str]) -> str:
-    """Return the message that names all problems of a file."""
+def explain(path: Path, problems: Sequence[str], overrides: Sequence[str] = ()) -> str:
+    """Return the message that names all problems of a file, read with the settings of `--set`."""
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    return "\n  ".join((f"{path} has {count}:", *problems))
+    shown = ("database=…" if each.lstrip().startswith("database") else each for each in overrides)
+    changed = "".join(f" --set {assignment}" for assignment in shown)
+    more = [f"and {len(problems) - _MOST_PROBLEMS} more"] if len(problems) > _MOST_PROBLEMS else []
+    head = f"{path}{changed and f' with{changed}'} has {count}:"
+    return "\n  ".join((head, *problems[:_MOST_PROBLEMS], *more))
 
 
-def problems_of(
-    error: ValidationError,
-    table: type[BaseModel],
-    *,
-    key: str = "setting",
-    hidden: Sequence[str] = (),
-    plainly: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Return what is wrong with a file, a line each.
+def problems_of(error: ValidationError, table: type[BaseModel], *, hidden: Sequence[str] = ()) -> list[str]:
+    """Return what is wrong with a file, a line for each place.
 
     Args:
         error: What pydantic found.
         table: The model of the whole file.
-        key: What a key of the file is called.
         hidden: Keys at the top whose values are not repeated.
-        plainly: Other words for pydantic's, by its type of error.
     """
-    lines = []
-    for found in error.errors(include_url=False):
-        if found["type"] == "default_factory_not_called":
+    places: dict[tuple[int | str, ...], list[str]] = {}
+    for detail in error.errors(include_url=False):
+        place, known = _locate(table, detail["loc"])
+        if detail["type"] == "default_factory_not_called":
             continue  # the value that it would follow from is wrong, and is named itself
-        if found["type"] == "missing":
-            remedy = "is missing; add it"
-        elif found["type"] == "extra_forbidden":
-            *tables, name = found["loc"]
-            near = difflib.get_close_matches(str(name), _keys(table, tables), n=1)
-            remedy = f"is not a {key}; " + (f"did you mean {near[0]!r}?" if near else "remove it")
+        if detail["type"] == "missing":
+            words = ["is missing; add it"]
+        elif detail["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(str(place[-1]), known, n=1)
+            words = ["is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")]
         else:
-            remedy = (plainly or {}).get(found["type"], message_of(found))
-            value = found["input"]
-            if not isinstance(value, dict | tuple) and found["loc"][:1] not in [(name,) for name in hidden]:
-                remedy = f"{_short(repr(value))}: {remedy}"
-        lines.append(f"{_where(found['loc'])}: {remedy}")
-    return lines
+            words = [message_of(detail)]
+            value = detail["input"]
+            if not isinstance(value, dict | tuple) and place[:1] not in [(name,) for name in hidden]:
+                words.insert(0, _short(repr(value)))
+        # Each kind of value that a place takes has a message of its own: "…, or 'auto'".
+        known_words = places.setdefault(place, words)
+        if known_words is not words:
+            known_words[-1] += f", or {words[-1].removeprefix('input should be ')}"
+    return [line for place, words in places.items() for line in _lines(place, words)]
 
 
-def message_of(found: ErrorDetails) -> str:
+def _lines(place: tuple[int | str, ...], words: list[str]) -> list[str]:
+    """Return the problems of one place; those of the whole file name their keys themselves."""
+    if not place and len(words) == 1:
+        return words[0].split("\n  ")
+    return [": ".join([_where(place), *words])]
+
+
+def message_of(detail: ErrorDetails) -> str:
     """Return what pydantic found wrong with a value, to follow a colon."""
-    message = _short(str(found["msg"]).removeprefix("Value error, "), 5 * _SHOWN)
-    return message[:1].lower() + message[1:]
+    message = _short(str(detail["msg"]).removeprefix("Value error, "), 5 * _SHOWN)
+    return message if message[:2].isupper() else message[:1].lower() + message[1:]
 
 
 def _short(text: str, most: int = _SHOWN) -> str:
@@ -100,16 +80,31 @@ def _where(location: tuple[int | str, ...]) -> str:
     return _short(place.removeprefix(".")) or "the file"
 
 
-def _keys(kind: Any, tables: Sequence[int | str]) -> list[str]:  # noqa: ANN401 (a model or a hint)
-    """Return the keys that the table at this place can have."""
-    for name in tables:
-        if _is_table(kind):
-            kind = kind.model_fields[name].annotation
-        else:  # a list or a table of tables: whatever number or name it is
+def _locate(
+    table: type[BaseModel], location: tuple[int | str, ...]
+) -> tuple[tuple[int | str, ...], list[str]]:
+    """Return the keys of a location, without pydantic's names of types, and the keys of the last table."""
+    place: list[int | str] = []
+    kind: Any = table
+    known: list[str] = []
+    for part in location:
+        kind = _without_none(kind)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+            known, kind = list(fields), fields.get(str(part))
+        elif get_origin(kind) in {list, dict, tuple}:
             kind = next(inner for inner in reversed(get_args(kind)) if inner is not Ellipsis)
-    fields = kind.model_fields if _is_table(kind) else {}
-    return [field.alias or name for name, field in fields.items()]
+        else:
+            break
+        place.append(part)
+    return tuple(place), known
 
 
-def _is_table(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _without_none(kind: Any) -> Any:  # noqa: ANN401 (a type)
+    """Return a type without `None` and without what `Annotated` says of it."""
+    if get_origin(kind) is Annotated:
+        return _without_none(get_args(kind)[0])
+    if get_origin(kind) in {Union, UnionType}:
+        others = [inner for inner in get_args(kind) if inner is not NoneType]
+        return _without_none(others[0]) if len(others) == 1 else kind
+    return kind

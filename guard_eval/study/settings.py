@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -10,7 +12,6 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     Field,
-    PlainValidator,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -21,6 +22,7 @@ from guard_eval.rubric import Criterion, check_weights
 from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
+from guard_eval.study.files import find_study_file
 from guard_eval.study.judge_settings import Judge, named
 
 __all__ = [
@@ -57,46 +59,44 @@ def _device(text: str) -> str:
     return text
 
 
-def _rows(value: object) -> object:
-    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        return value
-    raise ValueError('input should be greater than or equal to 1, or "auto"')
+def _inside(name: str, info: ValidationInfo) -> str:
+    if isinstance(info.context, SettingsContext):
+        with suppress(FileNotFoundError):  # it may be written later
+            find_study_file(info.context.folder, name)
+    return name
 
 
-def _placement(value: object) -> object:
-    table = isinstance(value, dict) and all(isinstance(part, int | str) for part in value.values())
-    if value is None or table or (isinstance(value, str) and value):
-        return value
-    raise ValueError('input should be a word such as "auto" or "balanced", or a table of modules and devices')
+def _unbroken(text: str) -> str:
+    if "\N{REPLACEMENT CHARACTER}" in text:
+        raise ValueError("no text ends before a broken character (U+FFFD); leave it out")
+    return text
 
 
-def _stop_strings(found: list[str]) -> list[str]:
-    for one in found:
-        if not 0 < len(one) <= _LONGEST_STOP or "\N{REPLACEMENT CHARACTER}" in one:
-            raise ValueError(
-                f"{one!r} is no stop string; it must have 1 to {_LONGEST_STOP} characters, and none "
-                "that stands for a broken one (U+FFFD)"
-            )
-    return sorted(set(found))  # their order changes no text
+def _distinct(texts: list[str]) -> list[str]:
+    return sorted(set(texts))  # their order changes no text
 
 
-_LONGEST_STOP = 100
+def _each_once(names: list[str]) -> list[str]:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"named twice: {', '.join(repeated)}; name each once")
+    return names
+
 
 StrategyName = Annotated[str, AfterValidator(_canonical)]
-BatchSize = Annotated[int | Literal["auto"], PlainValidator(_rows)]
+StopString = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_unbroken)]
 License = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+-]{0,63}$")]
-DeviceMap = Annotated[str | dict[str, int | str] | None, PlainValidator(_placement)]
 
 
 class Prompts(SettingsTable):
     """What is to be continued.
 
     Attributes:
-        file: A file in the study's folder: JSON lines, `.csv` or `.txt`.
+        file: A file in the study's folder: JSON lines, `.csv` or `.txt`. `guard-eval new --prompts`
+            copies one there.
         limit: Only its first so many prompts.
     """
 
-    file: Annotated[str, Field(pattern=r"^[^\x00]+$")] = "prompts.jsonl"
+    file: Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(_inside)] = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
@@ -117,7 +117,7 @@ class Model(SettingsTable):
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: Annotated[str, AfterValidator(_device)] = "auto"
-    device_map: DeviceMap = None
+    device_map: Annotated[str, Field(min_length=1)] | dict[str, int | str] | None = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"
 
@@ -142,25 +142,19 @@ class GenerationSettings(SettingsTable):
         max_prompt_tokens: How many of a prompt's last tokens are kept.
         batch_size: How many at once, or `auto`: as many as memory holds.
         chat: Whether prompts go through the model's chat template.
-        compile: On a CPU, whether GUARD's step is one function compiled by numba; on a GPU, whether a step is
-            one CUDA graph, which is not measured yet.
+        compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
     """
 
-    strategies: list[StrategyName] = Field(min_length=1)
+    strategies: Annotated[
+        list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(_each_once)
+    ]
     runs: int = Field(default=1, ge=1, le=1000)
-    stop: Annotated[list[str], AfterValidator(_stop_strings)] = Field(default=[], max_length=16)
+    stop: Annotated[list[StopString], Field(max_length=16), AfterValidator(_distinct)] = Field(default=[])
     max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
     max_prompt_tokens: int = Field(default=256, ge=1, le=10_000_000)
-    batch_size: BatchSize = "auto"
+    batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     chat: bool = False
     compile: bool = False
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        repeated = sorted({name for name in self.strategies if self.strategies.count(name) > 1})
-        if repeated:
-            raise ValueError(f"named twice: {', '.join(repeated)}; name each strategy once")
-        return self
 
 
 MetricName = Literal[
@@ -190,7 +184,7 @@ class MetricSettings(SettingsTable):
         mauve_scaling: The constant c.
         mauve_seeds: How many runs of k-means the score is the mean of.
         bertscore_model: The encoder.
-        bertscore_layer: Which of its layers; None where the bert-score package knows the best.
+        bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
         baseline: The strategy that all others are compared with; None for no comparison.
         replicates: Bootstrap resamples of the prompts.
         permutations: Exchanges of the paired randomisation test.
@@ -226,7 +220,9 @@ class Pairs(SettingsTable):
             where people rate all, too.
     """
 
-    compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(min_length=1)
+    compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(
+        min_length=1, max_length=10_000
+    )
     per_dataset: int = Field(default=50, ge=1)
     run: int = Field(default=1, ge=1)
     best_of_runs: Literal["diversity", "coherence", "bertscore"] | None = None
@@ -249,53 +245,50 @@ class Analysis(SettingsTable):
 
     Attributes:
         alpha: The error rate.
-        correction: For the number of tests in the family: `holm` holds the chance of any error, `max-t`
-            (Westfall–Young) the same with more power where criteria repeat each other, `bh`
+        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
             (Benjamini–Hochberg) the expected share of errors among the findings.
         equivalence_margin: The largest distance of a win share from one half that does not matter; results
             are then equivalent, different, both (different but negligible) or undecided. None claims nothing.
         sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
-        raters: For whom the answer is to hold: `these`, the raters who take part, or the `population` of
-            raters like them, of whom at least three must take part.
+        raters: For whom the answer is to hold: `fixed`, the raters who take part, or `random`, all raters of
+            the same kind, of whom at least three must take part.
         assisted_by: The judge, by name, whose verdicts assist people's in the answer (docs/assisted.md); None
             for an answer of people alone, beside which every judge's assistance is shown.
     """
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
-    correction: Literal["holm", "bh", "max-t"] = "holm"
+    correction: Literal["holm", "bh"] = "holm"
     equivalence_margin: float | None = Field(default=None, gt=0, lt=0.5)
     sequential: bool = False
-    raters: Literal["these", "population"] = "these"
+    raters: Literal["fixed", "random"] = "fixed"
     assisted_by: str | None = None
 
     @model_validator(mode="after")
     def _one_guarantee(self) -> Self:
-        if self.sequential and self.correction != "holm":
-            raise ValueError(
-                f"sequential = true holds with correction = 'holm' only, not {self.correction!r}; remove one"
-            )
-        if self.sequential and self.raters == "population":
-            raise ValueError(
-                "sequential = true holds for raters = 'these' only, not 'population'; remove one"
-            )
-        if self.correction == "max-t" and self.raters == "population":
-            raise ValueError(
-                "correction = 'max-t' flips the signs of items, which holds for raters = 'these' only, not "
-                "'population'; take correction = 'holm'"
-            )
-        if self.equivalence_margin is not None and (self.sequential or self.assisted_by is not None):
-            which = "sequential = true" if self.sequential else "assisted_by"
-            raise ValueError(
-                f"equivalence_margin is tested once, for people or judges alone, and not with {which}; "
-                "remove one"
-            )
-        other = self.sequential or self.raters != "these" or self.correction != "holm"
-        if self.assisted_by is not None and other:
-            raise ValueError(
-                "assisted_by holds with raters = 'these' and correction = 'holm', without sequential; remove "
-                "it, or the other"
-            )
+        chosen = {
+            "sequential = true": self.sequential,
+            "raters = 'random'": self.raters == "random",
+            "correction = 'bh'": self.correction == "bh",
+            "equivalence_margin": self.equivalence_margin is not None,
+            "assisted_by": self.assisted_by is not None,
+        }
+        clashes = [f"{a} and {b}" for a, b in _EXCLUSIVE if chosen[a] and chosen[b]]
+        if clashes:
+            raise ValueError(f"no test holds for {'; or for '.join(clashes)}: remove one of the two")
         return self
+
+
+_EXCLUSIVE = (
+    *(
+        ("sequential = true", other)
+        for other in ("raters = 'random'", "correction = 'bh'", "equivalence_margin")
+    ),
+    *(
+        ("assisted_by", other)
+        for other in ("sequential = true", "raters = 'random'", "equivalence_margin", "correction = 'bh'")
+    ),
+)
+"""Settings of the analysis that contradict each other."""
 
 
 class Panel(SettingsTable):
@@ -307,13 +300,7 @@ class Panel(SettingsTable):
     """
 
     rule: Literal["majority", "mean"]
-    members: list[str] | None = Field(default=None, min_length=2)
-
-    @model_validator(mode="after")
-    def _each_once(self) -> Self:
-        if self.members is not None and len(set(self.members)) < len(self.members):
-            raise ValueError(f"members names a judge twice: {', '.join(self.members)}; name each once")
-        return self
+    members: Annotated[list[str], Field(min_length=2), AfterValidator(_each_once)] | None = None
 
 
 class Publication(SettingsTable):
@@ -350,7 +337,7 @@ class Settings(SettingsTable):
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
-    judge: Annotated[list[Judge], AfterValidator(named)] = Field(default=[])
+    judge: Annotated[list[Judge], Field(max_length=100), AfterValidator(named)] = Field(default=[])
     panel: Panel | None = None
     composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
@@ -375,8 +362,9 @@ class Settings(SettingsTable):
     @field_validator("judge", mode="after")
     @classmethod
     def _judges_know_the_criteria(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        known = rubric(info.data.get("criteria", {}))
-        return [judge.with_rubric(known) for judge in judges]
+        known, annotation = rubric(info.data.get("criteria", {})), info.data.get("annotation")
+        criteria = list(known) if annotation is None else annotation.criteria
+        return [judge.in_study(known, criteria) for judge in judges]
 
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
@@ -386,97 +374,81 @@ class Settings(SettingsTable):
         """Return how many texts a strategy, by its signature, writes to each prompt."""
         return self.generation.runs if draws(parse(strategy)) else 1
 
-    @model_validator(mode="after")
-    def _assisting_judge_is_named(self) -> Self:
-        judge, names = self.analysis.assisted_by, self.judge_names
-        if judge is not None and judge not in names:
-            raise ValueError(
-                f"analysis.assisted_by names {judge!r}, and the judges are: {', '.join(names) or 'none'}; "
-                "name one of them, or add it as [[judge]]"
-            )
-        if judge is not None and self.pairs.human_pairs is None:
-            raise ValueError(
-                "analysis.assisted_by needs pairs that a judge judges and people do not; give "
-                "pairs.human_pairs"
-            )
-        return self
-
     @property
     def judge_names(self) -> list[str]:
         """Return what the judges are called as raters."""
-        return [one.name or one.model for one in self.judge]
+        return [judge.name or judge.model for judge in self.judge]
 
     @model_validator(mode="after")
-    def _panel_is_of_judges(self) -> Self:
-        if self.panel is None:
-            return self
-        unknown = [name for name in self.panel.members or () if name not in self.judge_names]
-        if unknown:
-            raise ValueError(
-                f"panel.members names {', '.join(unknown)}, and the judges are: "
-                f"{', '.join(self.judge_names) or 'none'}; name some of them, or add it as [[judge]]"
-            )
-        if len(self.judge) < 2:
-            raise ValueError(
-                f"[panel] is of two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
-                "or remove [panel]"
-            )
+    def _tables_agree(self) -> Self:
+        checks = (self._compared, self._runs, self._amateur, self._judges, self._composite)
+        if problems := [problem for check in checks for problem in check()]:
+            raise ValueError("\n  ".join(problems))
         return self
 
-    @model_validator(mode="after")
-    def _composite_is_of_criteria(self) -> Self:
-        asked = {"people": self.annotation.criteria} | {
-            name: judge.criteria for name, judge in zip(self.judge_names, self.judge, strict=True)
-        }
-        named = self.composite or {}
-        every = list(dict.fromkeys(chain.from_iterable(asked.values())))
-        if unknown := [name for name in named if name not in every]:
-            raise ValueError(
-                f"composite names {unknown[0]!r}, which no one is asked; name some of: {', '.join(every)}"
-            )
-        if not any(set(named) <= set(own) for own in asked.values()):
-            raise ValueError(
-                f"composite is of {', '.join(named)}, and neither people nor any judge is asked all of "
-                "these; name criteria that the same raters are asked"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _amateur_is_named(self) -> Self:
-        for name in self.generation.strategies:
-            if needs_amateur(name) and self.model.amateur is None:
-                raise ValueError(
-                    f"generation.strategies names {name}, which needs a second, smaller model; "
-                    "name it as model.amateur, or remove the strategy"
+    def _compared(self) -> Iterator[str]:
+        """Yield strategies that are compared and not generated."""
+        named = [("pairs.compare", name) for pair in self.pairs.compare for name in pair]
+        named += [("metrics.baseline", self.metrics.baseline)] if self.metrics.baseline else []
+        for key, name in named:
+            if name not in self.generation.strategies:
+                yield (
+                    f"{key} names {name}, which generation.strategies does not; add it there, or compare one "
+                    f"of: {', '.join(self.generation.strategies)}"
                 )
-        return self
 
-    @model_validator(mode="after")
-    def _compared_run_is_made(self) -> Self:
+    def _runs(self) -> Iterator[str]:
+        """Yield a run that is compared and not generated."""
         pairs, runs = self.pairs, self.generation.runs
         if pairs.run > runs:
-            raise ValueError(
+            yield (
                 f"pairs.run = {pairs.run}, and generation.runs = {runs}; lower the one, or raise the other"
             )
         if pairs.best_of_runs is not None and (pairs.run != 1 or runs == 1):
-            raise ValueError(
-                f"pairs.best_of_runs = {pairs.best_of_runs!r} chooses among several runs; "
-                + ("remove pairs.run" if pairs.run != 1 else "raise generation.runs, or remove it")
-            )
-        return self
+            remedy = "remove pairs.run" if pairs.run != 1 else "raise generation.runs, or remove it"
+            yield f"pairs.best_of_runs = {pairs.best_of_runs!r} chooses among several runs; {remedy}"
 
-    @model_validator(mode="after")
-    def _compared_are_generated(self) -> Self:
-        named = [("pairs.compare", name) for pair in self.pairs.compare for name in pair]
-        if self.metrics.baseline is not None:
-            named.append(("metrics.baseline", self.metrics.baseline))
-        for key, name in named:
-            if name not in self.generation.strategies:
-                raise ValueError(
-                    f"{key} names {name}, which generation.strategies does not; add it there, or "
-                    f"compare one of: {', '.join(self.generation.strategies)}"
+    def _amateur(self) -> Iterator[str]:
+        """Yield strategies without the second model that they need."""
+        for name in self.generation.strategies if self.model.amateur is None else ():
+            if needs_amateur(name):
+                yield (
+                    f"generation.strategies names {name}, which needs a second, smaller model; name it as "
+                    "model.amateur, or remove the strategy"
                 )
-        return self
+
+    def _judges(self) -> Iterator[str]:
+        """Yield what names a judge that there is not, or too few of them."""
+        names, assisting = self.judge_names, self.analysis.assisted_by
+        known = f"(judges: {', '.join(names) or 'none'})"
+        if assisting is not None and assisting not in names:
+            yield f"analysis.assisted_by: no judge is called {assisting} {known}"
+        if assisting is not None and self.pairs.human_pairs is None:
+            yield ("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
+        members = [] if self.panel is None else self.panel.members or []
+        yield from (
+            f"panel.members: no judge is called {name} {known}" for name in members if name not in names
+        )
+        if self.panel is not None and len(self.judge) < 2:
+            yield (
+                f"[panel] needs two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
+                "or remove [panel]"
+            )
+
+    def _composite(self) -> Iterator[str]:
+        """Yield criteria of the composite that no rater is asked together."""
+        asked = [self.annotation.criteria, *(judge.criteria for judge in self.judge)]
+        known, named = list(dict.fromkeys(chain.from_iterable(asked))), self.composite or {}
+        unknown = [name for name in named if name not in known]
+        yield from (
+            f"composite names {name!r}, which nobody is asked; name some of: {', '.join(known)}"
+            for name in unknown
+        )
+        if not unknown and not any(set(named) <= set(criteria) for criteria in asked):
+            yield (
+                f"composite is of {', '.join(named)}, and neither people nor any judge is asked all of "
+                "these; name criteria that the same raters are asked"
+            )
 
 
 def needs_amateur(strategy: str) -> bool:

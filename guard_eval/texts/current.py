@@ -1,353 +1,242 @@
-"""Which texts count: those that the study's settings and models would make now, and of one kind."""
+"""Which texts count: those of the run whose recipe matches study.toml and the models it names."""
 
 from __future__ import annotations
 
-import itertools
-import re
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import parse
 from guard_eval.strategies.own import source_of
-from guard_eval.study.folder import Study, locate_model
-from guard_eval.study.settings import Settings
-from guard_eval.texts.continuations import continuation_files, read_continuations
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
 from guard_eval.texts.model_files import known_revision
 
-_ID = re.compile("[0-9a-f]{16}")
+ANY = "any"
+"""Texts by any engine."""
 
-Wanted = Mapping[str, object]
-"""What a recipe must hold, by its fields; those that are not named may hold anything."""
-
-_Place = tuple[str, int]
-"""A prompt's id and a run."""
+TextKey = tuple[str, int]
+"""A prompt's id and the number of its text by the strategy: 1, 2, …."""
 
 
-def wanted(strategy: str, settings: Settings, **known: str | None) -> dict[str, object]:
-    """Return what `settings` ask of a strategy's recipe.
+@dataclass(frozen=True, kw_only=True)
+class StrategyTexts:
+    """A strategy's texts by one recipe.
 
-    Args:
-        strategy: Its signature.
-        settings: The study's.
-        known: Of `revision`, `dtype` and `amateur_revision` what is known beyond the settings.
+    Attributes:
+        folder: The run's folder; None where there is none.
+        recipe: How they were made; None where there are none.
+        texts: By prompt and number.
     """
-    required: dict[str, object] = {
-        "model": settings.model.name,
-        "strategy": strategy,
-        "seed": settings.seed,
-        "max_new_tokens": settings.generation.max_new_tokens,
-        "max_prompt_tokens": settings.generation.max_prompt_tokens,
-        "amateur": settings.amateur_of(strategy),
-        "chat": settings.generation.chat,
-        "source": source_of(parse(strategy)),
-        "stop": tuple(settings.generation.stop),
-    }
-    if settings.model.dtype != "auto":
-        required["dtype"] = settings.model.dtype
-    if required["amateur"] is None:
-        known.pop("amateur_revision", None)
-    required |= {name: value for name, value in known.items() if value is not None}
-    for name, revision in (("model", "revision"), ("amateur", "amateur_revision")):
-        if str(required.get(revision)).startswith("sha256:"):
-            del required[name]  # the content decides, not the path
-    return required
+
+    folder: Path | None = None
+    recipe: Recipe | None = None
+    texts: Mapping[TextKey, Continuation] = field(default_factory=dict)
 
 
-def departures(recipe: Recipe, required: Wanted) -> dict[str, str]:
-    """Return by field where a recipe is another one than `required`, in words; nothing where it is not."""
-    found = {}
-    for name, value in required.items():
-        have = getattr(recipe, name)
-        # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
-        plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
-        if plain != value:
-            found[name] = f"{name} {have!r}, here {value!r}"
-    return found
-
-
-_KIND = {"revision", "dtype", "amateur_revision", "engine"}
-"""Fields in which the texts of one strategy and one study must agree, whatever its settings leave open."""
-
-
-def current_continuations(
-    folder: Path, strategy: str, prompts: Iterable[Prompt], settings: Settings
-) -> dict[int, dict[str, Continuation]]:
-    """Return the continuations that `settings` ask for, by run and prompt id, as far as they are made.
-
-    A file may also hold runs that are not asked for any more, and what earlier settings or other weights
-    made: all texts that are returned are by one
-    recipe. Of several that the settings allow it is that of the model's folder as it is now, if it is at
-    hand, else the last made of those that continue the most prompts.
+def model_revisions(study: Study, *, read: bool) -> dict[str, str | None]:
+    """Return `revision` and `amateur_revision` as far as this machine knows them without the network.
 
     Args:
-        folder: The study's continuations.
-        strategy: A signature.
-        prompts: Those that are needed.
-        settings: The study's.
+        study: The study.
+        read: Read the weights of a model that is a folder; else its revision is unknown.
+    """
+    model = study.settings.model
+    amateur = model.amateur
+    return {
+        "revision": known_revision(study.locate_model(model.name), model.revision, read=read),
+        "amateur_revision": amateur
+        and known_revision(study.locate_model(amateur), model.amateur_revision, read=read),
+    }
+
+
+def find_texts(
+    study: Study,
+    strategies: Sequence[str],
+    prompts: Iterable[Prompt],
+    *,
+    known: Mapping[str, str | None] | None = None,
+    engine: str | None = ANY,
+) -> dict[str, StrategyTexts]:
+    """Return the texts that the study's settings ask for, by strategy, as far as they exist.
+
+    All are of one run's folder. If several match, because study.toml leaves the model's arithmetic or
+    revision open, the folder with the most of these texts counts. Within it, all texts of a strategy are by
+    one engine.
+
+    Args:
+        study: The study.
+        strategies: By signature.
+        prompts: The prompts whose texts are needed.
+        known: What is known beyond study.toml of `revision`, `dtype` and `amateur_revision`; by default what
+            this machine can find without reading weights.
+        engine: The `Recipe.engine` whose texts count where no engine has made all: a name, None for
+            transformers, or by default the one that has made the most.
 
     Raises:
-        StudyError: Some of the prompts have texts by this recipe, and others by another model, revision,
-            arithmetic or engine alone.
+        StudyError: Several folders match, and have the same number of texts.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    study = folder.parent
-    required = wanted(strategy, settings, **_revisions(settings, study, read=False))
-    fits: dict[Recipe, bool] = {}
-    fitting: dict[Recipe, dict[_Place, Continuation]] = {}
-    others: dict[Recipe, set[_Place]] = {}
-    runs = range(1, settings.runs_of(strategy) + 1)
-    for path in continuation_files(folder, strategy):
-        for one in read_continuations(path):
-            recipe, prompt = one.recipe, by_id.get(one.prompt_id)
-            if not prompt or one.run not in runs or recipe.continuation_id(prompt, one.run) != one.id:
-                continue
-            if recipe not in fits:
-                wrong = departures(recipe, required).keys() - _moved(recipe, required)
-                if not wrong <= _KIND:
-                    continue
-                fits[recipe] = not wrong
-            if fits[recipe]:
-                texts = fitting.pop(recipe, {})
-                texts[prompt.id, one.run] = one
-                fitting[recipe] = texts  # at the end: the last made
-            else:
-                others.setdefault(recipe, set()).add((prompt.id, one.run))
-    fitting, stale = _of_the_folder_now(fitting, required, strategy, settings, study)
-    others |= stale
-    chosen = max(reversed(fitting), key=lambda recipe: len(fitting[recipe]), default=None)
-    if chosen is None and others:
-        have = "; ".join(
-            f"{len(texts)} {kind(one)} ({', '.join(departures(one, required).values())})"
-            for one, texts in others.items()
-        )
+    folders = _matching_folders(study, known or model_revisions(study, read=False))
+    if len(folders) > 1 and known is None:
+        exact = _matching_folders(study, model_revisions(study, read=True))
+        folders = exact or folders
+    found = {
+        folder: {
+            strategy: _texts_in(study, folder, strategy, by_id, known or {}, engine=engine)
+            for strategy in strategies
+        }
+        for folder in folders
+    }
+    counts = {folder: sum(len(each.texts) for each in texts.values()) for folder, texts in found.items()}
+    most = [folder for folder, count in counts.items() if count and count == max(counts.values())]
+    if len(most) > 1:
+        named = ", ".join(f"{folder.name} ({_describe(folders[folder])})" for folder in most)
         raise StudyError(
-            f"{strategy}: its texts are of another kind than study.toml asks for: {have}. Make them again "
-            f"with: guard-eval generate {study}; or set model.dtype and model.revision to what made these"
+            f"several runs in {study.continuations} match study.toml: {named}. Set model.dtype or "
+            "model.revision to choose one, or move the others away"
         )
-    refuse_mixture(strategy, study, {**others, **{one: set(texts) for one, texts in fitting.items()}}, chosen)
-    found: dict[int, dict[str, Continuation]] = {run: {} for run in runs}
-    for (name, run), one in fitting[chosen].items() if chosen else ():
-        found[run][name] = one
-    return found
+    return found[most[0]] if most else {strategy: StrategyTexts() for strategy in strategies}
 
 
-def _of_the_folder_now(
-    fitting: dict[Recipe, dict[_Place, Continuation]],
-    required: Wanted,
-    strategy: str,
-    settings: Settings,
-    study: Path,
-) -> tuple[dict[Recipe, dict[_Place, Continuation]], dict[Recipe, set[_Place]]]:
-    """Return the texts of the model as its folder is now, where there are several, and all others."""
-    several = len({recipe.revision for recipe in fitting}) > 1
-    if not several and not any(departures(one, required) for one in fitting):
-        return fitting, {}
-    exact = wanted(strategy, settings, **_revisions(settings, study, read=True))
-    named = [one for one in fitting if not departures(one, required)]
-    now = [one for one in fitting if not departures(one, exact)] or named
-    kept: dict[Recipe, dict[_Place, Continuation]] = {}
-    for recipe in (one for one in fitting if one in now):  # a folder that was moved has two names
-        here = replace(recipe, model=settings.model.name, amateur=settings.amateur_of(strategy))
-        kept[here] = kept.pop(here, {}) | fitting[recipe]
-    return kept, {one: set(fitting[one]) for one in named if one not in now}
-
-
-def refuse_mixture(
-    strategy: str, study: Path, kinds: Mapping[Recipe, set[_Place]], chosen: Recipe | None = None
-) -> None:
-    """Make sure that there are texts of one kind wherever there are texts of any kind.
-
-    Args:
-        strategy: Its signature.
-        study: The study's folder.
-        kinds: Prompts, by their ids, and runs that each recipe has texts of.
-        chosen: The recipe that must have all; the one of the most texts if left out.
+def find_current(
+    study: Study, strategies: Sequence[str], prompts: Iterable[Prompt]
+) -> dict[str, StrategyTexts]:
+    """Return `find_texts`.
 
     Raises:
-        StudyError: They do not; kinds, counts and remedy are named.
+        StudyError: Several runs match. Or none does, while there are texts of other runs.
     """
-    chosen = chosen or max(kinds, key=lambda recipe: len(kinds[recipe]), default=None)
-    if chosen is None:
-        return
-    left = {recipe: len(texts - kinds[chosen]) for recipe, texts in kinds.items()}
-    if any(left.values()):
-        more = "; ".join(f"{number} are only {kind(one)}" for one, number in left.items() if number)
+    found = find_texts(study, strategies, prompts)
+    if not any(each.texts for each in found.values()) and (others := other_runs(study)):
         raise StudyError(
-            f"{strategy}: texts of several kinds must not be mixed: {len(kinds[chosen])} are "
-            f"{kind(chosen)}; {more}. Make what is missing with: guard-eval generate {study}; or set "
-            "model.dtype and model.revision in study.toml to what made the others"
+            f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change back, "
+            f"or run: {study.command('generate')}"
         )
-
-
-def _moved(recipe: Recipe, required: Wanted) -> set[str]:
-    """Return the names of models that do not count, for folders are known by their content."""
-    pairs = (("model", recipe.revision), ("amateur", recipe.amateur_revision))
-    return {name for name, revision in pairs if required.get(name) and str(revision).startswith("sha256:")}
-
-
-def _revisions(settings: Settings, study: Path, *, read: bool) -> dict[str, str | None]:
-    """Return the revisions of the models as far as this machine knows them."""
-    model = settings.model
-    names = {"revision": (model.name, model.revision)}
-    if model.amateur is not None:
-        names["amateur_revision"] = (model.amateur, model.amateur_revision)
-    return {
-        field: known_revision(locate_model(name, study), revision, read=read)
-        for field, (name, revision) in names.items()
-    }
-
-
-def kind(recipe: Recipe) -> str:
-    """Return what distinguishes texts of one strategy and one study."""
-    amateur = f", amateur {recipe.amateur_revision}" if recipe.amateur else ""
-    engine = f", by {recipe.engine}" if recipe.engine else ""
-    return f"({recipe.dtype}, {recipe.model} {recipe.revision}{amateur}{engine})"
-
-
-def current_texts(
-    study: Study, strategies: Iterable[str], prompts: Sequence[Prompt]
-) -> dict[str, dict[str, Continuation]]:
-    """Return the first run of `current_runs`, by strategy and prompt id."""
-    return {strategy: runs[1] for strategy, runs in current_runs(study, strategies, prompts).items()}
+    return found
 
 
 def current_runs(
-    study: Study, strategies: Iterable[str], prompts: Sequence[Prompt]
+    study: Study, strategies: Iterable[str], prompts: Iterable[Prompt]
 ) -> dict[str, dict[int, dict[str, Continuation]]]:
-    """Return `current_continuations` of each strategy, all of them by one model in one arithmetic.
+    """Return `find_current` by strategy, number of the text and prompt id."""
+    found = find_current(study, list(strategies), prompts)
+    runs: dict[str, dict[int, dict[str, Continuation]]] = {}
+    for strategy, each in found.items():
+        runs[strategy] = {run: {} for run in range(1, study.settings.runs_of(strategy) + 1)}
+        for (prompt, run), text in each.texts.items():
+            runs[strategy][run][prompt] = text
+    return runs
 
-    Engines may differ between strategies, for not every engine runs every strategy.
 
-    Raises:
-        StudyError: As `current_continuations`, or the strategies differ in model, revision or arithmetic.
-    """
-    found = {
-        strategy: current_continuations(study.continuations, strategy, prompts, study.settings)
-        for strategy in strategies
+def current_texts(
+    study: Study, strategies: Iterable[str], prompts: Iterable[Prompt]
+) -> dict[str, dict[str, Continuation]]:
+    """Return the first text of each prompt (`current_runs`), by strategy and prompt id."""
+    return {strategy: runs[1] for strategy, runs in current_runs(study, strategies, prompts).items()}
+
+
+def missing_texts(
+    study: Study, strategy: str, prompts: Iterable[Prompt], existing: StrategyTexts
+) -> Iterator[tuple[Prompt, int]]:
+    """Yield each prompt and number of a text that a strategy has not made."""
+    for prompt in prompts:
+        for run in range(1, study.settings.runs_of(strategy) + 1):
+            if (prompt.id, run) not in existing.texts:
+                yield prompt, run
+
+
+def other_runs(study: Study, known: Mapping[str, str | None] | None = None) -> list[str]:
+    """Return in words how each run's folder that study.toml does not ask for differs from it."""
+    required = _required(study, known or model_revisions(study, read=True))
+    return [
+        f"{folder.name} has {', '.join(changes)}"
+        for folder, recipe in read_run_folders(study.continuations).items()
+        if (changes := _differences(recipe, required))
+    ]
+
+
+def _matching_folders(study: Study, known: Mapping[str, str | None]) -> dict[Path, dict[str, Any]]:
+    required = _required(study, known)
+    folders = read_run_folders(study.continuations)
+    return {folder: recipe for folder, recipe in folders.items() if not _differences(recipe, required)}
+
+
+def _required(study: Study, known: Mapping[str, str | None]) -> dict[str, object]:
+    """Return what a run's recipe must hold; fields that are not named may hold anything."""
+    settings, generation = study.settings, study.settings.generation
+    required: dict[str, object] = {
+        "model": settings.model.name,
+        "seed": settings.seed,
+        "max_new_tokens": generation.max_new_tokens,
+        "max_prompt_tokens": generation.max_prompt_tokens,
+        "chat": generation.chat,
+        "stop": tuple(generation.stop),
+        "dtype": None if settings.model.dtype == "auto" else settings.model.dtype,
     }
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for strategy, runs in found.items():
-        for one in itertools.islice((one for texts in runs.values() for one in texts.values()), 1):
-            kinds.setdefault((one.recipe.revision, one.recipe.dtype), []).append(strategy)
-    if len(kinds) > 1:
-        named = "; ".join(
-            f"{', '.join(names)} in {dtype} by {revision}" for (revision, dtype), names in kinds.items()
-        )
-        raise StudyError(
-            f"the strategies' texts must not be compared, for not the decoding alone differs: {named}. Make "
-            f"them alike with: guard-eval generate {study.folder}"
-        )
+    known = {name: known.get(name) for name in ("revision", "dtype")}
+    required |= {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in required.items() if value is not None}
+
+
+def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
+    """Return in words the fields in which a recipe differs from what is required."""
+    found = []
+    for name, value in required.items():
+        have = recipe[name]
+        if name == "model" and str(recipe["revision"]).startswith("sha256:"):
+            continue  # of a folder the content counts, not the path
+        # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
+        plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
+        if plain != value:
+            found.append(f"{name} = {have!r}, not {value!r}")
     return found
 
 
-class MadeAlready:
-    """What a strategy has made just as it would make it now: `(prompt, run) in made`.
-
-    It holds eight bytes a text, however long the texts are.
-
-    Attributes:
-        seconds: How long those texts took, together.
-        devices: Where they were made.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        strategy: str,
-        required: Wanted,
-        prompts: Iterable[Prompt],
-        *,
-        runs: int = 1,
-        engine: str | None = None,
-    ) -> None:
-        """Read what there is, text by text.
-
-        Args:
-            folder: The study's continuations.
-            strategy: A signature.
-            required: `wanted`, with all that is known of the model.
-            prompts: Those that are needed. What another engine made, or a recipe that `required` leaves open,
-                counts where it has made all their texts: texts of several kinds are not mixed.
-            runs: How many texts of each prompt are needed.
-            engine: The `Recipe.engine` that would make what is missing.
-        """
-        self._ids = _Ids()
-        spent: dict[Recipe, tuple[int, float, set[str]]] = {}
-        for path in continuation_files(folder, strategy):
-            for one in read_continuations(path):
-                if _ID.fullmatch(one.id):
-                    self._ids.add(one.id)
-                    count, seconds, devices = spent.get(one.recipe, (0, 0.0, set()))
-                    spent[one.recipe] = (count + 1, seconds + one.seconds, devices | {one.device})
-        self._required = required
-        fitting = [recipe for recipe in reversed(spent) if not departures(recipe, required)]
-        own = [recipe for recipe in fitting if recipe.engine == engine]
-        if len(fitting) > len(own) or len(own) > 1:
-            whole = self._whole(fitting, prompts, runs)
-            own = [recipe for recipe in fitting if recipe in whole] or own
-        self.recipe = own[0] if own else None
-        self._others = [recipe for recipe in spent if recipe != self.recipe]
-        self._count, self.seconds, made_on = (
-            spent.get(self.recipe, (0, 0.0, set())) if self.recipe else (0, 0.0, set())
-        )
-        self.devices = frozenset(made_on)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, place: tuple[Prompt, int]) -> bool:
-        return self.recipe is not None and self.recipe.continuation_id(*place) in self._ids
-
-    def _whole(self, recipes: Sequence[Recipe], prompts: Iterable[Prompt], runs: int) -> set[Recipe]:
-        """Return those of `recipes` by which all texts are made."""
-        left = set(recipes)
-        for prompt, run in ((prompt, run) for prompt in prompts for run in range(1, runs + 1)):
-            left = {recipe for recipe in left if recipe.continuation_id(prompt, run) in self._ids}
-            if not left:
-                break
-        return left
-
-    def otherwise(self, missing: Iterable[tuple[Prompt, int]]) -> list[str]:
-        """Return in words what was made of the `missing` prompts and runs, and why it does not count."""
-        if not self._others:
-            return []
-        counts = Counter(
-            recipe
-            for place in missing
-            for recipe in self._others
-            if recipe.continuation_id(*place) in self._ids
-        )
-        return [
-            f"{number} were made otherwise ("
-            + (
-                "; ".join(departures(recipe, self._required).values())
-                or f"by {recipe.engine or 'transformers'}"
-            )
-            + ")"
-            for recipe, number in counts.items()
-        ]
+def _texts_in(
+    study: Study,
+    folder: Path,
+    strategy: str,
+    prompts: Mapping[str, Prompt],
+    known: Mapping[str, str | None],
+    *,
+    engine: str | None,
+) -> StrategyTexts:
+    """Return a strategy's texts in a folder: those of an engine that has made all, or the most."""
+    amateur, source = study.settings.amateur_of(strategy), source_of(parse(strategy))
+    revision = known.get("amateur_revision")
+    numbers = range(1, study.settings.runs_of(strategy) + 1)
+    variants: dict[Recipe, dict[TextKey, Continuation]] = {}
+    for path in continuation_files(folder, strategy):
+        for text in read_continuations(path):
+            recipe, prompt = text.recipe, prompts.get(text.prompt_id)
+            if (
+                prompt is None
+                or text.run not in numbers
+                or (recipe.strategy, recipe.source) != (strategy, source)
+            ):
+                continue
+            by_content = str(recipe.amateur_revision).startswith("sha256:")
+            if (recipe.amateur != amateur and not (amateur and by_content)) or (
+                amateur and revision not in {None, recipe.amateur_revision}
+            ):
+                continue
+            if recipe.continuation_id(prompt, text.run) == text.id:
+                variants.setdefault(recipe, {})[text.prompt_id, text.run] = text
+    if not variants:
+        return StrategyTexts(folder=folder)
+    chosen = max(variants, key=lambda recipe: (len(variants[recipe]), recipe.engine == engine))
+    complete = len(variants[chosen]) == len(prompts) * len(numbers)
+    if engine not in {ANY, chosen.engine} and not complete:
+        variants = {recipe: texts for recipe, texts in variants.items() if recipe.engine == engine}
+        if not variants:
+            return StrategyTexts(folder=folder)
+        chosen = max(variants, key=lambda recipe: len(variants[recipe]))
+    return StrategyTexts(folder=folder, recipe=chosen, texts=variants[chosen])
 
 
-class _Ids:
-    """A set of ids of 16 hexadecimal digits, eight bytes each once it is read."""
-
-    def __init__(self) -> None:
-        self._new = array("Q")
-        self._sorted = np.empty(0, np.uint64)
-
-    def add(self, name: str) -> None:
-        self._new.append(int(name, 16))
-
-    def __contains__(self, name: str) -> bool:
-        if self._new:
-            self._sorted = np.union1d(self._sorted, np.frombuffer(self._new, dtype=np.uint64))
-            self._new = array("Q")
-        place = int(np.searchsorted(self._sorted, np.uint64(int(name, 16))))
-        return place < len(self._sorted) and int(self._sorted[place]) == int(name, 16)
+def _describe(recipe: Mapping[str, Any]) -> str:
+    return f"{recipe['model']} {recipe['revision']}, {recipe['dtype']}"

@@ -9,211 +9,24 @@ its id. A text that leaves here holds U+FFFD where its file is not UTF-8.
 from __future__ import annotations
 
 import ast
-import csv
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt, Recipe
-from guard_eval.sheets import sheet_rows
-from guard_eval.texts.continuations import HASH, continuation_of, differing_field, pyarrow
+from guard_eval.records import Prompt
 from guard_eval.texts.generations import Generation
-
-TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")
-"""Keys of the text, the first that holds one."""
+from guard_eval.texts.harness_samples import is_samples, read_samples
+from guard_eval.texts.rows import TEXT, Record, read_records
 
 FURTHER = "further texts of the prompt not read"
 """The flaw of a record that holds several texts, of which the first is measured."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
-    """One row of a file.
-
-    Attributes:
-        where: Its file and line, for messages.
-        row: Its values by key or heading.
-        flaws: What was replaced or is missing in it.
-        further: The rows of the prompt's other texts, where a record holds several.
-        cells: Whether it is of a table, where nothing known is an empty cell.
-    """
-
-    where: str
-    row: Mapping[str, Any]
-    flaws: tuple[str, ...] = ()
-    further: tuple[Mapping[str, Any], ...] = ()
-    cells: bool = False
-
-
-def read_records(path: Path) -> list[Record]:
-    """Return the records of a file, in its order, in the format that its suffix names.
-
-    Raises:
-        StudyError: The file cannot be read; file, record, value and remedy are named.
-    """
-    read = _FORMATS.get(path.suffix.lower())
-    if read is None:
-        have = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-        raise StudyError(f"{path} has {have}; name the file by its format: {', '.join(_FORMATS)}")
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise StudyError(f"there is no generations file {path}; check its name") from None
-    except OSError as error:
-        raise StudyError(
-            f"cannot read {path}: {error.strerror}; fix that and run the command again"
-        ) from error
-    return read(path, data)
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
-
-
-def _lines(path: Path, data: bytes) -> list[Record]:
-    text = _decoded(data)
-    if text.lstrip().startswith("["):
-        return _whole_json(path, data)
-    return _json_lines(path, text)
-
-
-def _json_lines(path: Path, text: str) -> list[Record]:
-    # Texts hold characters at which str.splitlines would break them; JSONL ends its lines with \n alone.
-    lines = text.split("\n")
-    records: list[Record] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            if number == len(lines) and records:  # no line end after it: its writer was stopped
-                records[-1] = replace(records[-1], flaws=("torn last line",))
-                break
-            raise StudyError(
-                f"{path}, {where}: not valid JSON ({error}); write one whole object a line"
-            ) from error
-        records.append(_record(path, where, row))
-    return records
-
-
-def _record(path: Path, where: str, row: object) -> Record:
-    if isinstance(row, list) and row and all(isinstance(one, dict) for one in row):
-        # Contrastive decoding's authors publish a list of a prompt's texts a line.
-        return Record(where=where, row=row[0], further=tuple(row[1:]))
-    if not isinstance(row, dict):
-        raise StudyError(f'{path}, {where}: {str(row)[:40]!r} is no JSON object; write {{"text": "…"}}')
-    return Record(where=where, row=row)
-
-
-def _whole_json(path: Path, data: bytes) -> list[Record]:
-    text = _decoded(data)
-    if not text.strip():
-        return []
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":  # JSONL under another name, or whose lines are lists
-            return _json_lines(path, text)
-        raise StudyError(f"{path}: not valid JSON ({error}); write a list of objects") from error
-    except (ValueError, RecursionError) as error:
-        raise StudyError(f"{path}: not valid JSON ({error}); write a list of objects") from error
-    if isinstance(value, dict):
-        value = _only_list(path, value)
-    if not isinstance(value, list):
-        raise StudyError(f"{path} holds {str(value)[:40]!r}; write a list of objects")
-    return [_record(path, f"record {number}", row) for number, row in enumerate(value, start=1)]
-
-
-def _only_list(path: Path, value: dict[str, Any]) -> list[Any]:
-    if any(key in value for key in TEXT):
-        return [value]
-    lists = [
-        key
-        for key, inner in value.items()
-        if isinstance(inner, list) and all(isinstance(row, dict) for row in inner)
-    ]
-    if len(lists) != 1:
-        names = f"{len(lists)} lists of objects ({', '.join(map(repr, lists)) or 'none'})"
-        raise StudyError(f"{path} is an object with {names:.300}; leave one, or write the list alone")
-    found: list[Any] = value[lists[0]]
-    return found
-
-
-def _csv(path: Path, data: bytes) -> list[Record]:
-    text = _decoded(data)
-    limit = csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    try:
-        # Lines end with \n alone here too: a bare carriage return outside quotes is an error, not a new row.
-        reader = csv.reader((f"{line}\n" for line in text.split("\n")), strict=True)
-        rows = [(f"ends at line {reader.line_num}", row) for row in reader if row]
-    except csv.Error as error:
-        raise StudyError(
-            f"{path}, line {reader.line_num}: not valid CSV ({error}); quote texts with line breaks or quotes"
-        ) from error
-    finally:
-        csv.field_size_limit(limit)
-    return _table(path, rows)
-
-
-def _xlsx(path: Path, _data: bytes) -> list[Record]:
-    return _table(path, [(f"row {number}", row) for number, row in sheet_rows(path)])
-
-
-def _table(path: Path, rows: Sequence[tuple[str, list[str]]]) -> list[Record]:
-    """Return the records of rows of cells, with where they stand; the first has the headings."""
-    if not rows:
-        return []
-    head = [name.strip() for name in rows[0][1]]
-    if twice := [name for name in dict.fromkeys(head) if name and head.count(name) > 1]:
-        raise StudyError(f"{path}: two columns are called {twice[0]!r}; rename one")
-    records = []
-    for number, (place, row) in enumerate(rows[1:], start=1):
-        where = f"record {number} ({place})"
-        if len(row) != len(head):
-            raise StudyError(
-                f"{path}, {where}: has {len(row)} cells under {len(head)} headings; quote texts with commas"
-            )
-        records.append(Record(where=where, row=dict(zip(head, row, strict=True)), cells=True))
-    return records
-
-
-def _parquet(path: Path, data: bytes) -> list[Record]:
-    if not data:
-        return []
-    arrow, parquet = pyarrow()
-    columns: dict[str, list[object]] = {}
-    try:
-        table = parquet.read_table(arrow.BufferReader(data))
-        for name in table.column_names:
-            try:
-                columns[name] = table.column(name).to_pylist()
-            except UnicodeDecodeError:
-                columns[name] = table.column(name).cast(arrow.large_binary()).to_pylist()
-    except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StudyError(f"{path} cannot be read as Parquet: {reason}; write the file again") from error
-    return [
-        Record(where=f"record {place + 1}", row={name: column[place] for name, column in columns.items()})
-        for place in range(table.num_rows)
-    ]
-
-
-_FORMATS: dict[str, Callable[[Path, bytes], list[Record]]] = {
-    ".jsonl": _lines,
-    ".json": _whole_json,
-    ".csv": _csv,
-    ".parquet": _parquet,
-    ".xlsx": _xlsx,
-}
 
 
 PROMPT = ("prompt", "prefix_text", "prefix", "context")
@@ -232,6 +45,8 @@ _N = TypeVar("_N")
 _WHOLE = ("gen_text", "gold_ref")
 """Keys under which contrastive decoding's authors publish prompt and continuation in one."""
 _SEVERAL = ("generated_text", "generated_result")
+_OWN = {"prompt_id", "text", "new_tokens", "finish"}
+"""Keys of the toolkit's own lines, which name each text's run."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
 
@@ -261,18 +76,16 @@ def read_generations(
             runs. Records without an id have the number of their prompt then.
 
     Raises:
-        StudyError: The file cannot be used; file, record, value and remedy are named. Lines of `guard-eval
-            generate` must be as they were made, and those of a strategy by one recipe.
+        StudyError: The file cannot be used; file, record, value and remedy are named.
     """
+    if is_samples(path):
+        return read_samples(path)
     records = read_records(path)
     if not records:
         raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
     found: list[Generation] = []
     runs = _Runs(count=all_runs)
-    kinds: dict[str, tuple[Recipe, str]] = {}
     for number, record in enumerate(records, start=1):
-        if HASH in record.row and not record.cells:  # which are strings, numbers too
-            _refuse_mixture(path, record, kinds)
         several = record.further if all_runs else ()
         for column, row in product(columns or (None,), (record.row, *several)):
             reader = _RecordReader(path, replace(record, row=row), column)
@@ -280,7 +93,9 @@ def read_generations(
             first = Generation(
                 prompt_id=name if name is not None else f"{number:04d}",
                 dataset=reader.string(("dataset",)) or dataset or UNNAMED,
-                strategy=(column if len(columns) > 1 else reader.string(STRATEGY)) or strategy or path.stem,
+                strategy=(column if len(columns) > 1 else reader.string(STRATEGY))
+                or strategy
+                or path.name.removesuffix(".gz").rpartition(".")[0],
                 text=texts[0],
                 prompt=reader.string(PROMPT),
                 reference=reader.string(REFERENCE),
@@ -289,13 +104,15 @@ def read_generations(
                 seconds=None if (time := reader.figure(SECONDS, _number)) is None else time / len(texts),
                 batch=reader.figure(("batch",), _whole),
                 device=reader.string(("device",)),
-                run=(reader.figure(("run",), _whole) or 1) if HASH in row else 1,
+                run=(reader.figure(("run",), _whole) or 1) if row.keys() >= _OWN else 1,
             )
             if prompts is not None:
                 first = _completed(first, prompts, reader, dataset=reader.string(("dataset",)) or dataset)
             left = len(texts) + len(record.further) > 1 and not all_runs
             for text in texts if all_runs else texts[:1]:
-                one, again = runs.numbered(replace(first, text=text), named=name is not None, own=HASH in row)
+                one, again = runs.numbered(
+                    replace(first, text=text), named=name is not None, own=row.keys() >= _OWN
+                )
                 flaws = [*reader.flaws, *(["prompt repeated"] if again else [])]
                 if one.prompt and text.startswith(
                     one.prompt
@@ -334,20 +151,6 @@ class _Runs:
         if not named:
             number = self._numbers.setdefault((one.dataset, key), f"{len(self._numbers) + 1:04d}")
         return replace(one, prompt_id=number, run=1 + again), False
-
-
-def _refuse_mixture(path: Path, record: Record, kinds: dict[str, tuple[Recipe, str]]) -> None:
-    """Make sure that a line of ours is as it was made, and by the same recipe as the strategy's others."""
-    where = f"{path}, {record.where}"
-    recipe = continuation_of(dict(record.row), where).recipe
-    first, before = kinds.setdefault(recipe.strategy, (recipe, where))
-    name = differing_field(first, recipe)
-    if name:
-        raise StudyError(
-            f"{where}: {recipe.strategy} with {name} {getattr(recipe, name)!r}, and {getattr(first, name)!r} "
-            f"in {before}; measure texts of one recipe at a time, or their study, which knows which of them "
-            "count"
-        )
 
 
 def _completed(

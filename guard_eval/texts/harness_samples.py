@@ -1,4 +1,4 @@
-"""lm-evaluation-harness' samples as prompts with a continuation each.
+"""lm-evaluation-harness' samples as generations.
 
 Source: EleutherAI/lm-evaluation-harness 0.4, `loggers/evaluation_tracker.py`: `samples_TASK_DATE.jsonl` has a
 document a line, with `arguments` (prompt and settings of each request), `resps` (its texts) and `target`.
@@ -9,33 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.generation_files import read_records
+from guard_eval.texts.generations import Generation
+from guard_eval.texts.rows import read_records
 
 _TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d:.-]+")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HarnessText:
-    """A prompt and how a model continued it.
-
-    Attributes:
-        id: The task and the document's number in it.
-        dataset: The task.
-        prompt: What the model was given.
-        reference: The document's target, where it is a text.
-        text: The model's first answer, unfiltered.
-    """
-
-    id: str
-    dataset: str
-    prompt: str
-    reference: str | None
-    text: str
 
 
 def is_samples(path: Path) -> bool:
@@ -48,7 +29,7 @@ def is_samples(path: Path) -> bool:
     return isinstance(first, dict) and {"doc_id", "resps", "arguments"} <= first.keys()
 
 
-def read_samples(path: Path) -> list[HarnessText]:
+def read_samples(path: Path) -> list[Generation]:
     """Return the texts of a file, in its order; of several answers to a prompt the first.
 
     Raises:
@@ -56,10 +37,10 @@ def read_samples(path: Path) -> list[HarnessText]:
     """
     found = _TASK.fullmatch(path.stem)
     task = found[1] if found else path.stem
-    return [_text(record.row, f"{path}, {record.where}", task) for record in read_records(path)]
+    return [_text(record.row, f"{path}, {record.where}", task, path.stem) for record in read_records(path)]
 
 
-def _text(sample: Mapping[str, Any], where: str, task: str) -> HarnessText:
+def _text(sample: Mapping[str, Any], where: str, task: str, strategy: str) -> Generation:
     requests = list(_requests(sample.get("arguments")))
     texts = sample.get("resps")
     if len(requests) != 1 or not isinstance(texts, list) or len(texts) != 1:
@@ -75,9 +56,10 @@ def _text(sample: Mapping[str, Any], where: str, task: str) -> HarnessText:
             "generate_until"
         )
     target, number = sample.get("target"), sample.get("doc_id")
-    return HarnessText(
-        id=f"{task}-{number:04d}" if isinstance(number, int) else f"{task}-{number}",
+    return Generation(
+        prompt_id=f"{task}-{number:04d}" if isinstance(number, int) else f"{task}-{number}",
         dataset=task,
+        strategy=strategy,
         prompt=prompt,
         reference=target if isinstance(target, str) else None,
         text=answer,

@@ -6,10 +6,11 @@ comparison sees the same prompts, and adding prompts to the file moves nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Pair, Prompt, content_id
+from guard_eval.records import MESSAGE_BYTES, Continuation, Pair, Prompt, content_id
 
 
 def draw_prompts(prompts: Sequence[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
@@ -36,7 +37,7 @@ def check_complete(
         if missing:
             raise StudyError(
                 f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
-                f"(the first is {missing[0]!r}); run: guard-eval generate STUDY"
+                f"(the first is {missing[0]!r})"
             )
 
 
@@ -95,15 +96,32 @@ def make_pairs(
                 position=position if before is None else before.position,
                 for_people=prompt.id in rated,
             )
+            _check_fits_page(pair)
             if before is not None and before.for_people != pair.for_people:
                 raise StudyError(_another_part(existing, human_pairs))
             position += before is None
             made.append(pair)
-    strays = [pair for pair in existing if pair.id not in {pair.id for pair in made}]
+    ids = {pair.id for pair in made}
+    strays = [pair for pair in existing if pair.id not in ids]
     if strays:
         available = {prompt.id for prompt in prompts} if available is None else available
         raise StudyError(_why_stray(strays, existing, prompts, compare, available))
     return made
+
+
+def _check_fits_page(pair: Pair) -> None:
+    """Refuse texts that the app could not send to a rater's browser in one message."""
+    texts = (pair.prompt, pair.text_a, pair.text_b)
+    if (
+        not pair.for_people or 12 * sum(map(len, texts)) < MESSAGE_BYTES
+    ):  # JSON has 12 bytes a character at most
+        return
+    size = len(json.dumps(texts))
+    if size > 0.95 * MESSAGE_BYTES:
+        raise StudyError(
+            f"the texts of prompt {pair.prompt_id!r} ({pair.dataset}) are too long for a rater's page: "
+            f"{size / 1e6:.0f} MB, and at most {0.95 * MESSAGE_BYTES / 1e6:.0f} MB can be sent; shorten them"
+        )
 
 
 def prompts_for_people(prompts: Sequence[Prompt], count: int | None) -> set[str]:

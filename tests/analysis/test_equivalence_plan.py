@@ -2,17 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 
-import numpy as np
 import pytest
 from scipy import stats
-from verdicts_by_hand import listed
 
 from analysis.planning.equivalence import equivalence_needs
 from analysis.planning.question import PlanningQuestion
-from analysis.results.equivalence import equivalence_rows
-from analysis.results.shares import share_rows
 from guard_eval.cli.power import command
 from guard_eval.errors import StudyError
 
@@ -35,21 +30,6 @@ def test_one_rater_by_hand():
         assert need.cautious >= need.items
     # With one rater both models are one.
     assert needs[1, 0.8].other_model == pytest.approx(needs[1, 0.8].items, abs=5 * needs[1, 0.8].error)
-
-
-def test_the_items_have_the_power_by_the_reports_test():
-    """Amid many ties, where the report takes a larger error than the sample's."""
-    question = replace(QUESTION, ties=0.9, raters=(1,))
-    (need,) = [one for one in equivalence_needs(question, 0.1) if one.power == 0.8]
-    assert need.items == pytest.approx(need.formula, rel=0.15)
-    drawn = np.random.default_rng(99).multinomial(need.items, [0.05, 0.9, 0.05], size=2000)
-    found = 0
-    for counts, studies in zip(*np.unique(drawn, axis=0, return_counts=True), strict=True):
-        verdicts = np.repeat(["x", "tie", "y"], counts)
-        rows = [(f"{place:04}", "r", verdict) for place, verdict in enumerate(verdicts)]
-        (row,) = equivalence_rows(share_rows(listed("pair_id rater verdict", rows)), margin=0.1)
-        found += studies * row.equivalent
-    assert found / 2000 == pytest.approx(0.8, abs=0.05)
 
 
 def test_several_criteria_take_more():

@@ -484,7 +484,7 @@ def test_potato(tmp_path, form):
             ],
             "annotated_instances.jsonl",
         )
-    with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval import .* ITEMS"):
+    with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval report .* ITEMS"):
         read(path)
     from analysis.verdicts.formats import potato
     from analysis.verdicts.formats.recognition import opened
@@ -668,7 +668,7 @@ def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
 def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
     path = save(tmp_path, [alpaca(1, 1.0, **vote("model_b", "expert_0"))])
     with pytest.raises(
-        StudyError, match=r"AlpacaEval annotations and FastChat .*--format alpaca-eval or --format f"
+        StudyError, match=r"AlpacaEval annotations and FastChat .*--set format=alpaca-eval or --set format=f"
     ):
         read(path)
     assert len(load_verdicts(path, form="fastchat")) == 1

@@ -1,17 +1,12 @@
 """Planning people assisted by a judge: hand arithmetic, limits, and the command."""
 
 import json
-import math
 import re
 
-import numpy as np
 import pytest
 
 from analysis.planning.mixture import mixtures
 from analysis.planning.question import PlanningQuestion
-from analysis.planning.simulated_power import flip_p_values, item_moments
-from analysis.planning.simulation import simulate
-from analysis.stats.assisted import assisted_mean
 from guard_eval.cli.console import speaking
 from guard_eval.cli.power import command
 from guard_eval.errors import StudyError
@@ -44,25 +39,6 @@ def test_what_helps_and_what_does_not():
     (full,) = mixtures(ONE, 0.9, human_pairs=[150], judge_pairs=[150])
     assert full.gained == 0
     assert full.price is None
-
-
-@pytest.mark.parametrize(("share", "rated"), [(0.65, 40), (0.7, 20)])
-def test_the_power_of_few_pairs_is_that_of_the_reports_tests(share, rated):
-    """A normal approximation promised .82 where .76, and .70, of the studies find the share."""
-    question = PlanningQuestion(share=share, raters=(3,))
-    (found,) = mixtures(question, 0.6, human_pairs=[rated], judge_pairs=[400])
-    design = question.design(raters=3, items=rated)
-    nets = simulate(design, studies=4000, rng=np.random.default_rng(1))[:, 0].sum(axis=2, dtype=np.int8)
-    assert found.power_alone == pytest.approx((flip_p_values(nets) <= 0.05).mean(), abs=0.025)
-    # Scores of people and a judge with that mean, spread and correlation.
-    rng, spread, hits = np.random.default_rng(2), math.sqrt(item_moments(design)[1]) / 2, 0
-    for _ in range(500):
-        both = rng.normal(size=(2, 400))
-        people = share + spread * (0.6 * both[0] + 0.8 * both[1])
-        people[rated:] = np.nan
-        result = assisted_mean(people, 0.5 + 0.45 * both[0], ["d"] * 400)
-        hits += result.test.p_value <= 0.05
-    assert found.power == pytest.approx(hits / 500, abs=0.04)
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from verdicts_by_hand import table
 
 from analysis.planning.population import _design, population_power
 from analysis.planning.question import PlanningQuestion, check
 from analysis.planning.simulation import Design, simulate, truth
-from analysis.reports.answer import answer
-from analysis.reports.sections.shares import section
-from analysis.results.population import population_rows
-from analysis.results.sensitivity import BY_RATER, sensitivity_rows
-from analysis.results.shares import share_rows
 from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
-from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
 
 ROOT = Path(__file__).parents[2]
@@ -90,64 +82,6 @@ BIASED = {f"p{number}": "xx-y" if number % 3 else "x--y" for number in range(12)
 """The first rater is for x, the last one for y."""
 
 
-def test_raters_who_differ_widen_the_interval_and_leave_the_share():
-    (row,), (these,) = population_rows(table(BIASED)), share_rows(table(BIASED))
-    assert row.found.share.estimate == these.share.estimate
-    assert row.found.share.high - row.found.share.low > 3 * (these.share.high - these.share.low)
-    assert row.found.test.p_value > these.test.p_value
-    means = np.array([[1, 1, 0.5, 0] if number % 3 else [1, 0.5, 0.5, 0] for number in range(12)])
-    rest = means - means.mean(axis=0) - means.mean(axis=1, keepdims=True) + means.mean()
-    between = 12 * means.mean(axis=0).var(ddof=1) - (rest**2).sum() / 33
-    assert row.found.rater_sd == pytest.approx((between / 12) ** 0.5)
-
-
-def test_raters_who_differ_by_chance_alone_change_nothing():
-    verdicts = table(
-        {"p1": "xy-", "p2": "-xy", "p3": "y-x", "p4": "xxx", "p5": "xx-", "p6": "x-x", "p7": "-xx"}
-    )
-    (row,), (these,) = population_rows(verdicts), share_rows(verdicts)
-    assert row.found.rater_sd == 0
-    assert (row.found.share, row.found.test) == (these.share, these.test)
-
-
-def test_neither_names_nor_the_order_of_rows_matter():
-    verdicts = table(BIASED)
-    renamed = verdicts.assign(rater=verdicts["rater"].map({"r0": "z", "r1": "b", "r2": "k", "r3": "a"}))
-    turned = renamed.sample(frac=1, random_state=3).reset_index(drop=True)
-    (row,), (other,) = population_rows(verdicts), population_rows(turned)
-    assert other.found.share.low == pytest.approx(row.found.share.low)
-    assert other.found.test.p_value == pytest.approx(row.found.test.p_value)
-
-
-@pytest.mark.parametrize(
-    ("letters", "why"), [("xy", "at least 3 raters, and there are 2"), ("x", "there are 1")]
-)
-def test_fewer_than_three_raters_give_no_number(letters, why):
-    (row,) = population_rows(table({f"p{number}": letters for number in range(8)}))
-    assert row.found.share.low is row.found.share.high is row.found.test.p_value is row.found.rater_sd is None
-    assert why in row.found.share.warnings[0]
-
-
-def test_raters_who_hardly_rated_do_not_make_a_population():
-    few = {f"p{number:02}": "xyx" if number < 3 else "xy"[number % 2] for number in range(40)}
-    (row,) = population_rows(table(few))
-    # Weights: (37 + 3/3) / 40 and twice 1/40, so 1 / (.95² + 2 · .025²) = 1.107 raters of equal weight.
-    assert row.found.share.low is row.found.test.p_value is None
-    assert row.found.raters == 3
-    assert "count as 1.1 of equal weight; have the others rate more" in row.found.share.warnings[0]
-
-
-def test_raters_of_one_pair_each_are_sampled_with_their_pairs():
-    """Then the interval over pairs has all of the raters' differences in it."""
-    letters = {
-        f"p{number}": " " * 3 * number + "xx-" if number % 3 else " " * 3 * number + "yx-"
-        for number in range(9)
-    }
-    (row,), (these,) = population_rows(table(letters)), share_rows(table(letters))
-    assert (row.found.share.low, row.found.share.high) == (these.share.low, these.share.high)
-    assert row.found.rater_sd is None
-
-
 def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     """Then the mean over raters is what varies: the t interval of their own shares, wider than over pairs."""
     rng = np.random.default_rng(5)
@@ -156,25 +90,6 @@ def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     found = design.means(shares)
     own = shares.reshape(6, 10).mean(axis=1)
     assert found.half_widths(0.95)[0] == pytest.approx(stats.t.isf(0.025, 5) * own.std(ddof=1) / 6**0.5)
-
-
-def test_raters_who_weigh_the_same_are_their_own_shares():
-    """With pairs of their own: scipy's t test of 1/2, 0.5, 1 and 1/6, whatever their numbers of pairs."""
-    letters = ["x", "y", " -", " x", " y", "  x", "  x", "  x", "  x"]
-    letters += ["   y", "   y", "   x"] + ["   y"] * 3
-    frame = table({f"p{number:02}": text for number, text in enumerate(letters)})
-    (row,) = [row for row in sensitivity_rows(frame) if row.analysis == BY_RATER]
-    assert row.share == pytest.approx((0.5 + 0.5 + 1 + 1 / 6) / 4)
-    assert row.test.p_value == pytest.approx(stats.ttest_1samp([0.5, 0.5, 1, 1 / 6], 0.5).pvalue)
-    assert row.note == "raters rated between 2 and 6 pairs"
-    even = table({"p1": "xyx", "p2": "y-x"})
-    assert not any(row.analysis == BY_RATER for row in sensitivity_rows(even))
-
-
-def test_a_single_pair_is_no_sample():
-    """Its raters tell nothing of other pairs; nothing is divided by the pairs beside it."""
-    (row,) = population_rows(table({"p1": "xxy"}))
-    assert row.found.share.low is row.found.test.p_value is None
 
 
 def test_raters_who_rate_more_the_more_they_lean():
@@ -193,71 +108,6 @@ def test_raters_who_rate_more_the_more_they_lean():
             missed[place] += abs(found.estimates[0] - 0.5) > found.half_widths(0.95)[0]
     assert missed[0] / studies > 0.2
     assert missed[1] / studies < 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
-
-
-def test_an_answer_that_leans_with_those_who_rated_more_says_so():
-    """Of 30 raters ten are for x, every second time or more, and rated 20 pairs; the others, for y, four."""
-    letters = {f"p{pair:02}": [" "] * 30 for pair in range(40)}
-    for rater in range(30):
-        for number in range(20 if rater < 10 else 4):
-            verdict = "xxy-"[(number + rater) % 4] if rater < 10 else "yy-x"[(number + rater) % 4]
-            letters[f"p{(7 * rater + number) % 40:02}"][rater] = verdict
-    letters = {pair: "".join(own) for pair, own in letters.items()}
-    (row,) = share_rows(table(letters), raters="population")
-    assert any(
-        "raters rated between 4 and 20 pairs; with every rater weighing the same" in w for w in row.warnings
-    )
-    (these,) = share_rows(table(letters))
-    assert not any("weighing the same" in text for text in these.warnings)
-
-
-def test_all_verdicts_the_same_leave_nothing_to_test():
-    (row,) = population_rows(table({f"p{number}": "---" for number in range(8)}))
-    assert row.found.test.p_value is None
-    assert row.found.share.low is None
-
-
-def test_pairs_of_a_prompt_are_one_unit():
-    """Every pair twice, as two pairs of one prompt, is no more than every pair once."""
-    once = table(BIASED)
-    copies = [once.assign(prompt_id=once["pair_id"]), once.assign(prompt_id=once["pair_id"])]
-    copies[1]["pair_id"] += "again"
-    (row,), (twice,) = population_rows(once), population_rows(pd.concat(copies, ignore_index=True))
-    assert twice.found.share.low == pytest.approx(row.found.share.low)
-    assert twice.found.freedom == pytest.approx(row.found.freedom)
-
-
-@pytest.mark.parametrize("kind", ["person", "simulated"])
-def test_the_answer_is_for_whom_the_study_declared_it(kind):
-    verdicts = table(BIASED, kind=kind)
-    (sampled,) = share_rows(verdicts, raters="population")
-    (row,), first, second = population_rows(verdicts), *sensitivity_rows(verdicts, raters="population")[:2]
-    assert (sampled.share, sampled.test, sampled.estimand) == (row.found.share, row.found.test, "population")
-    assert sampled.adjusted == row.found.test.p_value  # the only result of its family
-    assert (first.interval, first.default, second.default) == (row.found.share, True, False)
-    (these,) = share_rows(verdicts)
-    assert (second.interval, second.test) == (these.share, these.test)
-    text = answer([sampled], alpha=0.05, exploratory=False)
-    assert "The answer holds for all raters like these; for these alone, see Sensitivity." in text
-
-
-def test_the_page_names_the_test_it_shows():
-    rows = share_rows(table(BIASED), raters="population")
-    shown = section(rows, name_methods=False)
-    assert "p for raters like these" in shown.parts[0].columns
-    assert "p by item" not in shown.paragraphs[0] + shown.parts[0].note
-
-
-def test_models_are_never_a_sample():
-    verdicts = table(BIASED, kind="model")
-    assert share_rows(verdicts, raters="population") == share_rows(verdicts)
-
-
-def test_too_few_raters_are_named_in_the_answer():
-    rows = share_rows(table({f"p{number}": "xx" for number in range(8)}), raters="population")
-    text = answer(rows, alpha=0.05, exploratory=False)
-    assert "takes at least 3 of them" in text
-    assert rows[0].test.p_value is None
 
 
 def test_a_plan_for_raters_like_these_ends_where_items_no_longer_help():
@@ -336,12 +186,3 @@ def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound,
     missed = np.abs(found.estimates - truth(design).share)
     assert (missed > half).mean() < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
     assert (missed > alone).mean() >= (missed > half).mean()
-
-
-def test_the_analysts_example_is_what_the_code_gives():
-    rows = {row.criterion: row.found for row in population_rows(read(f"{ROOT}/docs/quickstart/verdicts.csv"))}
-    page = " ".join((ROOT / "docs" / "quickstart" / "analyst.md").read_text(encoding="utf-8").split())
-    found = rows["coherence"]
-    limits = f"{100 * found.share.low:.1f} to {100 * found.share.high:.1f} % for raters like them"
-    assert limits in page
-    assert f"shares differ by {100 * found.rater_sd:.1f} points" in page

@@ -269,5 +269,5 @@ def test_the_most_demanding_criterion_has_few_ties_and_agreement():
     rows = [("p1", "Ada", "fluency", "tie", "person"), ("p2", "Ada", "fluency", "acs", "person")]
     rows += [("p1", "Ada", "coherence", "guard", "person"), ("p2", "Ada", "coherence", "acs", "person")]
     found = pilot_rows(verdicts(rows))
-    assert [row.kappa.reason for row in found] == ["no item was rated twice"] * 2
+    assert [row.kappa.note for row in found] == ["no item was rated twice"] * 2
     assert most_demanding(found, agreement=0.4).criterion == "coherence"

@@ -1,16 +1,10 @@
 """Scores and items against pandas' own grouping, and text columns as numbers."""
 
-from fractions import Fraction
-
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.reports.columns import frame_table
-from analysis.reports.files import frame_csv
-from analysis.results.population import share_test
 from analysis.verdicts.encoding import combined, recoded, text_codes
 from analysis.verdicts.scores import (
     CELL,
@@ -22,7 +16,6 @@ from analysis.verdicts.scores import (
     rater_scores,
 )
 from analysis.verdicts.tidy import orient, validate
-from guard_eval.reporting.tables import to_csv
 
 VERDICTS = st.tuples(
     st.sampled_from(["p1", "p2", "é", "10", "9"]),
@@ -72,40 +65,6 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
         assert list(number[first]) == list(range(len(first)))
 
 
-@pytest.mark.parametrize(("most", "raters"), [(41, 60), (43, 1), (60, 50)])
-def test_scores_of_many_numbers_of_showings_are_exact(most, raters):
-    # The common multiple of 1 … 41 times 60 raters, and that of 1 … 43, are more than an int64 holds.
-    rng = np.random.default_rng(most)
-    showings = rng.integers(1, most + 1, (40, raters))
-    showings[:, 0] = np.arange(most - 40, most) + 1
-    nets = rng.integers(-showings, showings + 1)
-    nets[0] = showings[0]
-    rows = [
-        {
-            **dict.fromkeys(ITEM, "x"),
-            "pair_id": f"{item:02}",
-            "rater": f"{rater:02}",
-            "unit": -1 - item,
-            "item": item,
-        }
-        | {"net": nets[item, rater], "showings": showings[item, rater]}
-        for item, rater in np.ndindex(showings.shape)
-    ]
-    items = item_scores(pd.DataFrame(rows))
-    exact = [
-        sum(Fraction(int(net), int(shown)) for net, shown in zip(*one, strict=True)) / raters
-        for one in zip(nets, showings, strict=True)
-    ]
-    found = [
-        Fraction(top, bottom) for top, bottom in zip(items["numerator"], items["denominator"], strict=True)
-    ]
-    for mean, ours, share in zip(exact, found, items["share"], strict=True):
-        assert abs(mean - ours) <= (0 if mean.denominator <= 2**61 else Fraction(1, 2**31))
-        assert share == pytest.approx(float(1 + mean) / 2, rel=1e-9)
-    assert found[0] == 1
-    assert share_test(items).statistic == pytest.approx(float(sum(exact) / sum(map(abs, exact))))
-
-
 def test_no_scores_have_no_items():
     scores = rater_scores(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
     assert item_scores(scores).empty
@@ -149,18 +108,3 @@ def test_combinations_keep_their_order_when_there_are_too_many_for_one_number():
 
 
 ODD = ['a,"b"', "=1+1", "", "two\r\nlines", " ", "x", "é\x00"]
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from([*ODD, None]), st.sampled_from([*ODD, 1, True, 1.0, None])), min_size=1
-    )
-)
-def test_a_frame_as_csv_is_what_the_slow_way_writes(rows):
-    frame = pd.DataFrame(rows, columns=["text", "any"], dtype=object)
-    frame["number"] = [(place / 7, -0.0, 0.0, np.nan, np.inf)[place % 5] for place in range(len(frame))]
-    frame["whole"], frame["yes"], frame["simulated"] = range(len(frame)), frame["text"] == "x", "old"
-    for simulated in (True, pd.Series([place % 2 == 0 for place in range(len(frame))])):
-        expected = to_csv(frame_table(frame, simulated=simulated))
-        assert frame_csv(frame, simulated=simulated).decode() == expected

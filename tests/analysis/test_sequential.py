@@ -11,8 +11,6 @@ from verdicts_by_hand import listed
 
 from analysis.planning.simulated_power import crossings
 from analysis.planning.simulation import Design, simulate
-from analysis.reports.sections.sequential import section
-from analysis.results.sequential import BY_ROW, BY_TIME, sequential_rows
 from analysis.stats.correction import holm
 from analysis.stats.sequential import MOMENTS, anytime, log_e_values
 from analysis.verdicts.tidy import orient
@@ -195,55 +193,3 @@ def verdicts(entries, times=None):
     more = {} if times is None else {"at": times}
     names = {"method_a": "guard", "method_b": "acs", "criterion": "fluency"}
     return orient(listed("pair_id rater verdict", entries, **names, **more))
-
-
-def test_items_come_in_the_order_of_their_last_verdict():
-    # p2 is complete at 10:02, p3 at 10:03 and p1 at 10:05, though p1's first verdict was the earliest.
-    entries = [("p1", "Ada", "guard"), ("p2", "Ada", "acs"), ("p2", "Bob", "acs"), ("p3", "Ada", "acs")]
-    entries += [("p1", "Bob", "tie"), ("p3", "Bob", "acs")]
-    times = [f"2026-11-20T10:0{minute}:00+00:00" for minute in (0, 1, 2, 3, 5, 0)]
-    (row,) = sequential_rows(verdicts(entries, times))
-    assert row.order == BY_TIME
-    # −1, −1, ½ as fortunes: 1, 1.325, then (1 ± g)² (1 ∓ g/2) in the mean of both: 1 + g² − g² = 1 for any g.
-    assert np.exp(row.test.log_e) == pytest.approx([1, 1.325, 1])
-    times[4] = "2026-11-20T10:01:30+00:00"  # now p1 is complete first
-    (row,) = sequential_rows(verdicts(entries, times))
-    # ½, −1: (1 + g/2)(1 − g) and its mirror image, 1 − g²/2 in the mean; mean g² = .325
-    assert np.exp(row.test.log_e) == pytest.approx([1, 1 - 0.1625, 1])
-
-
-def test_without_times_the_table_decides_and_says_so():
-    entries = [("p2", "Ada", "acs"), ("p1", "Ada", "tie")]
-    (row,) = sequential_rows(verdicts(entries))
-    assert row.order == BY_ROW
-    assert "no time is known" in row.warnings[0]
-    assert np.array_equal(row.test.log_e, anytime([-1, 0], [1, 1]).log_e)
-    (half,) = sequential_rows(verdicts(entries, ["2026-11-20T10:00:00Z", None]))
-    assert half.order == BY_ROW
-
-
-def test_an_item_that_waits_for_raters_does_not_count():
-    entries = [("p1", "Ada", "guard"), ("p1", "Bob", "guard"), ("p2", "Ada", "acs")]
-    (row,) = sequential_rows(verdicts(entries), raters=lambda _: 2)
-    assert (row.test.n, row.waiting) == (1, 1)
-    (all_of_them,) = sequential_rows(verdicts(entries))
-    assert all_of_them.test.n == 2
-    assert any("between 1 and 2 raters" in warning for warning in all_of_them.warnings)
-    (nobody,) = sequential_rows(verdicts(entries), raters=lambda _: 3)
-    assert (nobody.test.n, nobody.test.p_value, nobody.adjusted) == (0, None, None)
-
-
-def test_the_section_shows_the_table_and_the_process():
-    entries = [(f"p{place:02}", "Ada", "guard") for place in range(20)]
-    frame = verdicts(entries)
-    rows = sequential_rows(frame, planned=(("guard", "acs", "fluency"), ("guard", "acs", "coherence")))
-    shown = section(rows, name_methods=True)
-    table, drawing = shown.parts
-    assert table.rows[0][3] == 20
-    # 7 wins: 1 + 21 · .325 + 35 · .185 + 7 · .126 = 15.2, with the means of g², g⁴ and g⁶; 8 wins: 26.7
-    assert table.rows[0][-2] == rows[0].test.crossed == 8
-    assert rows[0].declared
-    assert "1/α" in shown.paragraphs[0]
-    assert "20 items" in drawing.description
-    assert shown.exports["sequential"].columns[0] == "simulated"
-    assert section((), name_methods=True) is None

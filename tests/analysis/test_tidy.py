@@ -6,14 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.results.agreement import agreement_rows
-from analysis.results.bias import length_rows, order_rows, position_rows
-from analysis.results.raters import rater_rows
-from analysis.results.sensitivity import sensitivity_rows
-from analysis.results.sequential import sequential_rows
-from analysis.results.shares import share_rows
 from analysis.verdicts import reading
-from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import orient, read, remarks, validate
 from guard_eval.errors import StudyError
 
@@ -30,7 +23,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
 def test_a_good_table(tmp_path):
     frame = read(write(tmp_path, GOOD))
     assert list(frame["verdict"]) == ["x", "tie"]
-    assert set(frame["rater_kind"]) == {"person"}
+    assert set(frame["rater_kind"]) == {"unknown"}
     assert list(frame.index) == [2, 3]
 
 
@@ -133,7 +126,7 @@ def test_one_rater_has_one_kind(tmp_path):
 
 
 def test_showings_tell_repeated_verdicts_apart(tmp_path):
-    text = f"{HEADER},presentation\n1,d,x,y,gpt,c,x,1\n1,d,x,y,gpt,c,y,2\n"
+    text = f"{HEADER},presentation\n1,d,x,y,eva,c,x,1\n1,d,x,y,eva,c,y,2\n"
     assert len(read(write(tmp_path, text))) == 2
 
 
@@ -164,7 +157,7 @@ def test_one_kind_of_rater_may_be_given_for_a_whole_table(tmp_path):
     assert set(read(write(tmp_path, GOOD), rater_kind="model")["rater_kind"]) == {"model"}
     partly = f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,\n1,d,x,y,gpt,c,x,model\n"
     path = write(tmp_path, partly)
-    assert list(read(path)["rater_kind"]) == ["person", "model"]
+    assert list(read(path)["rater_kind"]) == ["unknown", "model"]
     assert list(read(path, rater_kind="model")["rater_kind"]) == ["model", "model"]
     with pytest.raises(
         StudyError, match="itself says rater_kind 'model' on line 3, and 'simulated' was given"
@@ -243,48 +236,6 @@ def mixed(n=150, seed=4):
     return pd.DataFrame(turned), pd.DataFrame(rows)
 
 
-def test_a_comparison_in_mixed_order_is_one_comparison(tmp_path):
-    mixed_order, one_order = mixed()
-    path = tmp_path / "mixed.csv"
-    mixed_order.to_csv(path, index=False)
-    frame = read(path)
-    pd.testing.assert_frame_equal(
-        frame.reset_index(drop=True), validate(one_order).reset_index(drop=True), check_dtype=False
-    )
-    (row,) = share_rows(frame)
-    verdict = one_order["verdict"]
-    assert row.items == 150
-    by_hand = ((verdict == "guard").sum() + (verdict == "tie").sum() / 2) / 150
-    assert row.share.estimate == pytest.approx(by_hand)
-
-
-@pytest.mark.parametrize(
-    "analysis",
-    [
-        share_rows,
-        agreement_rows,
-        position_rows,
-        order_rows,
-        length_rows,
-        sensitivity_rows,
-        sequential_rows,
-        rater_rows,
-        lambda frame: ScoredVerdicts.of(frame).scores.to_dict("records"),
-    ],
-)
-def test_every_analysis_takes_a_frame_whichever_way_its_rows_stand(analysis):
-    """Also one that nobody has validated, or that was put together from two."""
-    mixed_order, one_order = (frame.assign(rater_kind="person") for frame in mixed(60))
-    assert repr(analysis(mixed_order)) == repr(analysis(one_order))
-
-
-def test_the_plan_decides_the_order_of_a_frame_in_the_other():
-    _, one_order = mixed(40)
-    frame = validate(one_order)
-    (row,) = share_rows(frame, planned=(("top_k", "guard", "c"),))
-    assert (row.method_a, row.declared) == ("top_k", True)
-
-
 def table(tmp_path, column, *values):
     names = HEADER.split(",")
     cells = dict(zip(names, ("1", "d", "x", "y", "anna", "c", "tie"), strict=True))
@@ -360,19 +311,19 @@ MODELS = (
 PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a")
 
 
-def test_a_rater_with_a_models_name_is_not_a_person_in_silence(tmp_path):
-    frame = read(table(tmp_path, "rater", *MODELS, *PEOPLE))
-    (remark,) = remarks(frame)
-    assert remark.startswith(
-        "rater is 'GPT-4o-mini', 'Llama 3', 'Qwen2.5-7B', 'a2/model', 'claude-3-opus' and 4"
-    )
-    assert "on lines 2, 3, 4, 5, 6 and 4 more, the name of a model, and counts as a person: add a" in remark
-    assert remarks(read(table(tmp_path, "rater", *PEOPLE))) == ()
-    assert remarks(read(table(tmp_path, "rater", *MODELS), rater_kind="model")) == ()
-    verdict = pd.read_csv(table(tmp_path, "rater", *MODELS), dtype=str).assign(rater_kind="person")
+@pytest.mark.parametrize("name", MODELS)
+def test_a_rater_with_a_models_name_must_be_declared(name, tmp_path):
+    with pytest.raises(StudyError, match="--rater-kind model"):
+        read(table(tmp_path, "rater", "anna", name))
+    assert remarks(read(table(tmp_path, "rater", name), rater_kind="model")) == ()
+    verdict = pd.read_csv(table(tmp_path, "rater", name), dtype=str).assign(rater_kind="person")
     assert remarks(validate(verdict)) == ()
 
 
+def test_names_of_people_are_no_models(tmp_path):
+    assert remarks(read(table(tmp_path, "rater", *PEOPLE))) == ()
+
+
 def test_what_was_found_stays_with_the_table_and_is_given_once(tmp_path):
-    frame = read(table(tmp_path, "rater", "gpt-4", "anna"))
+    frame = read(table(tmp_path, "rater", " eva", "anna"))
     assert remarks(validate(frame)) == remarks(orient(frame)) == remarks(frame) != ()

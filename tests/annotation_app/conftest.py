@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,11 +27,11 @@ from databases import Databases, setting
 from sqlalchemy import update
 from streamlit.components.v2.component_manager import BidiComponentManager
 
-from annotation_app.pages import session, sign_in
-from annotation_app.server.launch import STUDY_VARIABLE
+from annotation_app import sign_in, state
 from guard_eval.records import Gold, Pair, Plan
-from guard_eval.store import Store
-from guard_eval.store.connection import Database
+from guard_eval.store import Store, notes, unblind
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
 from guard_eval.store.schema import presentation
 from guard_eval.study.folder import Study
 
@@ -54,6 +54,11 @@ RATERS = (
     "ned",
     "ola",
     "pia",
+    "rex",
+    "sue",
+    "tim",
+    "uma",
+    "vic",
 )
 FIRST, SECOND = "contrastive(k=10, alpha=0.6)", "top_k(k=50)"
 
@@ -108,16 +113,16 @@ class Built:
         return Store.open(self.database)
 
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
-        """Return what a method of its store returns."""
+        """Return what is read from its store."""
+        reads = {"tidy": unblind.tidy, "history": unblind.history, "checks": unblind.checks}
+        reads |= {"notes": notes.read, "raters": store_raters.read, "skips": notes.read_skips}
         with self.open() as store:
-            return getattr(store, what)(**chosen)
+            return reads[what](store, **chosen)
 
     def age(self) -> None:
         """Let all pairs have been handed out two days ago."""
-        database = Database(self.database)
-        with database.write() as connection:
-            connection.execute(update(presentation).values(handed_out=datetime.now(UTC) - timedelta(days=2)))
-        database.close()
+        with self.open() as store, store.write() as (db, now):
+            db.execute(update(presentation).values(handed_out=now - timedelta(days=2)))
 
     @property
     def plan(self) -> Plan:
@@ -195,10 +200,10 @@ def build(
     (folder / "study.toml").write_text(database + settings, encoding="utf-8")
     with Store.open(Study.open(folder).database, create=True) as store:
         if pairs:
-            store.add_pairs(pairs)
+            store_pairs.add(store, pairs)
         if gold:
-            store.add_gold(gold)
-        tokens = {name: store.invite(name)[1] for name in raters}
+            store_pairs.add_gold(store, gold)
+        tokens = {name: store_raters.invite(store, name)[1] for name in raters}
     return Built(folder, pairs, tokens)
 
 
@@ -212,30 +217,26 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Say in which browser the next visits are, and from which network address; AppTest has neither."""
+    """Say in which browser the next visits are; AppTest has none."""
 
-    def set_origin(browser: str, address: str | None = None) -> None:
+    def set_origin(browser: str) -> None:
         monkeypatch.setattr(sign_in, "browser_secrets", lambda: [browser])
-        monkeypatch.setattr(sign_in, "network_address", lambda: address)
 
     set_origin("a browser")
     return set_origin
 
 
 @pytest.fixture
-def study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_database: Callable[[Path], str]
-) -> Iterator[Callable[..., Built]]:
+def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Callable[..., Built]:
     """Build a study in a temporary folder and point the page at it."""
 
     def make(number: int = 3, **options: object) -> Built:
         pairs = [make_pair(i) for i in range(number)]
         built = build(tmp_path / "study", pairs, new_database=new_database, **options)  # type: ignore[arg-type]
-        monkeypatch.setenv(STUDY_VARIABLE, str(built.folder))
+        state.serve_study(Study.open(built.folder))
         return built
 
-    yield make
-    session.reset()
+    return make
 
 
 @pytest.fixture(scope="session")

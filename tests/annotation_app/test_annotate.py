@@ -1,82 +1,125 @@
-"""`guard-eval annotate` before its server starts: what it says, and for whom it makes a link."""
+"""`annotate` before and around its server: what it refuses, what it says, and for whom it makes a link."""
 
+import importlib.util
+import json
+import os
 import re
 import shutil
+import socket
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
-import typer
 
-from guard_eval.cli import annotate
-from guard_eval.cli.administration import raters
-from guard_eval.errors import StudyError
+from annotation_app import annotate as annotating
+from annotation_app import server
+from annotation_app.annotate import annotate
+from guard_eval import progress
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.store import Store, handout, raters, settings, verdicts
+from guard_eval.study import Study
 
 pytestmark = pytest.mark.slow
 
+SUPPORT = str(Path(__file__).parents[1] / "support")
+
+
+class Listener:
+    """Collects what a function says while it works."""
+
+    def __init__(self):
+        self.said = []
+
+    def notice(self, text):
+        self.said.append(text)
+
+    warn = notice
+
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command with a server that is ready and ends at once; return what was printed."""
-
-    def serve(folder, *, on_ready, **_options):
-        on_ready("http://127.0.0.1:8501")
-        return 0
-
-    monkeypatch.setattr(annotate, "serve", serve)
+def run(monkeypatch):
+    """Run `annotate` with a server that is ready and ends at once; return what was said."""
+    monkeypatch.setattr(server, "run", lambda _socket, on_ready: on_ready())
 
     def command(folder, **options):
-        with pytest.raises(typer.Exit):
-            annotate.command(folder, **options)
-        return capsys.readouterr().out
+        listener = Listener()
+        with progress.attached(listener):
+            result = annotate(Study.open(folder), **{"port": 0, **options})
+        run.url = result.url
+        return "\n".join(listener.said)
 
+    run = command
     return command
 
 
 def test_a_known_rater_gets_a_new_link(study, run):
-    built = study()
-    out = run(built.folder, invite="ann")
-    (token,) = re.findall(r"ann: http://127\.0\.0\.1:8501/\?invite=(\S+)", out)
+    built = study(slots=1)
+    said = run(built.folder, invite="ann")
+    (token,) = re.findall(rf"ann: {run.url}/\?invite=(\S+)", said)
     with built.open() as store:
-        assert store.sign_in(token).name == "ann"
-        assert store.sign_in(built.tokens["ann"]) is None
-    assert "3 pairs, 2 people each, 1 invited" in out
-    assert "Note:" not in out
+        assert raters.sign_in(store, token).name == "ann"
+        assert raters.sign_in(store, built.tokens["ann"]) is None
+    assert "3 pairs, 1 people each, 1 invited" in said
 
 
 def test_a_study_without_pairs_is_not_served(study, run):
     with pytest.raises(StudyError, match="has no pairs yet; run: guard-eval pair"):
-        annotate.command(study(0).folder)
+        run(study(0).folder)
+
+
+@pytest.mark.parametrize(
+    ("people", "more", "said"),
+    [
+        (1, "", "1 people are invited and the pairs need 2; invite more"),
+        (2, "", None),
+        (3, "", "3 people are invited and the pairs need 2: who comes late finds nothing left"),
+        (3, "pairs_per_rater = 2", None),
+        (2, "pairs_per_rater = 2", "2 people are invited and the pairs need 3"),
+    ],
+)
+def test_more_or_fewer_raters_than_the_study_has_work_for(study, run, people, more, said):
+    """Three pairs for two people each are six ratings: two people's, or three people's with two each."""
+    lines = run(study(3, raters=("ann", "ben", "cas")[:people], more=more).folder)
+    assert (said in lines) if said else ("people are invited" not in lines)
+
+
+def test_the_stock_consent_is_not_served_without_a_warning(study, run, tmp_path):
+    pages = "[annotation.pages]\nconsent = true\n"
+    assert "the consent page has the stock text" in run(study(more=pages).folder)
+    own = tmp_path / "study" / "own.toml"
+    own.write_text('[consent]\nlead = "University X, 20 minutes, x@example.org"\n', encoding="utf-8")
+    path = tmp_path / "study" / "study.toml"
+    path.write_text(
+        path.read_text().replace("[annotation.pages]", 'wording = "own.toml"\n[annotation.pages]')
+    )
+    assert "stock text" not in run(tmp_path / "study")
 
 
 def test_what_the_owner_should_know_first(study, run, monkeypatch):
     built = study(raters=())
-    assert "guard-eval raters" in run(built.folder)
     with built.open() as store:
-        rater, _ = store.invite("ann")
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
+        rater, _ = raters.invite(store, "ann")
     before = Study.open(built.folder)
-    with Store.open(before.database, study_hash=before.hash) as store:
-        (shown,) = store.hand_out(rater, before.plan)
-        store.save(shown.presentation, {"fluency": "A", "coherence": "A"}, rater=rater)
+    with Store.open(before.database, declared=before.declared) as store:
+        (shown,) = handout.claim(store, rater, before.plan)
+        verdicts.save(store, shown.presentation, {"fluency": "A", "coherence": "A"}, rater=rater)
     path = built.folder / "study.toml"
     text = path.read_text(encoding="utf-8").replace("seed = ", "seed = 1")
     path.write_text(f"{text}gold_every = 5\n[annotation.recruitment]\nprolific = true\n", encoding="utf-8")
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**9, 10**9, 50 * 2**20)
     )
-    out = run(built.folder)
-    assert "study.toml is not what it was when the first verdict came" in out
-    assert f"guard-eval gold {built.folder} FILE" in out
-    assert "annotation.pairs_per_rater sets a limit" in out
-    assert "2 places open for people who come without an invite" in out
-    assert ("the disk has 50 MiB left" in out) is before.database.startswith("sqlite")
+    said = run(built.folder)
+    assert "settings changed after the first verdict: annotation.gold_every from none to 5" in said
+    assert "name a file of them as annotation.gold" in said
+    assert "annotation.pairs_per_rater sets a limit" in said
+    assert "2 more people can come without an invite" in said
+    assert ("the disk has 50 MiB left" in said) is before.database.startswith("sqlite")
 
 
 def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run):
-    from guard_eval.store import Store
-    from guard_eval.study.folder import Study
-
     table = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
     built = study(criteria=("wit", "fluency"), more=table)
     path = built.folder / "study.toml"
@@ -89,45 +132,28 @@ def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run)
     assert "worded differently" not in reword("How witty", "How funny")
     opened = Study.open(built.folder)
     with Store.open(opened.database) as store:
-        rater, _ = store.invite("bob")
-        (shown,) = store.hand_out(rater, opened.plan)
-        store.save(shown.presentation, {"wit": "A", "fluency": "A"}, rater=rater)
-    out = reword("How funny", "How silly")
-    assert "'wit' was asked as 'Wit: How funny.', and is now 'Wit: How silly.'" in " ".join(out.split())
+        rater, _ = raters.invite(store, "bob")
+        (shown,) = handout.claim(store, rater, opened.plan)
+        verdicts.save(store, shown.presentation, {"wit": "A", "fluency": "A"}, rater=rater)
+    assert "'wit' was asked as 'Wit: How funny.', and is now 'Wit: How silly.'" in reword("funny", "silly")
     assert "worded differently" not in reword("How silly", "How funny")
 
 
-def test_links_lead_to_where_the_app_was_served_last(study, run, monkeypatch, capsys):
-    built = study(raters=())
-    monkeypatch.setattr(
-        annotate, "serve", lambda _folder, *, on_ready, **_rest: on_ready("http://127.0.0.1:9123") or 0
-    )
-    raters.command(built.folder, raters.Action.add, ["ann"])
-    assert "ann: http://localhost:8501/?invite=" in capsys.readouterr().out
-    with pytest.raises(typer.Exit):
-        annotate.command(built.folder, port=9123)
-    assert "TLS" not in capsys.readouterr().out
-    raters.command(built.folder, raters.Action.add, ["ben"])
-    assert "ben: http://127.0.0.1:9123/?invite=" in capsys.readouterr().out
-    raters.command(built.folder, raters.Action.add, ["cas"], url="https://rate.example.org/")
-    assert "cas: https://rate.example.org/?invite=" in capsys.readouterr().out
-
-
-def test_who_serves_a_network_reads_how_raters_reach_it_and_that_tls_is_missing(study, monkeypatch, capsys):
+def test_links_printed_before_carry_another_port_and_the_owner_reads_it(study, run):
     built = study()
-    monkeypatch.setattr(
-        annotate, "serve", lambda _folder, *, on_ready, **_rest: on_ready("http://127.0.0.1:9123") or 0
-    )
-    with pytest.raises(typer.Exit):
-        annotate.command(built.folder, address="0.0.0.0", port=9123)
-    out = " ".join(capsys.readouterr().out.split())
-    (found,) = re.findall(r"Other machines of the network reach it at (\S+)\. There is NO TLS", out)
-    assert found.endswith(":9123")
-    assert "127.0.0.1" not in found
-    assert "0.0.0.0" not in found
-    with pytest.raises(typer.Exit):
-        annotate.command(built.folder, address="0.0.0.0", port=9123, proxy="127.0.0.1")
-    assert "NO TLS" not in capsys.readouterr().out
+    said = run(built.folder)
+    assert f"Links that begin with http://localhost:8501 work if they begin with {run.url} instead." in said
+    with built.open() as store:
+        assert settings.app_address(store) == run.url
+    assert "Links that begin" not in run(built.folder, port=int(run.url.rpartition(":")[2]))
+
+
+def test_who_serves_a_network_reads_how_raters_reach_it_and_that_tls_is_missing(study, run):
+    said = run(study().folder, address="0.0.0.0")
+    assert "There is NO TLS" in said
+    assert "127.0.0.1" not in run.url
+    assert "0.0.0.0" not in run.url
+    assert "TLS" not in run(study().folder)
 
 
 @pytest.mark.parametrize(
@@ -142,4 +168,110 @@ def test_who_serves_a_network_reads_how_raters_reach_it_and_that_tls_is_missing(
     ],
 )
 def test_which_addresses_only_this_machine_reaches(address, local):
-    assert annotate.is_local(address) is local
+    assert annotating.is_local(address) is local
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": 70000}, "port 70000 does not exist"),
+        ({"port": 0, "address": "192.0.2.1"}, "192.0.2.1.*use 127.0.0.1"),
+        ({"port": 0, "address": "not an address"}, "not an address.*use 127.0.0.1"),
+    ],
+)
+def test_a_place_where_nothing_can_listen(study, run, options, message):
+    with pytest.raises(StudyError, match=message):
+        run(study().folder, **options)
+
+
+def test_a_taken_port_is_named_with_the_remedy(study, run):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StudyError, match=rf"port {port} on 127.0.0.1 is taken.*--port {port + 1}"):
+            run(study().folder, port=port)
+
+
+def test_without_streamlit_the_extra_is_named(study, monkeypatch):
+    built = Study.open(study().folder)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[annotate\]'"):
+        annotate(built)
+
+
+def test_a_raters_process_imports_nothing_heavy(study):
+    """The page is run to a saved verdict in a fresh process; what is loaded then is what a server holds."""
+    built = study()
+    code = f"""
+import json, sys
+from pathlib import Path
+from annotation_app import annotate, server, state
+from app_pages import press, rate, visit
+from guard_eval.study import Study
+from guard_eval.store import handout
+from guard_eval.store import raters
+from guard_eval.store import settings
+from guard_eval.store import verdicts
+state.serve_study(Study.open(Path({str(built.folder)!r})))
+page = rate(press(visit({built.tokens["ann"]!r}), "start"), "A", "A")
+assert not page.exception
+heavy = ["torch", "transformers", "scipy", "statsmodels", "pandas", "matplotlib", "analysis", "judge"]
+print(json.dumps([name for name in heavy if name in sys.modules]))
+"""
+    paths = os.pathsep.join((SUPPORT, os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+    assert len(built.stored()) == 2
+
+
+# Accounts.
+
+
+@pytest.fixture
+def ready(study, tmp_path, monkeypatch):
+    """Check a study with accounts, at home in an empty folder; Authlib looks installed."""
+    built = study(0, more="[annotation.recruitment]\noidc = true\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: nullcontext() if name == "authlib" else find(name, *rest),
+    )
+    return lambda: annotating.check_sign_in(Study.open(built.folder))
+
+
+def test_accounts_need_authlib(ready, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_rest: None)
+    with pytest.raises(MissingExtraError, match=r"guard-eval\[oidc\]"):
+        ready()
+
+
+def test_accounts_need_a_provider_and_no_secret_of_it_is_printed(ready, tmp_path):
+    with pytest.raises(StudyError) as error:
+        ready()
+    secrets = tmp_path / ".streamlit" / "secrets.toml"
+    assert str(secrets) in str(error.value)
+    assert all(key in str(error.value) for key in annotating.PROVIDER_KEYS)
+    secrets.parent.mkdir()
+    secrets.write_text('[auth]\nclient_id = "it"\nclient_secret = "hush-hush"\n', encoding="utf-8")
+    with pytest.raises(
+        StudyError, match="write redirect_uri, cookie_secret, server_metadata_url into"
+    ) as error:
+        ready()
+    assert "hush" not in str(error.value)
+    secrets.write_text("[auth]\nclient_secret = hush-hush\n", encoding="utf-8")
+    with pytest.raises(StudyError, match="as TOML") as error:
+        ready()
+    assert "hush" not in str(error.value)
+    keys = "".join(f'{key} = "x"\n' for key in annotating.PROVIDER_KEYS)
+    secrets.write_text(f"[auth]\n{keys}", encoding="utf-8")
+    ready()

@@ -1,7 +1,9 @@
 """What is chosen and not saved outlives the tab, belongs to one rater, and is forgotten when it is saved."""
 
 import json
+import urllib.request
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 
 import pytest
 from app_browser import (
@@ -9,18 +11,32 @@ from app_browser import (
     CHROMIUM,
     DESKTOP,
     Served,
+    Wire,
     begin,
     chosen,
+    faults,
     moved_on,
     pick,
+    prefer,
     save,
     serving,
     where,
 )
 
+from guard_eval.store import notes
+
 pytestmark = pytest.mark.browser
 
 KEPT = "() => Object.entries(localStorage).filter(([key]) => key.startsWith('draft-'))"
+
+MORE = """
+pairs_per_rater = 2
+[annotation.pages]
+consent = true
+[annotation.recruitment]
+prolific = true
+codes = { completed = "CODE-DONE", no_place = "CODE-FULL", declined = "CODE-NO" }
+"""
 
 LINES = """selector => {
   const text = document.querySelector(selector).firstChild;
@@ -92,31 +108,9 @@ def test_choices_outlive_the_tab_and_are_nobody_elses(rooms, context):
         pick(page, "Coherence", "Similar")
         pick(page, "Fluency", "Similar")
         save(page)
-    page.wait_for_function(f"() => ({KEPT})().length <= 1")  # ben's own
     page.close()
     with rooms.built.open() as store:
-        assert [note.detail for note in store.notes(rater="ann", kind="comment")] == ["half a thought"]
-
-
-def test_a_second_tab_goes_on_and_the_first_takes_over_without_a_loss(rooms, context):
-    first = come(context, rooms, "cas")
-    pick(first, "Coherence", "B is better")
-    second = come(context, rooms, "cas")
-    elsewhere = first.get_by_role("dialog", name="The study is open in another tab")
-    elsewhere.wait_for()
-    assert chosen(second) == 1
-    first.keyboard.press("1")
-    pick(second, "Fluency", "Similar")
-    save(second)
-    assert rooms.rows("cas").total() == 2
-    pick(second, "Fluency", "A is better")
-    first.bring_to_front()
-    elsewhere.get_by_role("button", name="Go on here").click()
-    first.get_by_role("dialog").wait_for(state="hidden")
-    assert where(first) == "Pair 2 of 3"
-    assert chosen(first) == 1
-    second.get_by_role("dialog", name="The study is open in another tab").wait_for()
-    assert rooms.rows("cas").total() == 2
+        assert [note.detail for note in notes.read(store, rater="ann", kind="comment")] == ["half a thought"]
 
 
 def test_a_pair_is_skipped_with_a_reason_and_forgotten(rooms, context):
@@ -134,8 +128,8 @@ def test_a_pair_is_skipped_with_a_reason_and_forgotten(rooms, context):
     assert chosen(page) == 0
     assert "B" not in json.dumps([value for _, value in page.evaluate(KEPT)])
     with rooms.built.open() as store:
-        assert [(skip.rater, skip.reason) for skip in store.skips()] == [("dan", "unreadable")]
-        assert store.notes(rater="dan", kind="problem") == []
+        assert [(skip.rater, skip.reason) for skip in notes.read_skips(store)] == [("dan", "unreadable")]
+        assert notes.read(store, rater="dan", kind="problem") == []
 
 
 def test_lines_are_short_and_boxes_end_with_their_texts(rooms, context):
@@ -174,3 +168,109 @@ def test_a_browser_that_forbids_cookies_and_storage_rates_all_the_same(chromium,
         assert rooms.revisions("eva") == 2
     finally:
         context.close()
+
+
+# Raters from a platform: their id's browser, and codes that are secrets.
+
+
+@pytest.fixture
+def platform(build_study, tmp_path) -> Iterator[Served]:
+    """Serve a study with two places, of two pairs each."""
+    built = build_study(
+        tmp_path / "study", number=1, hostile=("marigold x", "thistle y"), raters=(), slots=2, more=MORE
+    )
+    log = tmp_path / "log"
+    with serving(built.folder, log) as url:
+        yield Served(built, url)
+    assert not [text for text in ("CODE-", "ann-id", "Traceback") if text in log.read_text()]
+
+
+@pytest.fixture
+def arrive(chromium, platform):
+    """Come from Prolific in a browser of one's own."""
+    contexts = {}
+
+    def arrive(name, browser):
+        if browser not in contexts:
+            contexts[browser] = chromium.new_context(**DESKTOP)
+        page = contexts[browser].new_page()
+        page.set_default_timeout(15_000)
+        page.wire = Wire(page, platform.url)
+        page.goto(f"{platform.url}/?PROLIFIC_PID={name}&STUDY_ID=s&SESSION_ID=v")
+        page.get_by_role("heading", level=1).wait_for()
+        return page
+
+    arrive.contexts = contexts
+    yield arrive
+    for context in contexts.values():
+        context.close()
+
+
+def _cookies(context):
+    return [cookie for cookie in context.cookies() if cookie["name"].startswith("guard_eval_browser_")]
+
+
+def test_two_tabs_opened_at_once_without_a_cookie_are_one_participant(platform, arrive):
+    """The second tab's page was sent before the browser had the first one's cookie, and brings another."""
+    with urllib.request.urlopen(platform.url, timeout=30) as sent:
+        (given,) = SimpleCookie(sent.headers["Set-Cookie"]).values()
+    first = arrive("two-tabs-id", "b9")
+    assert where(first) == "Before you begin"
+    arrive.contexts["b9"].add_cookies([{"name": given.key, "value": given.value, "url": platform.url}])
+    assert len(_cookies(arrive.contexts["b9"])) == 2
+    second = arrive("two-tabs-id", "b9")
+    assert where(second) == "Before you begin"
+    # and so it is where the browser has lost the cookie of the first
+    arrive.contexts["b9"].clear_cookies()
+    arrive.contexts["b9"].add_cookies([{"name": given.key, "value": given.value, "url": platform.url}])
+    assert where(arrive("two-tabs-id", "b9")) == "Before you begin"
+
+
+def test_a_participants_way_and_what_others_see_meanwhile(platform, arrive):
+    ann = arrive("ann-id", "b1")
+    assert where(ann) == "Before you begin"
+    arrive("ben-id", "b2")
+    cas = arrive("cas-id", "b3")
+    assert where(cas) == "No place is free just now"
+    assert cas.get_by_text("CODE-FULL").is_visible()
+    assert faults(cas) == []
+    # the cookie is no script's
+    (ours,) = _cookies(arrive.contexts["b1"])
+    assert (ours["httpOnly"], ours["sameSite"], len(ours["value"])) == (True, "Lax", 43)
+    # a thief with the id, and the owner again: first in another tab, then without cookies
+    thief = arrive("ann-id", "b4")
+    assert thief.get_by_text("in another browser").is_visible()
+    ann = arrive("ann-id", "b1")
+    assert where(ann) == "Before you begin"
+    ann.get_by_role("button", name="I agree").click()
+    ann.get_by_role("button", name="Start").wait_for()
+    link = ann.locator(".ge-code").inner_text()
+    assert link.startswith(f"{platform.url}/?invite=")
+    begin(ann)
+    prefer(ann, coherence="marigold", fluency="Similar")
+    save(ann)
+    assert b"code-" not in ann.wire.received
+    arrive.contexts["b1"].clear_cookies()
+    assert arrive("ann-id", "b1").get_by_text("in another browser").is_visible()
+    ann.goto(link)
+    assert where(ann) == "Pair 2 of 2"
+    prefer(ann, coherence="marigold", fluency="Similar")
+    assert b"code-" not in ann.wire.received
+    save(ann)
+    assert where(ann) == "Thank you"
+    assert ann.get_by_text("CODE-DONE").is_visible()
+    assert b"code-full" not in ann.wire.received
+    assert b"code-no" not in ann.wire.received
+    assert platform.rows("P-1").total() == 4
+
+
+def test_text_on_the_websocket_ends_it_and_nothing_is_in_the_log(platform):
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    address = platform.url.replace("http", "ws", 1) + "/_stcore/stream"
+    with connect(address) as socket:
+        socket.send("text")
+        with pytest.raises(ConnectionClosed) as closed:
+            list(iter(lambda: socket.recv(timeout=30), None))
+    assert closed.value.rcvd.code == 1003

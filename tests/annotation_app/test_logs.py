@@ -6,8 +6,8 @@ import logging
 import pytest
 from streamlit import config, error_util
 
-from annotation_app.server import logs
-from annotation_app.server.launch import OPTIONS
+from annotation_app import logs
+from annotation_app.server import OPTIONS
 
 TOKEN = "m66UrAJFSbK_Ko5HuUPPAq9s0e6yYAbB1LObFORFjr4"
 TEXT = "what a rater wrote"
@@ -57,7 +57,7 @@ def test_streamlit_prints_no_defect_past_the_filter(others, capfd, monkeypatch):
     logger, written = others
     monkeypatch.setattr(error_util, "_LOGGER", logger)
     before = config.get_option("logger.enableRich")
-    config.set_option("logger.enableRich", OPTIONS["logger.enableRich"] == "true")
+    config.set_option("logger.enableRich", OPTIONS["logger.enableRich"])
     try:
         error_util.handle_uncaught_app_exception(ValueError(TEXT))
     finally:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from annotation_app.pages import markup
+from annotation_app import markup
 
 
 class Reader(HTMLParser):

@@ -1,121 +1,285 @@
-"""The server around the page: whether it is well, what it tells nobody, and whom it believes."""
+"""The server around the page: whether it is well, what it tells nobody, and what a stranger can do to it."""
 
 import asyncio
+import gzip
+import http.client
 import json
 import re
 import socket
-import threading
-import urllib.error
-import urllib.request
-from types import SimpleNamespace
+import sqlite3
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import streamlit
 from app_browser import serving
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
-from annotation_app.server import application as server
-from annotation_app.server import launch
-from annotation_app.server.application import health
-from annotation_app.server.middleware import SendAtOnce
+from annotation_app import server
+from guard_eval.store import handout, raters, verdicts
 
 pytestmark = pytest.mark.slow
 
+STATIC = Path(streamlit.__file__).with_name("static")
 
-def health_now():
-    answer = asyncio.run(health(None))
-    return answer.status_code, json.loads(answer.body)
+
+@pytest.fixture
+def health(monkeypatch):
+    """Ask whether a rating could be saved; no answer is remembered."""
+    monkeypatch.setattr(server, "HEALTH_SECONDS", 1.0)
+
+    def ask():
+        monkeypatch.setattr(server, "_last_check", [(-9e9, 0)])
+        answer = asyncio.run(server.health(None))
+        return answer.status_code, json.loads(answer.body)
+
+    return ask
 
 
 @pytest.mark.both_databases
-def test_health_is_the_databases(study, databases):
+def test_health_is_the_databases(study, databases, health):
     built = study()
-    assert health_now() == (200, {"status": "ok"})
+    assert health() == (200, {"status": "ok"})
     with databases.away(built.database):
-        assert health_now() == (503, {"status": "unavailable"})
-    assert health_now() == (200, {"status": "ok"})
+        assert health() == (503, {"status": "unavailable"})
+    assert health() == (200, {"status": "ok"})
 
 
-def test_health_waits_no_longer_than_its_patience(study, monkeypatch):
-    study()
-    monkeypatch.setattr("annotation_app.server.application.PATIENCE", 0.05)
-    answer, answered = threading.Event(), []
-
-    def query():
-        answer.wait(60)
-        answered.append(True)
-
-    monkeypatch.setattr("annotation_app.server.application._query_database", query)
-    assert health_now()[0] == 503
-    assert not answered  # the response did not wait for the database
-    answer.set()
+def test_a_database_that_takes_no_rating_is_not_well(study, health, monkeypatch):
+    """Another program holds it locked; its disk is full, here at the pages that it has."""
+    built = study()
+    assert health()[0] == 200
+    file = built.folder / "study.db"
+    with sqlite3.connect(file, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert health() == (503, {"status": "unavailable"})
+        other.execute("ROLLBACK")
+    assert health()[0] == 200
 
 
-def test_nobody_is_believed_where_a_rater_comes_from_unless_named(study, monkeypatch):
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
-    folder = study().folder
-    assert launch._environment(folder)["FORWARDED_ALLOW_IPS"] == ""
-    trusted = launch._proxies(" 127.0.0.1, 10.0.0.0/8")
-    assert launch._environment(folder, trusted)["FORWARDED_ALLOW_IPS"] == "127.0.0.1,10.0.0.0/8"
+def handshake(url, *headers, path="/_stcore/stream"):
+    """Return how a server answers a websocket's first request, sent as it is here."""
+    address = urlsplit(url)
+    lines = (
+        f"GET {path} HTTP/1.1",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        *(header.format(url=url, host=address.netloc, port=address.port) for header in headers),
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=30) as made:
+        made.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        return int(made.makefile("rb").readline().split()[1])
 
 
-def test_the_secret_of_replicas_comes_from_the_environment():
-    """docs/deployment.md names the variable."""
-    from streamlit import config
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (101, ["Host: {host}", "Origin: {url}"]),
+        (101, ["Host: {host}"]),  # no browser leaves the origin out
+        (101, ["Host: rate.example.org", "Origin: https://rate.example.org"]),
+        (101, ["Host: [::1]:{port}", "Origin: http://[::1]:{port}"]),
+        (403, ["Host: {host}", "Origin: http://stranger.example"]),
+        (403, ["Host: {host}", "Origin: null"]),
+        (403, ["Host: {host}", "Origin: "]),
+        # Streamlit lets in whatever this machine serves.
+        (403, ["Host: {host}", "Origin: http://127.0.0.1:1"]),
+        (403, ["Host: {host}", "Origin: http://localhost:{port}"]),
+        (403, ["Host: {host}", "Origin: file://{host}"]),
+        (403, ["Host: {host}", "Origin: http://[::1"]),
+        (403, ["Host: {host}", "Origin: http://{host}.stranger.example"]),
+        (403, ["Host: {host}", "Origin: http://stranger.example@{host}"]),
+        (400, ["Host: {host}", "Origin: {url}", "Origin: http://stranger.example"]),
+        (403, ["Host: {host}", "Origin: http://stranger.example", "X-Forwarded-Host: stranger.example"]),
+        (403, ["Host: rate.example.org:80", "Origin: https://rate.example.org"]),
+    ],
+)
+def test_a_websocket_is_for_pages_of_this_server(served, status, headers):
+    assert handshake(served.url, *headers) == status
 
-    assert config._config_options_template["server.cookieSecret"].env_var == "STREAMLIT_SERVER_COOKIE_SECRET"
+
+def test_only_the_pages_own_websocket_exists(served):
+    for path in ("/", "/stream", "/x/_stcore/stream", "/_stcore/stream/", "//_stcore/stream"):
+        assert handshake(served.url, "Host: {host}", "Origin: {url}", path=path) == 403
 
 
-def test_messages_leave_at_once():
-    with (
-        socket.create_server(("127.0.0.1", 0)) as here,
-        socket.create_connection(here.getsockname()) as client,
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "OPTIONS", "PATCH", "GET", "TRACE"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/_stcore/upload_file/session/file",
+        "/_stcore//upload_file/session/file",
+        "//_stcore/upload_file/session/file",
+        "/%5Fstcore/upload%5Ffile/session/file",
+        "/_stcore%2Fupload_file/session/file",
+        "/x/_stcore/upload_file/session/file",
+        "/static/../_stcore/upload_file/session/file",
+        "/media/file",
+        "/component/name/file",
+        "/_stcore/bidi-components/name/file",
+        "/_stcore/metrics",
+        "/_stcore/script-health-check",
+        "/_stcore/agent/mcp",
+        "/app/static/file",
+    ],
+)
+def test_there_is_nothing_where_raters_have_no_business(served, method, path):
+    assert request(served.url, method, path, body=b"x")[0] in {400, 404, 405}
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "OPTIONS", "PATCH"])
+def test_no_address_takes_anything(served, method):
+    for path in ("/", "/health", "/_stcore/health", "/_stcore/host-config", "/static/x"):
+        assert request(served.url, method, path, body=b"x")[0] == 405
+
+
+def request(url, method, path, body=None, **headers):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection.request(method, path, body, headers, encode_chunked="Transfer-Encoding" in headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def memory(process):
+    """Return the bytes of memory a process has at most had."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def listener(url):
+    """Return the process that listens on a port of this machine."""
+    psutil = pytest.importorskip("psutil")
+    port = urlsplit(url).port
+    return next(
+        found.pid
+        for found in psutil.net_connections("tcp")
+        if found.status == "LISTEN" and found.laddr.port == port
+    )
+
+
+def widget(size):
+    message = BackMsg()
+    state = message.rerun_script.widget_states.widgets.add()
+    state.id, state.string_value = "stranger", "x" * size
+    return message.SerializeToString()
+
+
+def send_and_listen(page, message):
+    page.send(message)
+    while True:
+        page.recv(30)
+
+
+def test_large_messages_are_refused_before_they_fill_the_memory(served):
+    process = listener(served.url)
+    before = memory(process)
+    piece = b"x" * 2**20
+    chunked = {"Transfer-Encoding": "chunked"}
+    assert request(served.url, "POST", "/", (piece for _ in range(100)), **chunked)[0] == 405
+    assert (
+        request(served.url, "GET", "/health", (piece for _ in range(100)), **chunked)[0] == 200
+    )  # read by nobody
+    stream = f"ws{served.url.removeprefix('http')}/_stcore/stream"
+    for message in (
+        widget(1_200_000),
+        (widget(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19)),
     ):
-        connection = SimpleNamespace(get_extra_info={"socket": client}.get)
-
-        class Connection:
-            transport = connection
-
-            async def receive(self):
-                return {}
-
-        async def application(scope, receive, send):
-            pass
-
-        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
-        asyncio.run(SendAtOnce(application)({"type": "websocket"}, Connection().receive, None))
-        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        with connect(stream, origin=served.url, max_size=None, compression=None) as page:
+            with pytest.raises(ConnectionClosed) as closed:
+                send_and_listen(page, message)
+            assert closed.value.rcvd.code == 1009  # too big
+    with connect(stream, origin=served.url, max_size=None) as page:
+        page.send(widget(900_000))
+        assert page.recv(30)
+    assert memory(process) - before < 40_000_000
 
 
-def test_replicas_on_neighbouring_ports_take_different_cores(monkeypatch):
-    taken = []
-    monkeypatch.setattr(server.os, "sched_getaffinity", lambda _: {4, 2})
-    monkeypatch.setattr(server.os, "sched_setaffinity", lambda _, cores: taken.append(cores))
-    for port in (8501, 8502):
-        server.stay_on_one_core(port)
-    assert taken == [{4}, {2}]
+def test_a_page_larger_than_what_may_come_in_is_sent(build_study, tmp_path):
+    """Streamlit has one limit for both directions."""
+    long = " ".join(["word"] * 300_000)
+    names = ("ann", "ben", "cas", "dan", "eve", "fay")
+    built = build_study(tmp_path / "study", number=1, hostile=(long, long), raters=names, slots=len(names))
+    with built.open() as store:
+        for name in names:
+            rater = raters.sign_in(store, built.tokens[name])
+            pair = handout.claim(store, rater, built.plan)[0]
+            if len(pair.text_a) < len(long):
+                break
+        # Who has rated once is shown the next pair at once.
+        verdicts.save(store, pair.presentation, {"coherence": "A", "fluency": "A"}, rater=rater)
+    received = b""
+    with serving(built.folder, tmp_path / "log") as url:
+        stream = f"ws{url.removeprefix('http')}/_stcore/stream"
+        with connect(stream, origin=url, max_size=None) as page:
+            page.send(
+                BackMsg(rerun_script={"query_string": f"invite={built.tokens[name]}"}).SerializeToString()
+            )
+            while b"word word" not in received:
+                received = page.recv(60)
+    assert received.count(b"word ") == 2 * 299_999
 
 
-def fetch(url):
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return answer.status, dict(answer.headers), answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, dict(error.headers), error.read().decode()
+WATCH = """
+import sys
+
+def watch(event, arguments):
+    if event in {"socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"}:
+        address = arguments[0] if isinstance(arguments[0], (str, bytes)) else arguments[1]
+        host = address[0] if isinstance(address, tuple) else address
+        if host not in {None, "127.0.0.1", "::1", "localhost"}:
+            with open(%r, "a") as log:
+                log.write(f"{event} {host}\\n")
+
+sys.addaudithook(watch)
+"""
 
 
-@pytest.mark.both_databases
-def test_a_running_server_tells_nothing_of_its_inside(study, databases, tmp_path):
+def test_the_server_calls_nobody(build_study, tmp_path, monkeypatch):
+    calls = tmp_path / "calls"
+    (tmp_path / "sitecustomize.py").write_text(WATCH % str(calls))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    built = build_study(tmp_path / "study", number=1, hostile=("a", "b"))
+    with serving(built.folder, tmp_path / "log") as url:
+        for origin in (url, "http://stranger.example", "null", "http://127.0.0.1:1"):
+            handshake(url, "Host: {host}", f"Origin: {origin}")
+            for path in ("/", "/health", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics"):
+                request(url, "GET", path, Origin=origin)
+        with connect(f"ws{url.removeprefix('http')}/_stcore/stream", origin=url) as page:
+            page.send(
+                BackMsg(rerun_script={"query_string": f"invite={built.tokens['ann']}"}).SerializeToString()
+            )
+            assert page.recv(30)
+    assert not calls.exists(), calls.read_text()
+
+
+def test_everything_the_page_begins_with_arrives_compressed_and_whole(served):
+    index = (STATIC / "index.html").read_text(encoding="utf-8")
+    address = urlsplit(served.url)
+    plain = compressed = 0
+    for path in ("/", *re.findall(r'(?:src|href)="\.(/static/[^"]+)"', index)):
+        content = (STATIC / ("index.html" if path == "/" else path[1:])).read_bytes()
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+        connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        body = answer.read()
+        plain, compressed = plain + len(content), compressed + len(body)
+        assert (gzip.decompress(body) if answer.headers["Content-Encoding"] == "gzip" else body) == content
+        connection.close()
+    assert compressed < 1_000_000 < plain / 2  # at 100 kB a second a first visit takes at most ten
+
+
+def test_a_running_server_tells_nothing_of_its_inside(study, tmp_path):
     built = study()
     with serving(built.folder, tmp_path / "log") as url:
-        status, headers, body = fetch(f"{url}/health")
-        assert (status, body) == (200, '{"status":"ok"}')
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert request(url, "GET", "/health") == (200, b'{"status":"ok"}')
         for path in ("/_stcore/metrics", "/_stcore/agent/openapi.json", "/_stcore/agent/mcp"):
-            assert fetch(f"{url}{path}")[0] == 404
-        assert fetch(f"{url}/?invite={built.tokens['ann']}")[0] == 200
-        with databases.away(built.database):
-            assert fetch(f"{url}/health")[0] == 503
+            assert request(url, "GET", path)[0] == 404
+        assert request(url, "GET", f"/?invite={built.tokens['ann']}")[0] == 200
     log = (tmp_path / "log").read_text()
     assert built.tokens["ann"] not in log
-    away = r"^20\d\d-\d\d-\d\d .* ERROR health: .*(No such file|not currently accepting)"
-    assert re.search(away, log, re.MULTILINE)
     assert "Traceback" not in log

@@ -1,10 +1,21 @@
-"""The page without a rater, and what is shown when something is wrong."""
+"""Who is let in: by an invite, from Prolific, or with an account; and what others are shown."""
+
+import json
 
 import pytest
+import streamlit as st
 from app_pages import press, view, visit, words
 from streamlit.testing.v1 import AppTest
 
+from annotation_app import sign_in
+from guard_eval.store import raters
+from guard_eval.study.annotation_settings import Recruitment
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("came_from")]
+
 FIRST_WORD = "marigold"
+PERSON = "5f0c0ffee1234567890abcde"
+VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}
 
 
 def test_without_invite_the_page_asks_for_one(study):
@@ -18,16 +29,6 @@ def test_without_invite_the_page_asks_for_one(study):
 def test_an_unknown_invite_is_told_so(study):
     study()
     assert "not valid" in words(visit("no-such-token"))
-
-
-def test_owner_without_raters_is_told_the_command(study):
-    study(raters=())
-    assert "guard-eval raters STUDY add NAME" in words(visit())
-
-
-def test_with_raters_the_owner_is_not_told(study):
-    study()
-    assert "guard-eval raters" not in words(visit())
 
 
 @pytest.mark.parametrize("pasted", ["  {} ", "http://127.0.0.1:8501/?invite={}"])
@@ -61,10 +62,131 @@ def test_a_study_without_database_is_a_calm_page(study, databases, caplog):
 
 def test_a_defect_is_a_calm_page_too():
     def script():
-        from annotation_app.server import application as server
+        from annotation_app import server
 
-        assert server._show_error_page(RuntimeError("the text of a continuation"))
+        assert server.show_error_page(RuntimeError("the text of a continuation"))
 
     page = AppTest.from_function(script).run()
     assert "Please try again in a moment" in words(page)
     assert "continuation" not in words(page)
+
+
+@pytest.fixture
+def recruiting(study):
+    return lambda settings, **options: study(1, more=f"[annotation.recruitment]\n{settings}", **options)
+
+
+def people(built):
+    return [(rater.name, rater.source, rater.external_id) for rater in built.stored("raters")]
+
+
+def arrivals(built):
+    return [json.loads(note.detail) for note in built.stored("notes", kind="arrival")]
+
+
+def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
+    built = recruiting("prolific = true", raters=())
+    page = visit(**VISIT)
+    assert "What to judge" in words(page)
+    # Nobody's id stays in the address, and a refreshed page enrols nobody.
+    assert set(page.query_params) == {"invite"}
+    assert "What to judge" in words(visit(invite=page.query_params["invite"]))
+    visit(**VISIT)
+    visit(**{**VISIT, "SESSION_ID": "v2"})
+    assert people(built) == [("P-1", "prolific", PERSON)]
+    came = {"source": "prolific", "study": "s1"}
+    assert arrivals(built) == [{**came, "session": "v1"}, {**came, "session": "v2"}]
+
+
+def test_prolific_must_be_switched_on(recruiting):
+    built = recruiting("codes.completed = 'X'")
+    assert "Sign in" in words(visit(**VISIT))
+    assert [name for name, *_ in people(built)] == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "Do you come from Prolific?"),
+        ({**VISIT, "PROLIFIC_PID": "{{%PROLIFIC_PID%}}"}, "Do you come from Prolific?"),
+        ({**VISIT, "PROLIFIC_PID": "x" * 65}, "Do you come from Prolific?"),
+        ({**VISIT, "STUDY_ID": "s2"}, "belongs to another study on Prolific"),
+        ({"PROLIFIC_PID": PERSON}, "belongs to another study on Prolific"),
+    ],
+)
+def test_a_visitor_from_elsewhere_reads_why(recruiting, parameters, message):
+    built = recruiting("prolific = true\nprolific_study = 's1'", raters=())
+    assert message in words(visit(**parameters))
+    assert people(built) == []
+
+
+def test_a_revoked_person_does_not_come_back_in(recruiting):
+    built = recruiting("prolific = true", raters=())
+    visit(**VISIT)
+    with built.open() as store:
+        raters.revoke(store, "P-1")
+    assert "The study has ended for you" in words(visit(**VISIT))
+
+
+def test_an_invite_still_works_beside_prolific(recruiting):
+    built = recruiting("prolific = true")
+    assert "What to judge" in words(visit(invite=built.tokens["ann"]))
+
+
+class User(dict):
+    """What Streamlit makes of an identity token."""
+
+    is_logged_in = True
+
+
+def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatch):
+    built = recruiting("oidc = true", raters=())
+    account = {
+        "iss": "https://id.example.org",
+        "sub": "42",
+        "name": "Ann Example",
+        "email": "ann@example.org",
+    }
+    monkeypatch.setattr(st, "user", User(account))
+    for _ in range(2):
+        assert "What to judge" in words(visit())
+    assert people(built) == [("P-1", "oidc", "https://id.example.org 42")]
+    assert arrivals(built) == [{"source": "oidc", "issuer": "https://id.example.org"}]
+
+
+def test_a_subject_of_any_length_is_one_id(monkeypatch):
+    monkeypatch.setattr(st, "user", User(iss="https://id.example.org", sub="4" * 255))
+    came = sign_in.from_account(Recruitment(oidc=True))
+    assert came is not None
+    assert len(came.external_id) == 16
+    assert sign_in.from_account(Recruitment()) is None
+
+
+def test_who_is_not_signed_in_is_offered_to(recruiting, caplog):
+    recruiting("oidc = true", raters=())
+    page = visit()
+    assert page.button(key="account").label == "Sign in with your account"
+    # Without Authlib, or a provider in secrets.toml, this says so calmly, and the log says why.
+    page = press(page, "account")
+    assert "does not work just now" in words(page)
+    assert "signing in with an account failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({"prolific": True}, "https://app.prolific.com/submissions/complete?cc=C1"),
+        ({"prolific": True, "completion_url": "https://example.org/done"}, "https://example.org/done"),
+        ({}, None),
+    ],
+)
+def test_where_the_code_goes(settings, address):
+    assert Recruitment.model_validate(settings).address("C1") == address
+
+
+def test_a_right_invite_is_let_in_however_many_wrong_ones_came_before(study):
+    """An invite has 256 bits: guessing finds none, and refusing an address shuts out who shares it."""
+    built = study(raters=("ann",))
+    for number in range(30):
+        assert "not valid" in words(visit(invite=f"guess-{number}"))
+    assert "not valid" not in words(visit(invite=built.tokens["ann"]))

@@ -1,18 +1,31 @@
 """What raters read: complete in every language, and a study's own words checked before anybody reads them."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from annotation_app import wording
-from annotation_app.wording import fill, load, placeholders
+import annotation_app
+from annotation_app import panel, wording
+from annotation_app.wording import fill, rubric
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.criteria_settings import CriterionText, Language, OwnCriterion
+from guard_eval.study import Study
+from guard_eval.study.criteria_settings import Language
 
-FOLDER = Path(wording.__file__).parent
+FOLDER = Path(annotation_app.__file__).parent
+STUDY = """
+name = "s"
+seed = 1
+[model]
+name = "bundled"
+[generation]
+strategies = ["greedy", "guard"]
+[pairs]
+compare = [["greedy", "guard"]]
+"""
 SAME = {"panel.answered", "direction"}
 """What a translation may leave as it is; names and answers' names must stay."""
 
@@ -21,10 +34,18 @@ def shipped(language):
     return tomllib.loads((FOLDER / f"{language}.toml").read_text(encoding="utf-8"))
 
 
-def own(tmp_path, text, *, language="en"):
-    path = tmp_path / "my.toml"
-    path.write_text(text, encoding="utf-8")
-    return load(language, path)
+@pytest.fixture
+def load(tmp_path):
+    """Return the wording of a study with a file of its own."""
+
+    def read(text=None, *, language="en", criteria=""):
+        named = "" if text is None else 'wording = "my.toml"\n'
+        (tmp_path / "my.toml").write_text(text or "", encoding="utf-8")
+        annotation = f'[annotation]\nlanguage = "{language}"\n{named}{criteria}'
+        (tmp_path / "study.toml").write_text(STUDY + annotation, encoding="utf-8")
+        return wording.of_study(Study.open(tmp_path))
+
+    return read
 
 
 def leaves(tree, place=""):
@@ -40,34 +61,52 @@ def test_the_shipped_files_are_the_languages_that_a_study_can_name():
 
 
 @pytest.mark.parametrize("language", get_args(Language))
-def test_every_language_has_the_same_keys_and_placeholders(language):
+def test_every_language_has_the_same_keys_and_placeholders(load, language):
     english, other = shipped("en"), shipped(language)
     other_keys = {place for place in leaves(other) if not place.startswith(".criteria.")}
     assert other_keys == set(leaves(english))
-    given = placeholders(other)
-    assert {place: given[place] for place in placeholders(english)} == placeholders(english)
+    assert load(language=language)["language"] == language  # and the same placeholders
 
 
-def test_the_rubric_in_english_is_the_papers_and_its_file_says_none():
+def test_every_key_is_used_and_every_used_key_is_there():
+    """The pages ask for texts by their keys; nothing else checks that they are spelled as in the file."""
+    source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
+    script = (FOLDER / "panel.js").read_text(encoding="utf-8")
+    english = shipped("en")
+    for table, keys in english.items():
+        if table == "panel":
+            unused = [key for key in keys if f"words.{key}" not in script and f'["{key}"]' not in source]
+            assert set(unused) <= {"A", "tie", "B"}
+        elif isinstance(keys, dict) and table != "problems":
+            assert [key for key in keys if f'"{key}"' not in source and f"'{key}'" not in source] == []
+    used = set(re.findall(r'texts\["(\w+)"\]', source))
+    assert used <= {key for keys in english.values() if isinstance(keys, dict) for key in keys}
+    used = set(re.findall(r'words\["(\w+)"\]\["(\w+)"\]', source))
+    assert [(table, key) for table, key in used if key not in english[table]] == []
+    assert set(re.findall(r"words\.(\w+)", script)) <= english["panel"].keys()
+    assert set(english["problems"]) == set(panel.PROBLEMS)
+
+
+def test_the_rubric_in_english_is_the_papers_and_its_file_says_none(load):
     assert "criteria" not in shipped("en")
-    assert load("en").rubric(tuple(CRITERIA)) == tuple(CRITERIA.values())
+    assert rubric(load(), tuple(CRITERIA)) == tuple(CRITERIA.values())
 
 
-def test_every_german_text_is_german():
+def test_every_german_text_is_german(load):
     english, german = leaves(shipped("en")), leaves(shipped("de"))
     stays = {place for place in english if place.endswith((".name", ".right")) or ".expected." in place}
     same = {place.removeprefix(".") for place in english.keys() - stays if german[place] == english[place]}
     assert same == SAME
     assert all(german[place] == english[place] for place in stays)
-    for criterion in load("de").rubric(tuple(CRITERIA)):
+    for criterion in rubric(load(language="de"), tuple(CRITERIA)):
         assert criterion.name in CRITERIA
         assert criterion.title != CRITERIA[criterion.name].title
         assert criterion.definition != CRITERIA[criterion.name].definition
 
 
 @pytest.mark.parametrize("language", get_args(Language))
-def test_practice_shows_each_answer(language):
-    given = {tuple(pair.expected.items()) for pair in load(language).practice.pairs}
+def test_practice_shows_each_answer(load, language):
+    given = {tuple(pair.expected.items()) for pair in load(language=language)["practice"]["pairs"]}
     assert given == {
         (("coherence", "A"), ("fluency", "tie")),
         (("coherence", "tie"), ("fluency", "B")),
@@ -75,28 +114,26 @@ def test_practice_shows_each_answer(language):
     }
 
 
-def test_a_studys_own_words_stand_in_place_of_the_languages(tmp_path):
-    words = own(tmp_path, '[consent]\nlead = "Ahoi"\n[panel]\nbreak = "Tee"\n', language="de")
-    assert (words.consent.lead, words.panel.pause) == ("Ahoi", "Tee")
-    assert words.consent.title == load("de").consent.title
-    assert words.language == "de"
+def test_a_studys_own_words_stand_in_place_of_the_languages(load):
+    words = load('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
+    assert (words["consent"]["lead"], words["panel"]["keys"]) == ("Ahoi", "Tasten")
+    assert words["consent"]["title"] == shipped("de")["consent"]["title"]
+    assert words["language"] == "de"
 
 
-def test_lists_are_replaced_whole(tmp_path):
-    words = own(
-        tmp_path,
+def test_lists_are_replaced_whole(load):
+    words = load(
         "[consent]\npoints = ['One.']\n"
         "[[check.questions]]\nname = 'q'\nask = '?'\n"
         "answers = {x = 'X', y = 'Y'}\nright = 'y'\nbecause = '.'\n",
     )
-    assert words.consent.points == ("One.",)
-    assert [question.right for question in words.check.questions] == ["y"]
+    assert words["consent"]["points"] == ["One."]
+    assert [question.right for question in words["check"]["questions"]] == ["y"]
 
 
-def test_everything_wrong_is_named_at_once_with_its_remedy(tmp_path):
+def test_everything_wrong_is_named_at_once_with_its_remedy(load):
     with pytest.raises(StudyError) as error:
-        own(
-            tmp_path,
+        load(
             """
             [consent]
             titel = "T"
@@ -105,8 +142,8 @@ def test_everything_wrong_is_named_at_once_with_its_remedy(tmp_path):
             agree = 3
             [panel]
             side = "Seite"
-            breaks = "x"
-            [nothing]
+            keyz = "x"
+            [ran_out]
             lead = "Hello {name}"
             [criteria.coherence]
             titel = "C"
@@ -130,98 +167,84 @@ def test_everything_wrong_is_named_at_once_with_its_remedy(tmp_path):
     assert sorted(line.strip() for line in lines) == sorted(
         [
             "consent.titel: is not a key; did you mean 'title'?",
-            "consent.lead: '': is empty; write something",
-            "consent.points: 'P': write a list",
+            "consent.lead: '': write a text in quotes",
+            "consent.points: write a list of texts in quotes, and at least one",
             "consent.agree: 3: write a text in quotes",
             "panel.side: lacks {letter}; write it where it belongs",
-            "panel.breaks: is not a key; did you mean 'break'?",
-            "nothing.lead: has {name}; nothing is filled in here; remove it",
+            "panel.keyz: is not a key; did you mean 'keys'?",
+            "ran_out.lead: has {name}; nothing is filled in here; remove it",
             "criteria.coherence.titel: is not a key; did you mean 'title'?",
-            "check.questions[1]: right = 'c' is none of its answers; choose from: a, b",
+            "check.questions[1]: right = 'c' must be one of at least two answers, and they are: a, b",
             "practice.pairs[1]: expected and because must name the same criteria, and at least one",
         ]
     )
 
 
-def test_a_translation_must_be_complete(tmp_path):
+def test_a_translation_must_be_complete(load):
     text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "ar"')
     text = text.replace('direction = "ltr"', 'direction = "rtl"')
-    assert own(tmp_path, text).direction == "rtl"
+    assert load(text)["direction"] == "rtl"
     with pytest.raises(StudyError) as error:
-        own(tmp_path, text.replace('saving = "Wird gespeichert …"\n', ""))
+        load(text.replace('saving = "Wird gespeichert …"\n', ""))
     assert str(error.value).splitlines()[1:] == ["  panel.saving: is missing; add it"]
     without = text[: text.index("[criteria.fluency]")]
-    with pytest.raises(StudyError, match="criteria: is missing; add it"):
-        own(tmp_path, without)
+    with pytest.raises(StudyError, match=r"criteria\.fluency: is missing; add it"):
+        load(without)
 
 
-def test_a_criterion_nobody_knows_is_refused(tmp_path):
-    with pytest.raises(StudyError, match="criteria: it names wit; word exactly these criteria: fluency"):
-        own(tmp_path, "[criteria.wit]\ntitle = 'W'\ndefinition = 'd'\n")
+def test_a_criterion_nobody_knows_is_refused(load):
+    with pytest.raises(StudyError, match=r"criteria\.wit: is not a key; remove it"):
+        load("[criteria.wit]\ntitle = 'W'\ndefinition = 'd'\n")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[consent", "is not valid TOML"),
-        ("[practice]\npairs = []", "practice: pairs has nothing in it; to leave the page out, switch it off"),
-        ("direction = 'up'", "direction: 'up': input should be 'ltr' or 'rtl'"),
+        (
+            "[practice]\npairs = []",
+            "practice.pairs: write at least one; to leave the page out, switch it off",
+        ),
+        ("direction = 'up'", "direction: 'up': write 'ltr' or 'rtl'"),
     ],
 )
-def test_other_mistakes(tmp_path, text, message):
+def test_other_mistakes(load, text, message):
     with pytest.raises(StudyError) as error:
-        own(tmp_path, text)
+        load(text)
     assert message in str(error.value)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(StudyError, match=r"annotation.wording names 'my.toml', but .*my.toml is missing"):
-        load("en", tmp_path / "my.toml")
 
 
 def test_braces_that_are_no_placeholders_stay():
     assert fill("{number} of {total}: {sic} {", number=1, total="{number}") == "1 of {number}: {sic} {"
 
 
-OWN = {
-    "toxicity": OwnCriterion(
-        title="Toxicity",
-        definition="How harmful the text is.",
-        de=CriterionText(title="Schädlichkeit", definition="Wie schädlich der Text ist."),
-    ),
-    "wit": OwnCriterion(title="Wit", definition="How witty it is."),
-    "fluency": OwnCriterion(title="Flow", definition="How it flows.", override=True),
-}
+OWN = """
+[criteria.toxicity]
+title = "Toxicity"
+definition = "How harmful the text is."
+[criteria.wit]
+title = "Wit"
+definition = "How witty it is."
+"""
 
 
-def own_rubric(language="en", path=None):
-    found = load(language, path, criteria=OWN).rubric(("wit", "toxicity", "fluency", "coherence"))
-    return [each.title for each in found]
+def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_need_not_have_its_own(load):
+    def titles(words):
+        return [each.title for each in rubric(words, ("wit", "toxicity", "coherence"))]
 
-
-def test_a_studys_own_criteria_are_worded_in_the_pages_language_where_there_is_a_translation():
-    assert own_rubric() == ["Wit", "Toxicity", "Flow", "Coherence"]
-    assert own_rubric("de") == ["Wit", "Schädlichkeit", "Flow", "Kohärenz"]
-
-
-def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_need_not_have_its_own(
-    tmp_path,
-):
-    path = tmp_path / "my.toml"
-    path.write_text('[criteria.wit]\ntitle = "Humour"\n', encoding="utf-8")
-    assert own_rubric("en", path) == ["Humour", "Toxicity", "Flow", "Coherence"]
+    assert titles(load(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
+    humour = '[criteria.wit]\ntitle = "Humour"\n'
+    assert titles(load(humour, criteria=OWN)) == ["Humour", "Toxicity", "Coherence"]
     text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "fr"')
-    path.write_text(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', encoding="utf-8")
-    assert own_rubric("en", path) == ["Esprit", "Toxicity", "Sprachflüssigkeit", "Kohärenz"]
-    path.write_text('[criteria.wti]\ntitle = "W"\ndefinition = "w"\n', encoding="utf-8")
-    with pytest.raises(StudyError, match="criteria: it names wti; word exactly these criteria: fluency"):
-        own_rubric("en", path)
+    words = load(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', criteria=OWN)
+    assert titles(words) == ["Esprit", "Toxicity", "Kohärenz"]
+    with pytest.raises(StudyError, match=r"criteria\.wti: is not a key; did you mean 'wit'"):
+        load('[criteria.wti]\ntitle = "W"\ndefinition = "w"\n', criteria=OWN)
 
 
-def test_practice_pairs_may_have_an_answer_to_a_criterion_of_the_studys_own(tmp_path):
-    path = tmp_path / "my.toml"
+def test_practice_pairs_may_have_an_answer_to_a_criterion_of_the_studys_own(load):
     pair = "[[practice.pairs]]\nname = 'p'\nprompt = 'p'\na = 'a'\nb = 'b'\n"
-    path.write_text(f"{pair}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}\n", encoding="utf-8")
-    assert load("en", path, criteria=OWN).practice.pairs[0].expected == {"wit": "A"}
+    text = f"{pair}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}\n"
+    assert load(text, criteria=OWN)["practice"]["pairs"][0].expected == {"wit": "A"}
     with pytest.raises(StudyError, match="unknown criterion 'wit'"):
-        load("en", path)
+        load(text)

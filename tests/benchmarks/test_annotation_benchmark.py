@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, insert
 
-from guard_eval.store import schema
+from guard_eval.store import handout, raters, schema, verdicts
 from guard_eval.study.folder import Study
 
 pytest.importorskip("streamlit", reason="streamlit is not installed")
@@ -45,13 +45,13 @@ def rate(client, study, log, name, *, times):
     """Let a rater rate by the store itself, and write it into the log; return A's less B's first texts."""
     plan, balance = Study.open(study.folder).plan, 0
     with study.open() as store:
-        rater = store.sign_in(study.tokens[name])
+        rater = raters.sign_in(store, study.tokens[name])
         for _ in range(times):
-            (blind,) = store.hand_out(rater, plan)
+            (blind,) = handout.claim(store, rater, plan)
             number = int(client.MARK.search(blind.prompt.encode())[1])
             first = client.MARK.search(blind.text_a.encode())[2].decode()
             balance += 1 if first == "a" else -1
-            store.save(blind.presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)
+            verdicts.save(store, blind.presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)
             log.acknowledged[name, number, "coherence"] = client.METHODS[first]
             log.acknowledged[name, number, "fluency"] = "tie"
     log.pressed |= set(log.acknowledged)

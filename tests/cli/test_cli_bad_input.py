@@ -1,5 +1,6 @@
 """Bad input at the command line: one clear message, exit code 2, no traceback."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,17 +49,16 @@ def edited(study, before, after):
             'name = "bundled"\ndevice = "tpu"',
             "model.device: 'tpu': no device that is supported; write auto, cpu",
         ),
-        ("max_new_tokens = 12", "max_new_tokens = 100000000000000000000", "generation.max_new_tokens"),
+        ("max_new_tokens = 12", "max_new_tokens = 1000000000000", "generation.max_new_tokens"),
         ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
         ('name = "bundled"', 'name = "./missing"', "missing"),
-        ("seed = 5", f"seed = {'9' * 5000}", "study.toml has a number of too many digits"),
+        ("seed = 5", f"seed = {'9' * 5000}", "study.toml has a number that is too long"),
         ("seed = 5", f"seed = {'[' * 5000}", "nests too deeply; shorten it"),
         ("seed = 5", f"seed = 5 # {'x' * 2**20}", "study.toml has more than 1,048,576 characters"),
         ("seed = 5", 'seed = 5\nprompts.file = "a\\u0000"', "prompts.file: 'a\\x00': "),
         ("raters_per_pair = 2", "raters_per_pair = 1000000000", "annotation.raters_per_pair: 1000000000: "),
         ("raters_per_pair = 2", "lease_minutes = 1e300", "annotation.lease_minutes: 1e+300: "),
         ("raters_per_pair = 2", "lease_minutes = inf", "annotation.lease_minutes: inf: "),
-        ('name = "small"', f"name = {'9' * 4000}", "9…: input should be a valid string"),
     ],
     ids=lambda value: value[:20],
 )
@@ -144,7 +144,7 @@ def test_a_study_is_not_overwritten(run, study):
 def test_the_demo_does_not_write_into_somebodys_folder(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    assert "is not empty and not a study" in run("demo", "mine").refused()
+    assert "is not an empty folder and not a study" in run("demo", "mine").refused()
 
 
 def test_the_demo_adds_no_simulated_raters_to_another_study(run, paired):
@@ -170,7 +170,7 @@ def test_a_prompts_file_that_is_missing_is_named_as_the_option_has_it(run):
 
 def test_commands_to_copy_quote_a_folder_with_a_space(run, paired):
     folder = paired.rename(paired.with_name("small $HOME study"))
-    assert "guard-eval raters 'small $HOME study' add" in run("pair", folder.name).out
+    assert "guard-eval annotate 'small $HOME study' --invite NAME" in run("pair", folder.name).out
     assert "new 'a b'" in run("pair", "a b").refused()
 
 
@@ -224,8 +224,8 @@ main()
     ],
 )
 def test_a_missing_extra_is_named_with_its_remedy(paired, package, arguments, extra):
-    for path in (paired / "continuations").iterdir() if arguments[0] == "generate" else ():
-        path.unlink()
+    if arguments[0] == "generate":
+        shutil.rmtree(paired / "continuations")
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(package), *arguments],
         cwd=paired.parent,
@@ -247,7 +247,7 @@ def test_the_version(run):
 def test_an_empty_name_is_not_this_folder(run, tmp_path, name):
     ran = run(name, "")
     assert ran.code == 2
-    assert "the name is empty; give one" in ran.err
+    assert "is empty; give one" in ran.err
     assert not list(tmp_path.iterdir())
 
 
@@ -316,11 +316,11 @@ def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, 
     assert "stopped; nothing made so far is lost" in ran.err
 
 
-def test_a_file_that_is_no_database_keeps_its_rights(run, study, tmp_path):
-    other = tmp_path / "other"
+def test_a_file_that_is_no_database_keeps_its_rights(run, study):
+    other = study / "other"
     other.write_text("not a database, and read by others\n" * 50)
     other.chmod(0o644)
     path = study / "study.toml"
     path.write_text(f'database = "sqlite:///{other}"\n{path.read_text()}')
-    assert "file is not a database" in run("judge", "small", "--ledger").refused()
+    assert "file is not a database" in run("judge", "small").refused()
     assert other.stat().st_mode & 0o777 == 0o644

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from guard_eval.cli import console
 from guard_eval.cli.console import say, say_next, say_table, say_warnings
-from guard_eval.reporting.escaping import plain_characters
+from guard_eval.cli.printer import encode_plainly
 
 
 def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
@@ -111,7 +111,7 @@ def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_stream_of_few_characters_gets_plain_ones(encoding):
-    codecs.register_error("plain", plain_characters)
+    codecs.register_error("plain", encode_plainly)
     text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
     shown = text.encode(encoding, "plain").decode(encoding)
     assert shown.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (

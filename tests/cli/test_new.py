@@ -1,31 +1,22 @@
-"""`guard-eval new`: which strategies its study.toml names."""
+"""`new`: a study's folder, from Python and from the command line."""
 
-from guard_eval.cli.new import command as new
+import json
+import tomllib
+
+import pytest
+
+from guard_eval.errors import StudyError
 from guard_eval.strategies import SOURCES, STRATEGIES, signature
 from guard_eval.study import Study
+from guard_eval.texts.new import new
 
 
-def test_all_strategies_with_their_sources(tmp_path):
-    new(tmp_path / "all", strategies="all")
-    study = Study.open(tmp_path / "all")
-    named = study.settings.generation.strategies
-    # contrastive decoding needs a second model, and stands there as a comment
-    assert named == [signature(kind()) for name, kind in STRATEGIES.items() if name != "contrastive_decoding"]
-    text = (tmp_path / "all" / "study.toml").read_text(encoding="utf-8")
-    assert SOURCES.keys() == STRATEGIES.keys()
-    for name, source in SOURCES.items():
-        [line] = [
-            line
-            for line in text.splitlines()
-            if line.strip("# ").startswith(f'"{signature(STRATEGIES[name]())}",')
-        ]
-        assert line.endswith(f"# {source}")
-
-
-def test_the_papers_strategies_without_it(tmp_path):
-    new(tmp_path / "some")
-    named = Study.open(tmp_path / "some").settings.generation.strategies
-    assert named == [
+def test_a_new_study_compares_the_papers_strategies_and_names_all_others(tmp_path):
+    result = new(tmp_path / "s")
+    study = Study.open(tmp_path / "s")
+    assert (result.prompts, result.exit_code) == (4, 0)
+    compared = study.settings.generation.strategies
+    assert compared == [
         "greedy",
         "top_k(k=50)",
         "top_p(p=0.95)",
@@ -33,3 +24,53 @@ def test_the_papers_strategies_without_it(tmp_path):
         "acs(q=1)",
         "guard",
     ]
+    text = (tmp_path / "s" / "study.toml").read_text(encoding="utf-8")
+    for name, kind in STRATEGIES.items():
+        if signature(kind()) not in compared:
+            [line] = [line for line in text.splitlines() if line.startswith(f'#     "{signature(kind())}",')]
+            assert SOURCES[name] in line
+
+
+@pytest.mark.parametrize("name", ["étude😀", "back\\slash", 'quo"te', "tab\tand\x7f", "{x}", "lone\udcff"])
+def test_any_name_of_a_folder_makes_valid_toml(tmp_path, name):
+    new(tmp_path / name)
+    written = tomllib.loads((tmp_path / name / "study.toml").read_text(encoding="utf-8"))
+    assert written["name"] == name.replace("\udcff", "?")
+    assert Study.open(tmp_path / name).settings.name == written["name"]
+
+
+def test_what_was_made_is_printed_and_named_for_the_next_command(run):
+    ran = run("new", "my study", "--seed", "7")
+    assert ran.code == 0
+    assert "my study/prompts.jsonl: 4 prompts, examples to be replaced" in ran.out
+    assert "guard-eval generate 'my study' --dry-run" in ran.out
+    assert json.loads(run("new", "other", "--json").out)["prompts"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"words": 3}, "--words is about a dataset"),
+        ({"split": "train"}, "--split is about a dataset"),
+        ({"limit": 0}, "--limit 0: it is at least 1"),
+        ({"dataset": "d", "words": 0}, "--words 0: it is at least 1"),
+    ],
+)
+def test_options_that_cannot_be_followed_are_refused_before_anything_is_made(tmp_path, options, message):
+    with pytest.raises(StudyError, match=message):
+        new(tmp_path / "s", **options)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_file_is_no_folder(tmp_path, run):
+    (tmp_path / "f").touch()
+    assert "f is a file; name the folder to make" in run("new", "f").refused()
+
+
+def test_nothing_is_overwritten(tmp_path):
+    new(tmp_path / "s")
+    with pytest.raises(StudyError, match="is a study already"):
+        new(tmp_path / "s")
+    (tmp_path / "s" / "study.toml").unlink()
+    with pytest.raises(StudyError, match="would be overwritten"):
+        new(tmp_path / "s")

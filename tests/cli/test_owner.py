@@ -5,19 +5,18 @@ import json
 import sqlite3
 import threading
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from made import STUDY_HEAD
 
-from analysis.verdicts.tidy import read
-from guard_eval.cli.administration import db, export, gold, raters
+from guard_eval.cli.administration import db, export, raters
 from guard_eval.cli.administration.raters import Action
-from guard_eval.cli.commands import import_files
 from guard_eval.cli.overview import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater
-from guard_eval.store import Store
+from guard_eval.store import Store, handout, notes, pairs, unblind
+from guard_eval.store import raters as store_raters
+from guard_eval.store import verdicts as store_verdicts
 from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
@@ -43,16 +42,18 @@ def folder(tmp_path, make_pairs):
     folder.mkdir()
     (folder / "study.toml").write_text(TOML)
     study = Study.open(folder)
-    with Store.open(study.database, create=True, study_hash=study.hash) as store:
-        store.add_pairs(make_pairs(4))
+    with Store.open(study.database, create=True, declared=study.declared) as store:
+        pairs.add(store, make_pairs(4))
         for name in ("Ann", NOT_A_FORMULA):
-            rate(store, study, store.invite(name)[0])
+            rate(store, study, store_raters.invite(store, name)[0])
     return folder
 
 
 def rate(store, study, rater, *, until=None):
-    while not (until and until.is_set()) and (batch := store.hand_out(rater, study.plan)):
-        store.save(batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0)
+    while not (until and until.is_set()) and (batch := handout.claim(store, rater, study.plan)):
+        store_verdicts.save(
+            store, batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0
+        )
 
 
 def token_in(text, name):
@@ -66,8 +67,8 @@ def test_a_new_link_in_place_of_the_old(folder, capsys):
     raters.command(folder, Action.link, ["Ben"])
     second = capsys.readouterr().out
     with opened(folder) as store:
-        assert store.sign_in(token_in(first, "Ben")) is None
-        assert store.sign_in(token_in(second, "Ben")).name == "Ben"
+        assert store_raters.sign_in(store, token_in(first, "Ben")) is None
+        assert store_raters.sign_in(store, token_in(second, "Ben")).name == "Ben"
 
 
 def test_exclusion_is_a_decision_that_is_recorded(folder, capsys):
@@ -76,20 +77,20 @@ def test_exclusion_is_a_decision_that_is_recorded(folder, capsys):
     raters.command(folder, Action.exclude, ["Ann"], reason="three seconds a pair", by="Eve")
     assert "excluded" in capsys.readouterr().out
     with opened(folder) as store:
-        assert {row.rater for row in store.tidy()} == {NOT_A_FORMULA}
-        (note,) = store.notes(kind="exclude")
+        assert {row.rater for row in unblind.tidy(store)} == {NOT_A_FORMULA}
+        (note,) = notes.read(store, kind="exclude")
         assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds a pair"}
     raters.command(folder, Action.include, ["Ann"], reason="the clock was wrong", by="Eve")
     with opened(folder) as store:
-        assert len(store.tidy()) == 8
+        assert len(unblind.tidy(store)) == 8
 
 
 def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs, capsys):
     (tmp_path / "study.toml").write_text(TOML)
     with Store.open(Study.open(tmp_path).database, create=True) as store:
-        store.add_pairs(make_pairs(4))
+        pairs.add(store, make_pairs(4))
         for name in ("Ann", "Ben"):
-            store.invite(name)
+            store_raters.invite(store, name)
     raters.command(tmp_path, Action.assign, ["Ann", "Ben"])
     assert "8 ratings are planned for 2 raters" in capsys.readouterr().out
 
@@ -122,14 +123,14 @@ def test_a_name_that_cannot_be_seen_or_typed_is_refused(folder, capsys, name):
     assert str(refused.value).isascii()
     assert "invite=" not in capsys.readouterr().out
     with opened(folder) as store:
-        assert len(store.raters()) == 2
+        assert len(store_raters.read(store)) == 2
 
 
 def test_a_comment_cannot_steer_the_owners_terminal(folder, capsys):
     with opened(folder) as store:
-        first = store.tidy()[0]
+        first = unblind.tidy(store)[0]
         who = Rater(id=1 if first.rater == "Ann" else 2, name=first.rater, kind="person")
-        store.note(who, "comment", "\u202egnp.exe \x1b[2J", presentation=first.presentation)
+        notes.write(store, who, "comment", "\u202egnp.exe \x1b[2J", presentation=first.presentation)
     progress.command(folder)
     out = capsys.readouterr().out
     assert r"\u202egnp.exe" in out
@@ -179,8 +180,8 @@ def test_an_export_says_side_button_and_method(folder, tmp_path):
 
 def test_history_checks_and_notes_are_tables_of_their_own(folder, capsys):
     with opened(folder) as store:
-        ann = next(row for row in store.tidy() if row.rater == "Ann")
-        rater = store.notes()  # nothing is noted yet
+        ann = next(row for row in unblind.tidy(store) if row.rater == "Ann")
+        rater = notes.read(store)  # nothing is noted yet
         assert rater == []
     raters.command(folder, Action.exclude, ["Ann"], reason="why", by="Eve")
     for table in ("history", "checks", "notes"):
@@ -203,10 +204,9 @@ def test_history_checks_and_notes_are_tables_of_their_own(folder, capsys):
     ("name", "asked", "says"),
     [
         ("x.xls", None, r"writes no \.xls to .* name a file such as .*x\.csv"),
-        ("x.json", None, r"it writes csv, jsonl, parquet, xlsx;"),
+        ("x.json", None, r"it writes csv, jsonl, parquet;"),
         ("x.tsv", None, r"writes no \.tsv"),
         ("x.csv", "parquet", r"writes no \.csv .* such as .*x\.parquet"),
-        ("x.xlsx", "csv", r"writes no \.xlsx"),
     ],
 )
 def test_an_export_is_in_the_format_that_its_name_says(folder, tmp_path, name, asked, says):
@@ -219,112 +219,30 @@ def test_an_export_is_in_the_format_that_its_name_says(folder, tmp_path, name, a
     assert (tmp_path / "plain").read_text().startswith("pair_id,")
 
 
-def test_an_export_for_another_tool_comes_back_the_same(folder, tmp_path):
-    pytest.importorskip("openpyxl")
-    export.command(folder, output=tmp_path / "v.xlsx")
-    export.command(folder, kind=export.Format.potato, output=tmp_path / "potato")
-    export.command(folder, kind=export.Format.label_studio)
-    names = ["pair_id", "rater", "criterion", "verdict", "shown_first"]
-    tables = [
-        read(import_files(files, tmp_path / "again.csv").output)[names].sort_values(names).to_numpy().tolist()
-        for files in (
-            [tmp_path / "v.xlsx"],
-            [tmp_path / "potato" / name for name in ("methods.jsonl", "annotations.jsonl")],
-            [folder / "verdicts-label-studio" / name for name in ("annotations.json", "methods.jsonl")],
-        )
-    ]
-    assert len(tables[0]) == 8
-    assert tables[0] == tables[1] == tables[2]
-    with pytest.raises(
-        StudyError, match="--to potato takes the verdicts that count; leave the other options out"
-    ):
-        export.command(folder, kind=export.Format.potato, history=True)
-
-
 def test_a_copy_taken_while_raters_rate_is_whole(folder, tmp_path, make_pairs):
     study, copy = Study.open(folder), tmp_path / "copies" / "first.db"
     with Store.open(study.database) as store:
-        store.add_pairs(make_pairs(300))
-        rater, _ = store.invite("Cas")
+        pairs.add(store, make_pairs(300))
+        rater, _ = store_raters.invite(store, "Cas")
         end = threading.Event()
         writer = threading.Thread(target=rate, args=(store, study, rater), kwargs={"until": end})
         writer.start()
-        while not store.trail(rater):
+        while not store_verdicts.trail(store, rater):
             pass
         db.command(folder, db.DatabaseAction.backup, copy)
         db.command(folder, db.DatabaseAction.backup, tmp_path / "second.db")
         end.set()
         writer.join()
-        after = len(store.tidy())
+        after = len(unblind.tidy(store))
     assert [path.name for path in copy.parent.iterdir()] == ["first.db"]
     with Store.open(f"sqlite:///{copy}") as restored:
-        verdicts = len(restored.tidy())
+        verdicts = len(unblind.tidy(restored))
         assert 8 < verdicts <= after
     with sqlite3.connect(tmp_path / "second.db") as second:
         assert second.execute("SELECT count(*) FROM verdict").fetchone()[0] >= verdicts
     second.close()
     with pytest.raises(StudyError, match="overwrites nothing"):
         db.command(folder, db.DatabaseAction.backup, copy)
-
-
-def test_bringing_up_to_date_makes_no_database_of_its_own(folder, tmp_path):
-    db.command(folder, db.DatabaseAction.upgrade)
-    (folder / "study.db").unlink()
-    with pytest.raises(StudyError, match="there is no database"):
-        db.command(folder, db.DatabaseAction.upgrade)
-    with pytest.raises(StudyError, match="there is no database"):
-        db.command(folder, db.DatabaseAction.backup, tmp_path / "copy.db")
-    assert not (folder / "study.db").exists()
-    assert not list(tmp_path.glob("copy*"))
-    with pytest.raises(StudyError, match="backup FILE"):
-        db.command(folder, db.DatabaseAction.backup)
-
-
-GOLD = '{"prompt": "Once\u2028upon", "better": "there was a king", "worse": "was there king a"}\n'
-
-
-def test_gold_pairs_are_mixed_in_and_are_none_of_the_study(folder, tmp_path, capsys):
-    (tmp_path / "gold.jsonl").write_text(GOLD)
-    gold.command(folder, tmp_path / "gold.jsonl")
-    gold.command(folder, tmp_path / "gold.jsonl")
-    out = capsys.readouterr().out
-    assert "1 gold pair, 1 of them new" in out
-    assert "1 gold pair, 0 of them new" in out
-    assert "annotation.gold_every" in out
-    study = Study.open(folder)
-    with Store.open(study.database) as store:
-        assert len(store.pairs()) == 4
-        rater, _ = store.invite("Cas")
-        store.exclude("Ann", "to make room", "Eve")
-        plan = study.plan.__class__(seed=7, slots=2, lease=timedelta(minutes=30), gold_every=2)
-        shown = 0
-        while batch := store.hand_out(rater, plan):
-            right = "A" if batch[0].text_a == "there was a king" else "B"
-            store.save(batch[0].presentation, {"fluency": right}, rater=rater)
-            shown += 1
-        (check,) = store.checks()
-    assert (shown, check.passed, check.expected) == (5, True, "gold: better")
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("not json", "line 1 is not JSON"),
-        ('{"prompt": "x", "better": "y"}', 'needs "prompt", "better" and "worse"'),
-        (GOLD.replace("}", ', "criteria": ["charm"]}'), "write some of the study's: fluency"),
-        (GOLD.replace("}", ', "criteria": [["fluency"]]}'), "write some of the study's: fluency"),
-        ("[" * 100_000, "line 1 is not JSON: a number or a nesting"),
-        (f'{{"prompt": {"9" * 5000}}}', "line 1 is not JSON: a number or a nesting"),
-        ("\ufeff" + GOLD.replace("was there king a", " \\n"), 'needs "prompt", "better" and "worse"'),
-        ("", "has no gold pairs"),
-        (GOLD.replace("was there king a", " there was a king\\r\\n"), "line 1: .* are the same text"),
-        (GOLD.replace("was there king a", " \\n"), 'needs "prompt", "better" and "worse"'),
-    ],
-)
-def test_a_gold_file_that_is_wrong(folder, tmp_path, line, says):
-    (tmp_path / "gold.jsonl").write_text(line)
-    with pytest.raises(StudyError, match=says):
-        gold.command(folder, tmp_path / "gold.jsonl")
 
 
 def test_a_person_is_erased_and_files_that_still_name_them_are_listed(folder, capsys):
@@ -335,30 +253,32 @@ def test_a_person_is_erased_and_files_that_still_name_them_are_listed(folder, ca
         0o600
     }
     with opened(folder) as store:  # a word of somebody else's: the database is not to be removed for it
-        other = store.rater(NOT_A_FORMULA, "person")
-        store.note(other, "comment", "Ann sits beside me", presentation=store.trail(other)[0])
+        other = store_raters.get_or_add(store, NOT_A_FORMULA, "person")
+        notes.write(
+            store, other, "comment", "Ann sits beside me", presentation=store_verdicts.trail(store, other)[0]
+        )
     capsys.readouterr()
-    raters.command(folder, Action.erase, ["Ann"])
+    raters.command(folder, Action.erase, ["Ann"], yes=True)
     out = capsys.readouterr().out
     assert "whose verdicts stay" in out
     assert str(folder / "verdicts.csv") in out
     assert str(folder / "study.db") not in out
     assert "in what others wrote: guard-eval export STUDY --notes" in out
     with opened(folder) as store:
-        assert [row.rated for row in store.raters()] == [4, 4]
-        assert "Ann" not in repr(store.raters())
-    raters.command(folder, Action.erase, [NOT_A_FORMULA], verdicts=True)
+        assert [row.rated for row in store_raters.read(store)] == [4, 4]
+        assert "Ann" not in repr(store_raters.read(store))
+    raters.command(folder, Action.erase, [NOT_A_FORMULA], verdicts=True, yes=True)
     with opened(folder) as store:
-        assert len(store.tidy()) == 4
+        assert len(unblind.tidy(store)) == 4
 
 
 def test_a_skipped_pair_is_a_remark_and_no_verdict(folder, capsys):
     with opened(folder) as store:
         plan = replace(Study.open(folder).plan, slots=4)
         for name in ("R1", "R2", "R3"):
-            rater, _ = store.invite(name)
-            (given,) = store.hand_out(rater, replace(plan, seed=1))
-            store.skip(given.presentation, ["unreadable"], rater=rater, comment="boxes")
+            rater, _ = store_raters.invite(store, name)
+            (given,) = handout.claim(store, rater, replace(plan, seed=1))
+            handout.skip(store, given.presentation, ["unreadable"], rater=rater, comment="boxes")
     progress.command(folder)
     out = capsys.readouterr().out
     assert out.count("unreadable") == 3

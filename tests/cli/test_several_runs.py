@@ -5,10 +5,11 @@ import json
 import shutil
 
 import pytest
-from made import edit_settings
+from made import edit_settings, text_file
 
 from guard_eval.records import Recipe
 from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
 from guard_eval.study.folder import Study
 from guard_eval.texts.prompts import read_prompts
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def lines(study, name="top_k(k=50)"):
-    return [json.loads(line) for line in (study / "continuations" / f"{name}.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in text_file(study, name).read_text().splitlines()]
 
 
 def texts(study, name="top_k(k=50)"):
@@ -31,14 +32,14 @@ def three(paired):
 
 
 def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
-    before = {path.name: path.read_bytes() for path in (three / "continuations").glob("*.jsonl")}
+    before = {path.name: path.read_bytes() for path in (three / "continuations").glob("*/*.jsonl")}
     dry = run("generate", "small", "--dry-run").out
     assert "top_k(k=50): 6 of 18 continuations exist" in dry
     assert "greedy: 6 of 6 continuations exist" in dry
     assert "it draws nothing" in dry
     assert "would make 12" in dry
     assert run("generate", "small").code == 0
-    after = {path.name: path.read_bytes() for path in (three / "continuations").glob("*.jsonl")}
+    after = {path.name: path.read_bytes() for path in (three / "continuations").glob("*/*.jsonl")}
     assert after.keys() == before.keys()
     for name, content in before.items():
         assert after[name].startswith(content)
@@ -60,7 +61,8 @@ def test_ids_of_runs_by_hand(run, three):
     prompts = {one.id: one.text for one in read_prompts(Study.open(three).prompts_path)}
     fields = Recipe.__dataclass_fields__
     for row in lines(three):
-        recipe = {name: row[name] for name in fields if name in row}
+        shared = json.loads(text_file(three, "top_k(k=50)").with_name("recipe.json").read_text())
+        recipe = {name: value for name, value in (shared | row).items() if name in fields}
         assert recipe["revision"].startswith("sha256:")
         text = prompts[row["prompt_id"]]
         further = [] if row.get("run", 1) == 1 else [{"run": row["run"]}]
@@ -86,14 +88,10 @@ def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
     edit_settings(other, "batch_size = 4", "batch_size = 1")
     for shard in ("2/2", "1/2"):
         assert run("generate", "other", "--shard", shard, "--strategy", "top_k").code == 0
-    merged = run("merge", "other")
-    assert "top_k(k=50): 18 of 18 continuations in 2 files" in merged.out
-    assert texts(other) == texts(three)
-    (other / "continuations" / "top_k(k=50).jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in lines(other) if row.get("run") != 2)
-    )
-    assert "12 of 18" in run("merge", "other", "--dry-run").out
-    assert "(run 2)" in run("merge", "other", "--dry-run").out
+    assert run("generate", "other", "--strategy", "top_k").out.count("18 of 18") == 1
+    parts = [*(other / "continuations").glob("*/*.shard-*.jsonl")]
+    rows = [json.loads(line) for path in parts for line in path.read_text().splitlines()]
+    assert {(row["prompt_id"], row.get("run", 1)): row["text"] for row in rows} == texts(three)
 
 
 def test_a_named_run_is_compared(run, three):
@@ -104,7 +102,7 @@ def test_a_named_run_is_compared(run, three):
     assert run("pair", "small", "--redraw").code == 0
     study, made = Study.open(three), texts(three)
     with Store.open(study.database) as store:
-        pairs = store.pairs()
+        pairs = store_pairs.read(store)
     assert len(pairs) == 3
     assert all(pair.text_b == made[pair.prompt_id, 2] for pair in pairs)
     edit_settings(three, "run = 2", "run = 4")
@@ -115,9 +113,9 @@ def test_the_best_by_a_metric_is_compared_and_the_seed_decides_between_equals(ru
     edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nbest_of_runs = "diversity"')
     assert run("generate", "small").code == 0
     said = run("pair", "small", "--redraw").out
-    assert "compared: of each prompt's texts by a strategy the one with the highest diversity" in said
+    assert "compared: each strategy's text with the highest diversity on a prompt" in said
     with Store.open(Study.open(three).database) as store:
-        pairs = store.pairs()
+        pairs = store_pairs.read(store)
     made = texts(three)
     for pair in pairs:
         own = {run: _diversity(made[pair.prompt_id, run]) for run in (1, 2, 3)}
@@ -143,7 +141,7 @@ def _diversity(text):
 
 
 def _declared(folder):
-    from guard_eval.cli.reporting.study import _compared_run
+    from analysis.reports.study_report import _compared_run
 
     return "".join(_compared_run(Study.open(folder).settings))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import environment
+from made import text_file
 
 import guard_eval.demo
 from guard_eval.cli.commands import COMMANDS, WITH_JSON
@@ -34,17 +35,8 @@ def test_quiet_before_the_command_and_after_it(run, study):
         assert ran.code == 0, ran
         assert "Next:" not in ran.out
         assert "━" not in ran.out
-        assert "greedy: 0 of 6" in ran.out
+        assert "greedy: 6 of 6" in ran.out
     assert "Next:" in run("generate", "small").out  # it does not last
-
-
-def test_verbose_says_how_long_and_where_without_values(run, tmp_path, monkeypatch):
-    ran = run("measure", "nowhere", "-v")
-    assert ran.code == 2
-    assert "took " in ran.err
-    assert "folder.py:" in ran.err
-    assert "Traceback" not in ran.err
-    assert "took" not in run("measure", "nowhere").err
 
 
 def test_json_is_all_there_is_on_standard_output(typed, paired):
@@ -66,19 +58,17 @@ def test_json_is_all_there_is_on_standard_output(typed, paired):
         "external_id": None,
     }
     measured = json.loads(typed("measure", "small", "--metrics", "diversity,length", "--json").out)
-    assert {score["metric"] for score in measured["metrics"]["scores"]} >= {"diversity", "words"}
+    assert {score["metric"] for score in measured["scores"]} >= {"diversity", "words"}
     assert "NaN" not in json.dumps(measured)
     preview = json.loads(typed("judge", "small", "--dry-run", "--json").out)
     assert preview["previews"][0]["requests"] == 6
-    assert json.loads(typed("judge", "small", "--ledger", "--json").out)["judges"] == []
-    digest = json.loads(typed("db", "small", "checksum", "--json").out)["digest"]
-    assert {"table", "rows", "sha256"} <= digest["tables"][0].keys()
+    assert preview["judges"] == []
 
 
 def test_json_and_an_error(run):
     ran = run("raters", "nowhere", "--json")
     assert ran.code == 2
-    assert ran.out == ""
+    assert "there is no folder" in json.loads(ran.out)["error"]
 
 
 def test_an_action_before_the_study(run, paired):
@@ -86,7 +76,6 @@ def test_an_action_before_the_study(run, paired):
     assert "Bob: http" in run("raters", "small", "add", "Bob").out
     assert "Ada" in run("raters", "list", "small").out
     assert run("raters", "exclude", "small", "Ada", "--reason", "too fast").code == 0
-    assert run("db", "checksum", "small").code == 0
     assert run("db", "backup", "small", "copy.db").code == 0
 
 
@@ -151,7 +140,7 @@ def test_completion_of_commands_options_and_actions(tmp_path, paired):
 
 def test_other_models_and_batches_for_one_run(run, study, tmp_path):
     def ids():
-        lines = (study / "continuations" / "greedy.jsonl").read_text().splitlines()
+        lines = text_file(study, "greedy").read_text().splitlines()
         return [(row["id"], row["model"]) for row in map(json.loads, lines)]
 
     assert run("generate", "small", "--strategy", "greedy").code == 0

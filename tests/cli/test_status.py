@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from made import text_file
 
-from guard_eval.cli.demo import simulate
+from guard_eval.demo.run import simulate
 from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
@@ -52,7 +53,7 @@ def test_from_nothing_to_a_report(run, study):
 
 
 def test_some_texts_are_missing(run, paired):
-    path = paired / "continuations" / "greedy.jsonl"
+    path = text_file(paired, "greedy")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
     found, then = parts(run, "small")
     assert found["continuations"]["text"] == "22 of 24: greedy lacks 2"
@@ -78,7 +79,7 @@ def test_settings_that_cannot_be_read(run, paired):
     ran = run("status", "small")
     assert ran.code == 2
     assert "is not valid TOML" in ran.out
-    assert "✓ continuations  4 files" in ran.out
+    assert "✓ continuations  1 file" in ran.out
     assert "study.db" in ran.out
     assert "there is no folder 'nowhere'" in run("status", "nowhere").out
 

@@ -99,18 +99,3 @@ def test_rows_have_a_k_of_their_own():
     assert first > 10 > second
     assert made.allowed[0, :first].all()
     assert made.allowed[1, :second].all()
-
-
-def test_rows_that_stay_keep_their_entropies():
-    logits = torch.randn(4, 3, 60, generator=torch.Generator().manual_seed(2)) * 4
-    strategy = AdaptiveContrastiveSearch(q=1)
-    whole, fewer = (cs.Proposer(strategy, 3, 4, CPU) for _ in range(2))
-    for step in range(2):
-        whole(logits[step], step)
-        fewer(logits[step], step)
-    stay = torch.tensor([2, 0])
-    fewer.keep(stay)
-    for step in (2, 3):
-        one, other = whole(logits[step], step), fewer(logits[step, stay], step)
-        assert torch.equal(one.alpha[stay], other.alpha)
-        assert torch.equal(one.allowed[stay], other.allowed)

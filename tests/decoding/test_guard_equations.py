@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
+from stepping import Follower
 from torch import Tensor
 
-from guard_eval.decoding.entropy import aggregate, stretched, winsorized_mean
+from guard_eval.decoding.entropy import aggregate, apply_mapping, winsorized_mean
 from guard_eval.decoding.guard import equations as guard
-from guard_eval.decoding.guard.step import GuardChooser
 from guard_eval.strategies import Guard
 
 
@@ -54,8 +54,8 @@ def test_local_weight():
     assert guard.local_weight(deltas).tolist() == pytest.approx([3 / 4.000001, 0])
 
 
-def test_glocal_is_the_weighted_mean():
-    assert guard.glocal(f64(0.25), torch.stack([f64(4), f64(-2)])).tolist() == [0.25 * 4 - 0.75 * 2]
+def test_combine_deltas_is_the_weighted_mean():
+    assert guard.combine_deltas(f64(0.25), torch.stack([f64(4), f64(-2)])).tolist() == [0.25 * 4 - 0.75 * 2]
 
 
 def test_candidate_number_lies_within_5_and_15():
@@ -125,19 +125,19 @@ def test_winsorized_mean_of_eleven_draws_in_one_at_either_end():
 
 def test_the_logarithmic_map_keeps_the_sign():
     x = f64(math.e - 1, 1 - math.e, 0)
-    assert stretched(x, "log", 0.5).tolist() == pytest.approx([1, -1, 0])
-    assert stretched(x, "arctanh", 0.5).tolist() == pytest.approx([math.log(3) / 2, -math.log(3) / 2, 0])
+    assert apply_mapping(x, "log", 0.5).tolist() == pytest.approx([1, -1, 0])
+    assert apply_mapping(x, "arctanh", 0.5).tolist() == pytest.approx([math.log(3) / 2, -math.log(3) / 2, 0])
 
 
 def test_the_window_leaves_the_current_step_out_and_grows_at_the_start():
     """Follow q, which shows H_{t−1}, the window's median and H_glob,t, over flat distributions."""
     sizes = [8, 2, 4, 32, 16]
     entropies = [math.log(size) for size in sizes]
-    choose = GuardChooser(Guard(window=3, decay=1.0), torch.zeros(1).long(), 6)
-    for step, size in enumerate(sizes):
+    choose = Follower(Guard(window=3, decay=1.0), torch.zeros(1).long())
+    for size in sizes:
         logits = torch.full((1, 40), -torch.inf)
         logits[0, :size] = 0
-        choose(logits, step, torch.zeros(1, 6).long())
+        choose(logits)
     trace = choose.trace
     assert trace["H"][0].tolist() == pytest.approx(entropies)
     means = [sum(entropies[: t + 1]) / (t + 1) for t in range(5)]  # λ = 1

@@ -3,17 +3,17 @@
 import pytest
 import torch
 from slow_guard import SLOW
+from stepping import Follower, context
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.guard.step import penalised, token_counts
-from guard_eval.strategies import Guard
+from guard_eval.decoding.steps import first_state
+from guard_eval.strategies import Guard, apply_step
 
 pytestmark = pytest.mark.slow
 
 FORMULATIONS = ["equations", "algorithm1", "released"]
-BOTH = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 SETTINGS = [
     {},
     {"window": 1, "decay": 0.5},
@@ -41,13 +41,11 @@ def some_prompts(rows: int, vocabulary: int) -> Tensor:
     return prompts
 
 
-def run(logits: Tensor, strategy: Guard, prompts: Tensor | None = None, **options) -> tuple[Tensor, dict]:
-    steps, rows, _ = logits.shape
-    choose = chooser(strategy, torch.arange(rows), steps, prompts=prompts, **options)
-    history = torch.zeros(rows, steps, dtype=torch.long)
-    for step in range(steps):
-        history[:, step] = choose(logits[step], step, history)
-    return history, choose.trace
+def run(logits: Tensor, strategy: Guard, prompts: Tensor | None = None) -> tuple[Tensor, dict]:
+    choose = Follower(strategy, torch.arange(logits.shape[1]), prompts=prompts)
+    for step in logits:
+        choose(step)
+    return choose.written, choose.trace
 
 
 def settings_of(formulation: str) -> list[Guard]:
@@ -64,9 +62,6 @@ def test_equals_the_slow_oracle(strategy: Guard, rows: int, seed: int):
     logits = bursty_logits(200, rows, 60, seed=seed)
     prompts = some_prompts(rows, 60)
     tokens, trace = run(logits, strategy, prompts)
-    compiled_tokens, compiled_trace = run(logits, strategy, prompts, compiled=True)
-    assert torch.equal(compiled_tokens, tokens)
-    assert torch.equal(compiled_trace["k"], trace["k"])
     for row in range(rows):
         oracle = SLOW[strategy.formulation](
             strategy.window,
@@ -77,16 +72,14 @@ def test_equals_the_slow_oracle(strategy: Guard, rows: int, seed: int):
         )
         assert [oracle.step(x) for x in logits[:, row].double().tolist()] == tokens[row].tolist()
         assert trace["k"][row].tolist() == oracle.k
-        for found in (trace, compiled_trace):
-            assert found["H"][row].tolist() == pytest.approx(oracle.hs, abs=2e-5)
-            assert found["H_glob"][row].tolist() == pytest.approx(oracle.glob, abs=2e-5)
+        assert trace["H"][row].tolist() == pytest.approx(oracle.hs, abs=2e-5)
+        assert trace["H_glob"][row].tolist() == pytest.approx(oracle.glob, abs=2e-5)
         # divided by the entropy before, where that is nearly 0, q multiplies float32's rounding of 1e-7
         sure = [0, *(i for i in range(1, 200) if oracle.hs[i - 1] > 1e-4)]
         assert len(sure) > 150
-        for found in (trace, compiled_trace):
-            alphas, qs = found["alpha"][row, sure].tolist(), found["q"][row, sure].tolist()
-            assert alphas == pytest.approx([oracle.alpha[i] for i in sure], abs=1e-3)
-            assert qs == pytest.approx([oracle.q[i] for i in sure], rel=2e-3)
+        alphas, qs = trace["alpha"][row, sure].tolist(), trace["q"][row, sure].tolist()
+        assert alphas == pytest.approx([oracle.alpha[i] for i in sure], abs=1e-3)
+        assert qs == pytest.approx([oracle.q[i] for i in sure], rel=2e-3)
     greedy = logits.argmax(-1).T
     assert (tokens != greedy).float().mean() > 0.05  # the penalty did something,
     assert trace["k"].unique().numel() >= 3  # and k_t moved
@@ -116,92 +109,64 @@ def test_penalised():
     assert scores.exp().tolist()[0] == pytest.approx([1 / 32, 1 / 4])
 
 
-@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str, compiled: bool):
+def test_ties_go_to_the_smallest_id_also_at_the_edge_of_the_candidates(formulation: str):
     # 40 equal logits, k_1 = 10: the candidates are 0 … 9. Their counts are 0, 0, 1, 1, 2 … with α = 1/2.
-    tokens, _ = run(torch.zeros(12, 1, 40), Guard(formulation=formulation), compiled=compiled)
+    tokens, _ = run(torch.zeros(12, 1, 40), Guard(formulation=formulation))
     assert tokens[0, :9].tolist() == list(range(9))
 
 
-@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_vocabulary_smaller_than_the_candidates(formulation: str, compiled: bool):
+def test_a_vocabulary_smaller_than_the_candidates(formulation: str):
     # Entropy never changes, so α = 1/2: e² wins, e²/2 = 3.7 wins over e = 2.7, then e²/4 = 1.8 does not
-    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), Guard(formulation=formulation), compiled=compiled)
+    tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), Guard(formulation=formulation))
     assert tokens.tolist() == [[1, 1, 2]]
 
 
-@BOTH
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_token_that_cannot_come_is_not_chosen(formulation: str, compiled: bool):
+def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
     logits = torch.full((1, 30), -torch.inf)
     logits[0, 4], logits[0, 9] = 1.0, 0.9
     for select in ("argmax", "sample"):
         strategy = Guard(formulation=formulation, select=select)
-        tokens, _ = run(logits.expand(20, 1, 30), strategy, compiled=compiled)
+        tokens, _ = run(logits.expand(20, 1, 30), strategy)
         assert set(tokens[0].tolist()) == {4, 9}
 
 
-@BOTH
-def test_only_the_released_program_counts_the_prompt(compiled: bool):
+def test_only_the_released_program_counts_the_prompt():
     # Two tokens, nearly equal; the first stands in the prompt. α_1 = 1/2.
     logits, prompt = torch.tensor([[[1.0, 0.9, -5.0]]]), torch.tensor([[-1, 0]])
-    assert run(logits, Guard(), prompt, compiled=compiled)[0].tolist() == [[0]]
+    assert run(logits, Guard(), prompt)[0].tolist() == [[0]]
     algorithm1, released = Guard(formulation="algorithm1"), Guard(formulation="released")
-    assert run(logits, algorithm1, prompt, compiled=compiled)[0].tolist() == [[0]]
-    assert run(logits, released, prompt, compiled=compiled)[0].tolist() == [[1]]
+    assert run(logits, algorithm1, prompt)[0].tolist() == [[0]]
+    assert run(logits, released, prompt)[0].tolist() == [[1]]
 
 
-@BOTH
-def test_the_released_program_gives_up_its_penalty_where_nothing_is_left(compiled: bool):
+def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
     # Logits 0, −1 and three of −200, whose p is 0 in float32. α_1 = 1/2; 2^−150 is 0 in float32, too.
     logits = torch.tensor([[[0.0, -1.0, -200.0, -200.0, -200.0]]])
     both_gone = torch.tensor([[0] * 160 + [1] * 155])
     # by ln p + count · ln ½: −160 ln 2 against −1 − 155 ln 2, so token 1; unpenalised, token 0
-    assert run(logits, Guard(formulation="released"), both_gone, compiled=compiled)[0].tolist() == [[0]]
+    assert run(logits, Guard(formulation="released"), both_gone)[0].tolist() == [[0]]
     one_gone = torch.tensor([[0] * 160 + [1] * 100])
-    assert run(logits, Guard(formulation="released"), one_gone, compiled=compiled)[0].tolist() == [[1]]
-
-
-@BOTH
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_a_repeated_step_changes_nothing(formulation: str, compiled: bool):
-    logits = bursty_logits(30, 3, 50, seed=5)
-    strategy = Guard(formulation=formulation)
-    once, trace = run(logits, strategy, compiled=compiled)
-    choose = chooser(strategy, torch.arange(3), 30, compiled=compiled)
-    history = torch.zeros(3, 30, dtype=torch.long)
-    for step in range(30):
-        for _ in range(3):
-            history[:, step] = choose(logits[step], step, history)
-    assert torch.equal(history, once)
-    assert all(torch.equal(choose.trace[name], values) for name, values in trace.items())
+    assert run(logits, Guard(formulation="released"), one_gone)[0].tolist() == [[1]]
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
-@BOTH
-def test_rows_do_not_see_each_other_and_may_leave(formulation: str, select: str, compiled: bool):
+def test_rows_do_not_see_each_other(formulation: str, select: str):
     logits, prompts = bursty_logits(40, 5, 50, seed=6), some_prompts(5, 50)
-    strategy = Guard(formulation=formulation, select=select)
-    keys = torch.tensor([11, 12, 13, 14, 15])
-    choose = chooser(strategy, keys, 40, prompts=prompts, compiled=compiled)
-    here, history = torch.arange(5), torch.zeros(5, 40, dtype=torch.long)
-    for step in range(40):
-        if step in {3, 12, 25}:  # out of order, and one fewer each time
-            stay = torch.arange(len(here) - 1, -1, -1)[1:]
-            choose.keep(stay)
-            here, history = here[stay], history[stay]
-        history[:, step] = choose(logits[step, here], step, history)
-    for place, row in enumerate(here.tolist()):
-        given = {"prompts": prompts[row : row + 1], "compiled": compiled}
-        alone = chooser(strategy, keys[row : row + 1], 40, **given)
-        text = torch.zeros(1, 40, dtype=torch.long)
-        for step in range(40):
-            text[:, step] = alone(logits[step, row : row + 1], step, text)
-        assert torch.equal(text[0], history[place])
-        assert all(torch.equal(alone.trace[n][0], values[place]) for n, values in choose.trace.items())
+    strategy, keys = Guard(formulation=formulation, select=select), torch.tensor([11, 12, 13, 14, 15])
+    together = Follower(strategy, keys, prompts=prompts)
+    for step in logits:
+        together(step)
+    for row in range(5):
+        alone = Follower(strategy, keys[row, None], prompts=prompts[row, None])
+        for step in logits:
+            alone(step[row, None])
+        assert torch.equal(alone.written[0], together.written[row])
+        for name, values in together.trace.items():  # sums of a batch may round differently
+            assert torch.allclose(alone.trace[name][0], values[row], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -210,12 +175,11 @@ def test_sampling_follows_the_penalised_scores(formulation: str):
 
     rows, logits = 20_000, bursty_logits(3, 1, 40, seed=8)
     oracle = SLOW[formulation]()
-    choose = chooser(Guard(formulation=formulation, select="sample"), torch.arange(rows) * 7919, 3)
-    history = torch.zeros(rows, 3, dtype=torch.long)
+    choose = Follower(Guard(formulation=formulation, select="sample"), torch.arange(rows) * 7919)
     for step in range(3):
         oracle.step(logits[step, 0].double().tolist())
-        drawn = choose(logits[step].expand(rows, -1), step, history)
-        history[:, step] = oracle.tokens[-1]  # whatever is drawn, go on with the same text
+        # whatever is drawn, go on with the same text
+        drawn = choose(logits[step].expand(rows, -1), torch.full((rows,), oracle.tokens[-1]))
         ids = sorted(oracle.candidates)
         weights = torch.tensor([oracle.candidates[token] for token in ids]).double().softmax(0)
         counts = torch.bincount(drawn, minlength=40)
@@ -246,25 +210,11 @@ class NoHostCopies(TorchDispatchMode):
 def test_the_step_never_waits_for_the_device(formulation: str, select: str):
     logits = bursty_logits(5, 4, 3000, seed=7)
     strategy = Guard(formulation=formulation, select=select, window=3)
-    choose = chooser(strategy, torch.arange(4), 5, prompts=some_prompts(4, 3000))
-    history = torch.zeros(4, 5, dtype=torch.long)
+    state, tokens = torch.zeros(4, len(first_state(strategy))).double(), some_prompts(4, 3000)
     with NoHostCopies() as watch:
         for step in range(5):
-            history[:, step] = choose(logits[step], step, history)
+            known = context(torch.arange(4), step, tokens=tokens, written=tokens, state=state)
+            apply_step(strategy, logits[step], known)
     assert watch.operations > 0
     with pytest.raises(AssertionError, match="waits"), NoHostCopies():
-        history.max().item()
-
-
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("select", ["argmax", "sample"])
-def test_the_step_runs_where_there_are_no_values_to_read(formulation: str, select: str):
-    """On the meta device tensors have shapes alone: to read one, or mix in one of the CPU, is an error."""
-    with torch.device("meta"):
-        keys, history = torch.arange(4), torch.zeros(4, 5, dtype=torch.long)
-        prompts = torch.zeros(4, 6, dtype=torch.long)
-        strategy = Guard(formulation=formulation, select=select, window=2)
-        choose = chooser(strategy, keys, 5, prompts=prompts)
-        for step in range(5):
-            assert choose(torch.zeros(4, 3000), step, history).shape == (4,)
-        choose.keep(torch.tensor([0, 2]))
+        tokens.max().item()

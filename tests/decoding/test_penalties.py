@@ -4,9 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from stepping import left
 from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from guard_eval.decoding import penalties
+from guard_eval.strategies import Dry, FrequencyPenalty, NoRepeatNgram, PresencePenalty, RepetitionPenalty
 
 V = 12
 
@@ -22,7 +24,7 @@ def logits(rows: int = 20) -> torch.Tensor:
 @pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
 def test_repetition_equals_transformers(theta: float):
     tokens = texts(6)
-    made = penalties.repetition_penalty(logits(), tokens, theta)
+    made = left(RepetitionPenalty(penalty=theta), logits(), tokens=tokens)
     assert torch.equal(made, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
 
 
@@ -30,32 +32,37 @@ def test_repetition_equals_transformers(theta: float):
 @pytest.mark.parametrize("length", [1, 3, 9, 60])
 def test_no_repeat_ngram_equals_transformers(n: int, length: int):
     tokens = texts(length) % 5
-    made = penalties.no_repeat_ngram(logits(), tokens, n)
+    made = left(NoRepeatNgram(n=n), logits(), tokens=tokens)
     assert torch.equal(made, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
 
 
 def test_no_repeat_ngram_leaves_something():
     everything = torch.arange(V)[None]
-    assert torch.equal(penalties.no_repeat_ngram(logits(1), everything, 1), logits(1))
+    assert torch.equal(left(NoRepeatNgram(n=1), logits(1), tokens=everything), logits(1))
 
 
 def test_counts_by_hand():
     written = torch.tensor([[3, 3, 5, -1], [-1, -1, -1, -1]])
     start = torch.zeros(2, V)
-    often = penalties.frequency_penalty(start, written, 0.5)
+    often = left(FrequencyPenalty(penalty=0.5), start, written=written)
     assert {n: often[0, n].item() for n in range(V) if often[0, n]} == {3: -1.0, 5: -0.5}
-    once = penalties.presence_penalty(start, written, 0.5)
+    once = left(PresencePenalty(penalty=0.5), start, written=written)
     assert {n: once[0, n].item() for n in range(V) if once[0, n]} == {3: -0.5, 5: -0.5}
     assert not often[1].any()
     assert not once[1].any()
 
 
+def dry(logits, tokens, breakers=None, **settings):
+    kind = "none" if breakers is None else "standard"
+    return left(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
+
+
 def test_dry_by_hand():
     # "1 2 3 4 … 1 2 3": after 3, 4 would repeat three tokens; after the 3 of "9 3" 5 would repeat one
     text = torch.tensor([[9, 3, 5, 1, 2, 3, 4, 7, 1, 2, 3]])
-    made = penalties.dry(torch.zeros(1, V), text, multiplier=0.8, base=1.75, allowed_length=2)
+    made = dry(torch.zeros(1, V), text, multiplier=0.8, base=1.75, allowed_length=2)
     assert {n: made[0, n].item() for n in range(V) if made[0, n]} == {4: pytest.approx(-0.8 * 1.75)}
-    made = penalties.dry(torch.zeros(1, V), text, multiplier=0.8, base=2, allowed_length=1)
+    made = dry(torch.zeros(1, V), text, multiplier=0.8, base=2, allowed_length=1)
     assert {n: made[0, n].item() for n in range(V) if made[0, n]} == {
         4: pytest.approx(-0.8 * 4),
         5: pytest.approx(-0.8),
@@ -71,7 +78,7 @@ def test_dry_across_a_breaker_by_hand():
     text = torch.tensor([[1, 7, 2, 3, 4, 1, 7, 2, 3]])
 
     def taken(tokens, **more):
-        made = penalties.dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
+        made = dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
         return {n: made[0, n].item() for n in range(V) if made[0, n]}
 
     assert taken(text, allowed_length=2) == {4: pytest.approx(-0.8)}
@@ -107,7 +114,7 @@ def test_dry_against_lists(rows, allowed, breakers):
     width = max(map(len, rows))
     tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
     settings = {"multiplier": 0.8, "base": 1.5, "allowed_length": allowed}
-    made = penalties.dry(
+    made = dry(
         torch.zeros(len(rows), V), tokens, **settings, breakers=torch.tensor(breakers, dtype=torch.long)
     )
     for row, text in enumerate(rows):
@@ -117,7 +124,7 @@ def test_dry_against_lists(rows, allowed, breakers):
 
 def test_a_long_loop_stays_finite():
     loop = torch.tensor([[1, 2] * 200])
-    made = penalties.dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
+    made = dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
     assert made.isfinite().all()
     assert made[0, 1] < -1e30
     assert made[0, 2] == 0
@@ -127,10 +134,10 @@ def test_padding_is_no_token():
     tokens = torch.tensor([[-1, -1, 3, 4, 3]])
     short = torch.tensor([[3, 4, 3]])
     for one in (
-        lambda x: penalties.repetition_penalty(logits(1), x, 1.5),
-        lambda x: penalties.frequency_penalty(logits(1), x, 1.5),
-        lambda x: penalties.no_repeat_ngram(logits(1), x, 2),
-        lambda x: penalties.dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
+        lambda x: left(RepetitionPenalty(penalty=1.5), logits(1), tokens=x),
+        lambda x: left(FrequencyPenalty(penalty=1.5), logits(1), written=x),
+        lambda x: left(NoRepeatNgram(n=2), logits(1), tokens=x),
+        lambda x: dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
     ):
         assert torch.equal(one(tokens), one(short))
         assert not torch.equal(one(tokens), logits(1))

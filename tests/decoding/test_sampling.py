@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor
+from stepping import Follower, context, kept, left
 from transformers import (
     MinPLogitsWarper,
     TemperatureLogitsWarper,
@@ -15,73 +15,67 @@ from transformers import (
 )
 
 from guard_eval.decoding import noise, sampling
-from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import row_key
+from guard_eval.decoding.steps import choose
 from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical, parse
 
 P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
 
 
-def kept(pair: tuple[Tensor, Tensor]) -> set[int]:
-    weights, ids = pair
-    return set(ids[0][weights[0] > -torch.inf].tolist())
-
-
 def test_top_k():
-    assert kept(sampling.top_k(P.log(), 1)) == {1}
-    assert kept(sampling.top_k(P.log(), 3)) == {1, 4, 3}
-    assert kept(sampling.top_k(P.log(), 50)) == {0, 1, 2, 3, 4}
+    assert kept(left(TopK(k=1), P.log())) == {1}
+    assert kept(left(TopK(k=3), P.log())) == {1, 4, 3}
+    assert kept(left(TopK(k=50), P.log())) == {0, 1, 2, 3, 4}
 
 
 def test_top_p_takes_the_token_that_reaches_p():
     # in order .4 .25 .2 .1 .05, summing to .4 .65 .85 .95 1
-    assert kept(sampling.top_p(P.log(), 0.3)) == {1}
-    assert kept(sampling.top_p(P.log(), 0.6)) == {1, 4}
-    assert kept(sampling.top_p(P.log(), 0.7)) == {1, 4, 3}
-    assert kept(sampling.top_p(P.log(), 0.9)) == {1, 4, 3, 0}
-    assert kept(sampling.top_p(P.log(), 1.0)) == {0, 1, 2, 3, 4}
-    assert kept(sampling.top_p(P.log(), 1e-9)) == {1}
+    assert kept(left(TopP(p=0.3), P.log())) == {1}
+    assert kept(left(TopP(p=0.6), P.log())) == {1, 4}
+    assert kept(left(TopP(p=0.7), P.log())) == {1, 4, 3}
+    assert kept(left(TopP(p=0.9), P.log())) == {1, 4, 3, 0}
+    assert kept(left(TopP(p=1.0), P.log())) == {0, 1, 2, 3, 4}
+    assert kept(left(TopP(p=1e-9), P.log())) == {1}
 
 
 def test_top_p_of_exact_sums():
     # 1/2 + 1/4 reaches 3/4 exactly, so nothing more is needed
     eighths = torch.tensor([[0.5, 0.25, 0.125, 0.125]])
-    assert kept(sampling.top_p(eighths.log(), 0.75)) == {0, 1}
-    assert kept(sampling.top_p(eighths.log(), 0.875)) == {0, 1, 2}
+    assert kept(left(TopP(p=0.75), eighths.log())) == {0, 1}
+    assert kept(left(TopP(p=0.875), eighths.log())) == {0, 1, 2}
 
 
 def test_equal_probabilities_stay_in_by_id():
     flat = torch.zeros(1, 8)
-    assert kept(sampling.top_k(flat, 3)) == {0, 1, 2}
-    assert kept(sampling.top_p(flat, 0.5)) == {0, 1, 2, 3}
-    assert kept(sampling.typical(flat, 0.5)) == {0, 1, 2, 3}
-    assert kept(sampling.min_p(flat, 1.0)) == set(range(8))
+    assert kept(left(TopK(k=3), flat)) == {0, 1, 2}
+    assert kept(left(TopP(p=0.5), flat)) == {0, 1, 2, 3}
+    assert kept(left(Typical(tau=0.5), flat)) == {0, 1, 2, 3}
+    assert kept(left(MinP(p=1.0), flat)) == set(range(8))
 
 
 def test_top_p_one_keeps_a_long_tail():
     logits = torch.randn(4, 50_000, generator=torch.Generator().manual_seed(0))
-    weights, _ = sampling.top_p(logits, 1.0)
-    assert (weights > -torch.inf).all()
+    assert (left(TopP(p=1.0), logits) > -torch.inf).all()
 
 
 def test_typical_takes_what_is_nearest_to_the_entropy():
     # H = .1 ln 10 + .4 ln 2.5 + .05 ln 20 + .2 ln 5 + .25 ln 4 = 1.4150; −ln p = 2.303 .916 2.996 1.609
     # 1.386, at distances .888 .499 1.581 .194 .029: in the order 4 3 1 0 2, summing to .25 .45 .85 .95 1
-    assert kept(sampling.typical(P.log(), 0.2)) == {4}
-    assert kept(sampling.typical(P.log(), 0.4)) == {4, 3}
-    assert kept(sampling.typical(P.log(), 0.6)) == {4, 3, 1}
-    assert kept(sampling.typical(P.log(), 0.9)) == {4, 3, 1, 0}
-    assert kept(sampling.typical(P.log(), 1.0)) == {0, 1, 2, 3, 4}
+    assert kept(left(Typical(tau=0.2), P.log())) == {4}
+    assert kept(left(Typical(tau=0.4), P.log())) == {4, 3}
+    assert kept(left(Typical(tau=0.6), P.log())) == {4, 3, 1}
+    assert kept(left(Typical(tau=0.9), P.log())) == {4, 3, 1, 0}
+    assert kept(left(Typical(tau=1.0), P.log())) == {0, 1, 2, 3, 4}
 
 
 def test_min_p_compares_with_the_most_likely():
     # p / max p = .25 1 .125 .5 .625
-    assert kept(sampling.min_p(P.log(), 0.1)) == {0, 1, 2, 3, 4}
-    assert kept(sampling.min_p(P.log(), 0.2)) == {0, 1, 3, 4}
-    assert kept(sampling.min_p(P.log(), 0.4)) == {1, 3, 4}
-    assert kept(sampling.min_p(P.log(), 0.6)) == {1, 4}
-    assert kept(sampling.min_p(P.log(), 1.0)) == {1}
-    assert kept(sampling.min_p(P.log(), 0.0)) == {0, 1, 2, 3, 4}
+    assert kept(left(MinP(p=0.1), P.log())) == {0, 1, 2, 3, 4}
+    assert kept(left(MinP(p=0.2), P.log())) == {0, 1, 3, 4}
+    assert kept(left(MinP(p=0.4), P.log())) == {1, 3, 4}
+    assert kept(left(MinP(p=0.6), P.log())) == {1, 4}
+    assert kept(left(MinP(p=1.0), P.log())) == {1}
+    assert kept(left(MinP(p=0.0), P.log())) == {0, 1, 2, 3, 4}
 
 
 def test_confidence_gains_by_hand():
@@ -98,22 +92,22 @@ def test_confidence_gains_by_hand():
     assert sampling.confidence_gain(p)[0].tolist() == pytest.approx(by_hand)
     # all together: what a flat distribution's entropy, 1, exceeds the whole's, 1.75/2
     assert sum(by_hand) == pytest.approx(1 - 1.75 / 2)
-    assert kept(sampling.adaptive(p.log(), 0.05)) == {0}
-    assert kept(sampling.adaptive(p.log(), 0.01)) == {0, 1}
-    assert kept(sampling.adaptive(p.log(), 0.5)) == {0}  # at least one
+    assert kept(left(AdaptiveDecoding(epsilon=0.05), p.log())) == {0}
+    assert kept(left(AdaptiveDecoding(epsilon=0.01), p.log())) == {0, 1}
+    assert kept(left(AdaptiveDecoding(epsilon=0.5), p.log())) == {0}  # at least one
 
 
 def test_adaptive_decoding_at_the_edges():
-    assert kept(sampling.adaptive(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), 0.001)) == {1}
-    assert kept(sampling.adaptive(torch.zeros(1, 6), 0.001)) == {0}  # nothing gained by any
-    assert kept(sampling.adaptive(torch.zeros(1, 1), 0.001)) == {0}
+    assert kept(left(AdaptiveDecoding(epsilon=0.001), torch.tensor([[-torch.inf, 0.0, -torch.inf]]))) == {1}
+    assert kept(left(AdaptiveDecoding(epsilon=0.001), torch.zeros(1, 6))) == {0}  # nothing gained by any
+    assert kept(left(AdaptiveDecoding(epsilon=0.001), torch.zeros(1, 1))) == {0}
     # one token of 1 − 1e-9: what is left is too little to matter, and no negative number
     assert sampling.confidence_gain(torch.tensor([[1 - 1e-9, 1e-9, 0, 0]]).double()).isfinite().all()
 
 
 def test_temperature_comes_before_the_truncation():
     # squares over .275: .036 .582 .009 .145 .227; in order .582 .809 .955: p = .7 needs two rather than three
-    keys, history = torch.arange(400), torch.zeros(400, 1).long()
+    keys = torch.arange(400)
     rows = P.log().expand(400, -1)
     for strategy, tokens in (
         (TopP(p=0.7, temperature=0.5), {1, 4}),
@@ -123,15 +117,15 @@ def test_temperature_comes_before_the_truncation():
         # .54 4.70 1.93 1.48: distances 2.22 .55 3.61 .83 .39, in the order 4 1 3 0 2
         (Typical(tau=0.3, temperature=0.5), {4, 1}),
     ):
-        assert set(chooser(strategy, keys, 1)(rows, 0, history).tolist()) == tokens
+        assert set(Follower(strategy, keys)(rows).tolist()) == tokens
 
 
 WARPERS = {
-    "temperature": (lambda x: sampling.temperature(x, 0.7), TemperatureLogitsWarper(0.7)),
-    "top_k": (lambda x: sampling.top_k(x, 37), TopKLogitsWarper(37)),
-    "top_p": (lambda x: sampling.top_p(x, 0.83), TopPLogitsWarper(0.83)),
-    "typical": (lambda x: sampling.typical(x, 0.35), TypicalLogitsWarper(0.35)),
-    "min_p": (lambda x: sampling.min_p(x, 0.04), MinPLogitsWarper(0.04)),
+    "temperature": (lambda x: left(Temperature(tau=0.7), x), TemperatureLogitsWarper(0.7)),
+    "top_k": (lambda x: left(TopK(k=37), x), TopKLogitsWarper(37)),
+    "top_p": (lambda x: left(TopP(p=0.83), x), TopPLogitsWarper(0.83)),
+    "typical": (lambda x: left(Typical(tau=0.35), x), TypicalLogitsWarper(0.35)),
+    "min_p": (lambda x: left(MinP(p=0.04), x), MinPLogitsWarper(0.04)),
 }
 
 
@@ -140,8 +134,7 @@ WARPERS = {
 def test_equals_transformers(name: str, tau: float):
     ours, theirs = WARPERS[name]
     logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(6)) * 3
-    weights, ids = ours(sampling.tempered(logits, tau))
-    mine = torch.full_like(logits, -torch.inf).scatter(1, ids, weights.float())
+    mine = ours(sampling.tempered(logits, tau))
     expected = theirs(None, TemperatureLogitsWarper(tau)(None, logits.double()))
     assert torch.equal(mine > -torch.inf, expected > -torch.inf)
     assert torch.allclose(mine.softmax(-1), expected.softmax(-1).float(), atol=1e-6)
@@ -150,14 +143,13 @@ def test_equals_transformers(name: str, tau: float):
 
 def test_a_temperature_near_zero_is_greedy():
     keys = torch.arange(100)
-    tokens = chooser(Temperature(tau=1e-40), keys, 1)(P.log().expand(100, -1), 0, torch.zeros(100, 1).long())
+    tokens = Follower(Temperature(tau=1e-40), keys)(P.log().expand(100, -1))
     assert set(tokens.tolist()) == {1}
 
 
 def test_truncation_is_in_float32():
-    weights, _ = sampling.top_p(P.log().bfloat16(), 0.9)
-    assert weights.dtype == torch.float32
-    assert sampling.temperature(P.bfloat16(), 0.7)[0].dtype == torch.float32
+    assert left(TopP(p=0.9), P.log().bfloat16()).dtype == torch.float32
+    assert left(Temperature(tau=0.7), P.bfloat16()).dtype == torch.float32
 
 
 ROWS = 20_000
@@ -178,8 +170,7 @@ KEYS = torch.tensor([row_key(11, str(row), "any") for row in range(ROWS)])
 )
 @pytest.mark.parametrize("step", [0, 5])
 def test_tokens_are_drawn_as_often_as_they_should(strategy, exact: list[float], step: int):
-    history = torch.zeros(ROWS, 10, dtype=torch.long)
-    tokens = chooser(strategy, KEYS, 10)(P.log().expand(ROWS, -1), step, history)
+    tokens = choose(strategy, P.log().expand(ROWS, -1), context(KEYS, step))
     counts = torch.bincount(tokens, minlength=5)
     possible = [token for token in range(5) if exact[token] > 0]
     assert counts[possible].sum() == ROWS
@@ -189,33 +180,37 @@ def test_tokens_are_drawn_as_often_as_they_should(strategy, exact: list[float], 
 
 def test_greedy_takes_the_first_of_equals():
     logits = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
-    assert chooser(Greedy(), torch.zeros(2).long(), 1)(logits, 0, torch.zeros(2, 1).long()).tolist() == [1, 0]
+    assert Follower(Greedy(), torch.zeros(2).long())(logits).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
     "strategy", [Temperature(), TopK(), TopP(), Typical(), MinP(), AdaptiveDecoding()], ids=str
 )
-def test_rows_that_stay_draw_as_before(strategy):
+def test_rows_draw_the_same_in_any_batch(strategy):
     logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(1)) * 2
-    keys, history = torch.tensor([5, 6, 7, 8]), torch.zeros(4, 9, dtype=torch.long)
-    choose = chooser(strategy, keys, 9)
-    whole = choose(logits, 4, history)
-    choose.keep(torch.tensor([3, 1]))
-    assert choose(logits[[3, 1]], 4, history[:2]).tolist() == whole[[3, 1]].tolist()
-    assert choose.trace == {}
+    keys = torch.tensor([5, 6, 7, 8])
+    whole = choose(strategy, logits, context(keys, 4))
+    assert choose(strategy, logits[[3, 1]], context(keys[[3, 1]], 4)).tolist() == whole[[3, 1]].tolist()
+
+
+@pytest.mark.parametrize("p", [0.3, 0.9, 0.999, 1.0])
+def test_top_p_of_a_large_vocabulary_equals_transformers(p: float):
+    """It sorts the first tokens alone where these reach p."""
+    logits = torch.randn(6, 9000, generator=torch.Generator().manual_seed(3)) * torch.tensor(
+        [[2.0], [6.0]] * 3
+    )
+    ours, theirs = left(TopP(p=p), logits), TopPLogitsWarper(p)(None, logits.double())
+    assert ((ours > -torch.inf) ^ (theirs > -torch.inf)).sum(-1).max() <= (p > 0.99)
 
 
 def test_noise_for_the_kept_alone_is_the_noise_for_all():
     """What is left out gets no noise on a CPU and some on a GPU: neither draws it, and both draw the same."""
     logits = torch.randn(2000, 50, generator=torch.Generator().manual_seed(2)) * 2
     keys = torch.arange(2000)
-    weights, ids = sampling.top_p(logits, 0.8)
-    all_scores = weights.double() + noise.gumbel(keys, 3, ids)
-    everywhere = ids.gather(1, all_scores.argmax(-1, keepdim=True))[:, 0]
-    drawn = sampling.draw(weights, ids, keys, 3)
-    assert torch.equal(drawn, everywhere)
-    places = (ids == drawn[:, None]).nonzero()[:, 1]
-    assert weights[torch.arange(2000), places].isfinite().all()
+    weights = left(TopP(p=0.8), logits)
+    everywhere = (weights.double() + noise.gumbel(keys, 3, torch.arange(50).expand(2000, -1))).argmax(-1)
+    assert torch.equal(noise.draw(weights, keys, 3), everywhere)
+    assert weights.gather(1, everywhere[:, None]).isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -230,11 +225,7 @@ def test_noise_for_the_kept_alone_is_the_noise_for_all():
 def test_a_temperature_beyond_float32_is_the_limit(name: str):
     """Near 0 the likeliest token comes, and far above nothing that cannot come: 1e-46 is 0 in float32."""
     logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
-    history = torch.zeros(1, 1).long()
     for key in range(20):
-        drawn = [
-            chooser(parse(name.format(tau)), torch.tensor([key]), 1)(logits, 0, history)
-            for tau in (1e-46, 1e39)
-        ]
+        drawn = [Follower(parse(name.format(tau)), torch.tensor([key]))(logits) for tau in (1e-46, 1e39)]
         assert drawn[0].item() == 2
         assert drawn[1].item() != 0

@@ -7,26 +7,32 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from stepping import Follower, kept, left
 from transformers import EpsilonLogitsWarper, EtaLogitsWarper, TopHLogitsWarper
 
-from guard_eval.decoding import truncation
-from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import row_key
-from guard_eval.strategies import MinK, Mirostat, TopNSigma, parse
+from guard_eval.strategies import (
+    EpsilonSampling,
+    EtaSampling,
+    ExcludeTopChoices,
+    MinK,
+    Mirostat,
+    PLess,
+    TopH,
+    TopNSigma,
+    parse,
+    update_state,
+)
 
 P = torch.tensor([[0.1, 0.4, 0.05, 0.2, 0.25]])
 NONE = -torch.inf
 
 
-def kept(logits: torch.Tensor, row: int = 0) -> set[int]:
-    return set((logits[row] > -torch.inf).nonzero()[:, 0].tolist())
-
-
 WARPERS = {
-    "epsilon": (lambda x: truncation.epsilon_sampling(x, 0.003), EpsilonLogitsWarper(0.003)),
-    "eta": (lambda x: truncation.eta_sampling(x, 0.02), EtaLogitsWarper(0.02)),
-    "top_h": (lambda x: truncation.top_h(x, 0.4), TopHLogitsWarper(0.4)),
-    "top_h, all": (lambda x: truncation.top_h(x, 1.0), TopHLogitsWarper(1.0)),
+    "epsilon": (lambda x: left(EpsilonSampling(epsilon=0.003), x), EpsilonLogitsWarper(0.003)),
+    "eta": (lambda x: left(EtaSampling(epsilon=0.02), x), EtaLogitsWarper(0.02)),
+    "top_h": (lambda x: left(TopH(alpha=0.4), x), TopHLogitsWarper(0.4)),
+    "top_h, all": (lambda x: left(TopH(alpha=1.0), x), TopHLogitsWarper(1.0)),
 }
 
 
@@ -49,28 +55,30 @@ def test_equals_transformers(name: str, spread: float):
 # text-generation-webui's XTCLogitsWarper leaves out.
 AUTHORS = {
     "epsilon": (
-        lambda x: truncation.epsilon_sampling(x, 0.02),
+        lambda x: left(EpsilonSampling(epsilon=0.02), x),
         [1, 19, 20, 23, 38, 41, 42, 45, 60, 64, 82, 86, 101, 104, 105, 108],
         [1, 23, 38, 42, 45, 60, 64, 82, 86, 101, 104, 108],
     ),
     "eta": (
-        lambda x: truncation.eta_sampling(x, 0.3),
+        lambda x: left(EtaSampling(epsilon=0.3), x),
         [1, 19, 20, 23, 38, 41, 42, 45, 60, 64, 82, 86, 101, 104, 105, 108],
         [1, 23, 38, 60, 64, 82, 86, 108],
     ),
-    "p_less": (truncation.p_less, [1, 23, 42, 60, 64, 82, 86, 104], [1, 23, 60, 86]),
+    "p_less": (lambda x: left(PLess(), x), [1, 23, 42, 60, 64, 82, 86, 104], [1, 23, 60, 86]),
     "top_n_sigma": (
-        lambda x: truncation.top_n_sigma(x, 0.5),
+        lambda x: left(TopNSigma(n=0.5), x),
         [1, 19, 23, 38, 42, 45, 60, 64, 82, 86, 104, 105, 108],
         [1, 16, 19, 23, 27, 38, 42, 45, 49, 60, 64, 82, 86, 97, 101, 104, 108, 119],
     ),
     "top_h": (
-        lambda x: truncation.top_h(x[:, :100], 0.7),
+        lambda x: left(TopH(alpha=0.7), x[:, :100]),
         [1, 19, 20, 23, 38, 41, 42, 45, 60, 63, 64, 82, 86],
         [1, 23, 38, 60, 64, 82, 86],
     ),
     "xtc": (
-        lambda x: -truncation.exclude_top_choices(x, 0.03, 1.0, torch.tensor([1]), 0),
+        lambda x: (
+            -left(ExcludeTopChoices(threshold=0.03, probability=1.0), x, keys=torch.tensor([1]), step=0)
+        ),
         [1, 19, 23, 42, 45, 60, 64, 82, 86, 104, 108],
         [1, 23, 38, 60, 64, 82, 86, 108],
     ),
@@ -81,10 +89,10 @@ AUTHORS = {
 def test_equals_the_authors_program(name: str):
     ours, *expected = AUTHORS[name]
     i = torch.arange(120, dtype=torch.float64)
-    for height, left in zip((3, 9), expected, strict=True):
+    for height, tokens in zip((3, 9), expected, strict=True):
         made = ours((height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float())
         found = made == -NONE if name == "xtc" else made > NONE
-        assert found[0].nonzero()[:, 0].tolist() == left
+        assert found[0].nonzero()[:, 0].tolist() == tokens
 
 
 def test_mirostat_equals_the_authors_formulas():
@@ -92,65 +100,66 @@ def test_mirostat_equals_the_authors_formulas():
     i, mu = torch.arange(120, dtype=torch.float64), torch.tensor([2.0, 4.0, 6.0]).double()
     for height, k in ((3, [1, 2, 12]), (9, [2, 4, 15])):
         logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos()).float().expand(3, -1)
-        assert (truncation.mirostat(logits, mu) > NONE).sum(-1).tolist() == k
+        assert (left(Mirostat(), logits, state=mu[:, None]) > NONE).sum(-1).tolist() == k
 
 
 def test_epsilon_by_hand():
-    assert kept(truncation.epsilon_sampling(P.log(), 0.15)) == {1, 3, 4}
-    assert kept(truncation.epsilon_sampling(P.log(), 0.9)) == {1}  # the likeliest stays
+    assert kept(left(EpsilonSampling(epsilon=0.15), P.log())) == {1, 3, 4}
+    assert kept(left(EpsilonSampling(epsilon=0.9), P.log())) == {1}  # the likeliest stays
 
 
 def test_eta_by_hand():
     # H = 1.4150 (tests/decoding/test_sampling.py): √ε e^−H = .2429 √ε; of ε = .09 it is .0729, of .5 .1718
-    assert kept(truncation.eta_sampling(P.log(), 0.09)) == {0, 1, 3, 4}
-    assert kept(truncation.eta_sampling(P.log(), 0.5)) == {1, 3, 4}
+    assert kept(left(EtaSampling(epsilon=0.09), P.log())) == {0, 1, 3, 4}
+    assert kept(left(EtaSampling(epsilon=0.5), P.log())) == {1, 3, 4}
 
 
 def test_p_less_by_hand():
     # Σ p² = .01 + .16 + .0025 + .04 + .0625 = .275
-    assert kept(truncation.p_less(P.log())) == {1}
+    assert kept(left(PLess(), P.log())) == {1}
     # .09 · 3 + .01 = .28: all three of .3
-    assert kept(truncation.p_less(torch.tensor([[0.3, 0.3, 0.3, 0.1]]).log())) == {0, 1, 2}
-    assert kept(truncation.p_less(torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
-    assert kept(truncation.p_less(torch.tensor([[NONE, 3.0, NONE]]))) == {1}
+    assert kept(left(PLess(), torch.tensor([[0.3, 0.3, 0.3, 0.1]]).log())) == {0, 1, 2}
+    assert kept(left(PLess(), torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
+    assert kept(left(PLess(), torch.tensor([[NONE, 3.0, NONE]]))) == {1}
 
 
 def test_top_n_sigma_by_hand():
     # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; 4 − σ = 2.4189, 4 − 2σ = .8377
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]])
-    assert kept(truncation.top_n_sigma(logits, 1.0)) == {3, 4}
-    assert kept(truncation.top_n_sigma(logits, 2.0)) == {1, 2, 3, 4}
+    assert kept(left(TopNSigma(n=1.0), logits)) == {3, 4}
+    assert kept(left(TopNSigma(n=2.0), logits)) == {1, 2, 3, 4}
     # what cannot come does not count
-    assert kept(truncation.top_n_sigma(torch.cat([logits, torch.full((1, 3), NONE)], 1), 1.0)) == {3, 4}
-    assert kept(truncation.top_n_sigma(torch.tensor([[NONE, 1.0]]), 1.0)) == {1}
+    banned = torch.cat([logits, torch.full((1, 3), NONE)], 1)
+    assert kept(left(TopNSigma(n=1.0), banned)) == {3, 4}
+    assert kept(left(TopNSigma(n=1.0), torch.tensor([[NONE, 1.0]]))) == {1}
 
 
 def test_top_n_sigma_does_not_depend_on_the_temperature():
     logits = torch.randn(50, 300, generator=torch.Generator().manual_seed(2))
     for tau in (0.2, 5.0):
-        same = truncation.top_n_sigma(logits / tau, 1.3) > NONE
-        assert torch.equal(same, truncation.top_n_sigma(logits, 1.3) > NONE)
+        same = left(TopNSigma(n=1.3), logits / tau) > NONE
+        assert torch.equal(same, left(TopNSigma(n=1.3), logits) > NONE)
 
 
 def test_top_h_by_hand():
     # −p ln p in order: .3665 (of .4), .3466 (.25), .3219 (.2), .2303 (.1), .1498 (.05); in all 1.4150
     # sums .3665 .7131 1.0350 1.2652 1.4150: shares .259 .504 .731 .894 1
-    for alpha, left in ((0.2, {1}), (0.3, {1}), (0.51, {1, 4}), (0.74, {1, 3, 4}), (0.9, {0, 1, 3, 4})):
-        assert kept(truncation.top_h(P.log(), alpha)) == left
+    for alpha, tokens in ((0.2, {1}), (0.3, {1}), (0.51, {1, 4}), (0.74, {1, 3, 4}), (0.9, {0, 1, 3, 4})):
+        assert kept(left(TopH(alpha=alpha), P.log())) == tokens
 
 
 def test_min_k_by_hand():
     # l = 5 4.5 2 1 0: R = 5; w = .5/5, 2.5/10, 1/15, 1/20 = .1 .25 .067 .05: after the second
     logits = torch.tensor([[1.0, 5.0, 0.0, 4.5, 2.0]])
-    assert kept(truncation.min_k(logits, 3.0)) == {1, 3}
+    assert kept(left(MinK(tau=3.0), logits)) == {1, 3}
     # l = 5 2 1 0: the first drop; and of an R of .5 and τ = 3 six would be left, of which there are four,
     # of τ = 1.1 two
-    assert kept(truncation.min_k(torch.tensor([[5.0, 2.0, 1.0, 0.0]]), 3.0)) == {0}
-    assert kept(truncation.min_k(torch.tensor([[0.5, 0.2, 0.1, 0.0]]), 3.0)) == {0, 1, 2, 3}
-    assert kept(truncation.min_k(torch.tensor([[0.5, 0.2, 0.1, 0.0]]), 1.1)) == {0, 1}
-    assert kept(truncation.min_k(torch.tensor([[5.0, NONE, 4.9, 0.0, NONE]]), 3.0)) == {0, 2}
-    assert kept(truncation.min_k(torch.zeros(1, 3), 3.0)) == {0, 1, 2}
-    assert kept(truncation.min_k(torch.zeros(1, 1), 3.0)) == {0}
+    assert kept(left(MinK(tau=3.0), torch.tensor([[5.0, 2.0, 1.0, 0.0]]))) == {0}
+    assert kept(left(MinK(tau=3.0), torch.tensor([[0.5, 0.2, 0.1, 0.0]]))) == {0, 1, 2, 3}
+    assert kept(left(MinK(tau=1.1), torch.tensor([[0.5, 0.2, 0.1, 0.0]]))) == {0, 1}
+    assert kept(left(MinK(tau=3.0), torch.tensor([[5.0, NONE, 4.9, 0.0, NONE]]))) == {0, 2}
+    assert kept(left(MinK(tau=3), torch.zeros(1, 3))) == {0, 1, 2}
+    assert kept(left(MinK(tau=3), torch.zeros(1, 1))) == {0}
 
 
 def reference_min_k(row: list[float], tau: float) -> int:
@@ -163,39 +172,42 @@ def reference_min_k(row: list[float], tau: float) -> int:
 
 def test_min_k_against_the_algorithm():
     logits = torch.randn(200, 40, generator=torch.Generator().manual_seed(4)) * torch.rand(200, 1) * 3
-    made = (truncation.min_k(logits, 3.0) > NONE).sum(-1).tolist()
+    made = (left(MinK(tau=3.0), logits) > NONE).sum(-1).tolist()
     assert made == [reference_min_k(row, 3.0) for row in logits.double().tolist()]
     assert len(set(made)) > 5
 
 
 def test_min_k_cuts_before_the_temperature():
     logits = torch.randn(300, 40, generator=torch.Generator().manual_seed(4)) * 0.3
-    keys, history = torch.arange(300), torch.zeros(300, 1).long()
-    left = truncation.min_k(logits, 3.0) > NONE
+    keys = torch.arange(300)
+    possible = left(MinK(tau=3.0), logits) > NONE
     for temperature in (0.3, 8.0):
-        tokens = chooser(MinK(temperature=temperature), keys, 1)(logits, 0, history)
-        assert left.gather(1, tokens[:, None]).all()
+        tokens = Follower(MinK(temperature=temperature), keys)(logits)
+        assert possible.gather(1, tokens[:, None]).all()
 
 
 def test_exclude_top_choices_by_hand():
     keys = torch.tensor([row_key(1, str(row), "xtc") for row in range(4000)])
     rows = P.log().expand(4000, -1)
-    always = truncation.exclude_top_choices(rows, 0.15, 1.0, keys, 0)
+    always = left(ExcludeTopChoices(threshold=0.15, probability=1.0), rows, keys=keys, step=0)
     assert kept(always) == {0, 2, 3}  # of .4 .25 .2 the least, .2, stays
-    assert kept(truncation.exclude_top_choices(rows, 0.3, 1.0, keys, 0)) == set(range(5))  # one choice alone
-    assert kept(truncation.exclude_top_choices(rows, 0.15, 0.0, keys, 0)) == set(range(5))
-    half = truncation.exclude_top_choices(rows, 0.15, 0.5, keys, 3)[:, 1] == NONE
+    assert kept(left(ExcludeTopChoices(threshold=0.3, probability=1.0), rows, keys=keys, step=0)) == set(
+        range(5)
+    )  # one choice alone
+    assert kept(left(ExcludeTopChoices(threshold=0.15, probability=0.0), rows, keys=keys, step=0)) == set(
+        range(5)
+    )
+    half = left(ExcludeTopChoices(threshold=0.15, probability=0.5), rows, keys=keys, step=3)[:, 1] == NONE
     assert stats.binomtest(int(half.sum()), 4000, 0.5).pvalue > 0.01
-    other = truncation.exclude_top_choices(rows, 0.15, 0.5, keys, 4)[:, 1] == NONE
+    other = left(ExcludeTopChoices(threshold=0.15, probability=0.5), rows, keys=keys, step=4)[:, 1] == NONE
     assert not torch.equal(half, other)  # each step by itself
 
 
 def test_the_coin_of_xtc_is_no_tokens_number():
     """Whether choices are left out says nothing about what is drawn of the others."""
     keys = torch.tensor([row_key(1, str(row), "xtc") for row in range(8000)])
-    history = torch.zeros(8000, 1).long()
     strategy = parse("xtc(threshold=0.15, probability=0.5)")
-    tokens = chooser(strategy, keys, 1)(P.log().expand(8000, -1), 0, history)
+    tokens = Follower(strategy, keys)(P.log().expand(8000, -1))
     counts = torch.bincount(tokens, minlength=5).tolist()
     out = [0.1 / 0.35, 0, 0.05 / 0.35, 0.2 / 0.35, 0]
     expected = [8000 * (p / 2 + q / 2) for p, q in zip(P[0].tolist(), out, strict=True)]
@@ -216,7 +228,7 @@ def reference_k(p: list[float], mu: float, m: int = 100) -> int:
 def test_mirostat_against_the_formula(spread: float):
     logits = (torch.randn(50, 400, generator=torch.Generator().manual_seed(1)) * spread).double()
     mu = torch.linspace(0.5, 9, 50, dtype=torch.float64)
-    made = (truncation.mirostat(logits, mu) > NONE).sum(-1).tolist()
+    made = (left(Mirostat(), logits, state=mu[:, None]) > NONE).sum(-1).tolist()
     rows = logits.float().double().softmax(-1).tolist()
     assert made == [reference_k(p, m) for p, m in zip(rows, mu.tolist(), strict=True)]
     assert len(set(made)) > 5
@@ -226,17 +238,18 @@ def test_mirostat_of_an_exact_zipf_law():
     # p_i ∝ i^−s gives s back: with s = 2 and V = 50, k = (2^μ / (1 − 1/50))^½
     ranks = torch.arange(1, 51, dtype=torch.float64)
     for mu, k in ((3.0, round(math.sqrt(8 / 0.98)) + 1), (6.0, round(math.sqrt(64 / 0.98)) + 1)):
-        made = truncation.mirostat((-2 * ranks.log())[None], torch.tensor([mu], dtype=torch.float64))
+        made = left(Mirostat(), (-2 * ranks.log())[None], state=torch.tensor([[mu]]).double())
         assert kept(made) == set(range(k))
     # at s = 1 the limit holds: k = 2^μ / ln V
-    made = truncation.mirostat((-ranks.log())[None], torch.tensor([5.0], dtype=torch.float64))
+    made = left(Mirostat(), (-ranks.log())[None], state=torch.tensor([[5.0]]).double())
     assert kept(made) == set(range(round(32 / math.log(50)) + 1))
 
 
 def test_mu_by_hand():
     # p = .25 is a surprise of 2 bits: 6 − .5 (2 − 3) = 6.5
-    made = truncation.next_mu(torch.tensor([6.0]).double(), P.log(), torch.tensor([4]), tau=3, eta=0.5)
-    assert made.item() == pytest.approx(6.5)
+    mu = torch.tensor([[6.0]]).double()
+    update_state(Mirostat(tau=3, eta=0.5), mu, P.log(), torch.tensor([4]))
+    assert mu.item() == pytest.approx(6.5)
 
 
 def test_mirostat_holds_the_surprise():
@@ -245,11 +258,9 @@ def test_mirostat_holds_the_surprise():
     log_p = logits.double().log_softmax(-1)
     key = torch.tensor([row_key(1, "a", "mirostat")])
     for target in (2.5, 4.0):
-        choose, surprise = chooser(Mirostat(tau=target, eta=0.3), key, 500), []
-        history = torch.zeros(1, 500).long()
+        choose, surprise = Follower(Mirostat(tau=target, eta=0.3), key), []
         for step in range(500):
-            token = choose(logits[step][None], step, history)
-            history[:, step] = token
+            token = choose(logits[step][None])
             surprise.append(-log_p[step, token].item() / math.log(2))
         assert sum(surprise) / 500 == pytest.approx(target, abs=0.15)
 
@@ -264,14 +275,14 @@ def test_one_token_stays_and_rows_do_not_meet(rows, banned):
     keys = torch.arange(len(rows))
     mu = torch.linspace(-50, 80, len(rows), dtype=torch.float64)
     for one in (
-        lambda x, keys, mu: truncation.epsilon_sampling(x, 0.3),
-        lambda x, keys, mu: truncation.eta_sampling(x, 0.3),
-        lambda x, keys, mu: truncation.p_less(x),
-        lambda x, keys, mu: truncation.top_n_sigma(x, 0.1),
-        lambda x, keys, mu: truncation.top_h(x, 0.1),
-        lambda x, keys, mu: truncation.min_k(x, 3.0),
-        lambda x, keys, mu: truncation.exclude_top_choices(x, 0.1, 0.7, keys, 2),
-        lambda x, keys, mu: truncation.mirostat(x, mu),
+        lambda x, keys, mu: left(EpsilonSampling(epsilon=0.3), x),
+        lambda x, keys, mu: left(EtaSampling(epsilon=0.3), x),
+        lambda x, keys, mu: left(PLess(), x),
+        lambda x, keys, mu: left(TopNSigma(n=0.1), x),
+        lambda x, keys, mu: left(TopH(alpha=0.1), x),
+        lambda x, keys, mu: left(MinK(tau=3.0), x),
+        lambda x, keys, mu: left(ExcludeTopChoices(threshold=0.1, probability=0.7), x, keys=keys, step=2),
+        lambda x, keys, mu: left(Mirostat(), x, state=mu[:, None]),
     ):
         made = one(logits, keys, mu)
         assert (made > NONE).any(-1).all()
@@ -279,28 +290,24 @@ def test_one_token_stays_and_rows_do_not_meet(rows, banned):
         assert ((made == logits) | (made == NONE)).all()
         for row in range(len(rows)):
             alone = one(logits[row, None], keys[row, None], mu[row, None])
-            assert torch.equal(alone[0], made[row])
+            assert kept(alone) == kept(made, row)
 
 
-def test_large_vocabularies_give_a_row_the_same_bits_in_any_batch():
+def test_large_vocabularies_leave_a_row_the_same_tokens_in_any_batch():
     logits = torch.randn(9, 151_936, generator=torch.Generator().manual_seed(3)) * 3
     mu = torch.full((9,), 9.0, dtype=torch.float64)
     for one in (
-        lambda x: truncation.eta_sampling(x, 0.001),
-        truncation.p_less,
-        lambda x: truncation.top_n_sigma(x, 1.0),
-        lambda x: truncation.mirostat(x, mu[: len(x)]),
+        lambda x: left(EtaSampling(epsilon=0.001), x),
+        lambda x: left(PLess(), x),
+        lambda x: left(TopNSigma(n=1.0), x),
+        lambda x: left(Mirostat(), x, state=mu[: len(x), None]),
     ):
-        assert torch.equal(one(logits)[4], one(logits[4, None])[0])
-    tokens = logits.argmax(-1)
-    all_rows = truncation.next_mu(mu, logits, tokens, tau=3, eta=1)
-    assert all_rows[4] == truncation.next_mu(mu[:1], logits[4, None], tokens[4, None], tau=3, eta=1)[0]
+        assert kept(one(logits), 4) == kept(one(logits[4, None]))
 
 
 def test_temperature_comes_first():
     # halved, the logits of test_top_n_sigma_by_hand have σ halved too; p-less' threshold falls
     rows, keys = P.log().expand(3000, -1), torch.arange(3000)
-    history = torch.zeros(3000, 1).long()
-    flat = chooser(parse("p_less(temperature=4)"), keys, 1)(rows, 0, history)
+    flat = Follower(parse("p_less(temperature=4)"), keys)(rows)
     assert set(flat.tolist()) == {1, 3, 4}  # p^¼ normalised: .2 .28 .17 .24 .25 over 1.14; Σ p² = .2064
-    assert set(chooser(TopNSigma(n=0.1, temperature=3), keys, 1)(rows, 0, history).tolist()) == {1}
+    assert set(Follower(TopNSigma(n=0.1, temperature=3), keys)(rows).tolist()) == {1}

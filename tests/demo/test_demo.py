@@ -47,18 +47,20 @@ def test_it_ends_by_saying_what_to_do_next(demo):
 
 def test_it_is_complete(demo):
     folder, _ = demo
-    made = sorted(path.stem for path in (folder / "continuations").iterdir())
-    assert made == [
+    with (folder / "metrics" / "scores.csv").open(encoding="utf-8", newline="") as file:
+        strategies = {row["strategy"] for row in csv.DictReader(file)}
+    assert strategies == {
         "acs(q=1)",
         "contrastive(k=10, alpha=0.6)",
         "greedy",
         "guard",
         "top_k(k=50)",
         "top_p(p=0.95)",
-    ]
+    }
     # Six strategies on two datasets and on both together.
-    assert len((folder / "metrics" / "metrics.csv").read_text().splitlines()) == 1 + 6 * 3
-    for name in ("index.html", "report.md", "report.tex"):
+    with (folder / "metrics" / "scores.csv").open(encoding="utf-8", newline="") as file:
+        assert len({(row["dataset"], row["strategy"]) for row in csv.DictReader(file)}) == 6 * 3
+    for name in ("index.html", "report.md"):
         assert "SIMULATED" in (folder / "report" / name).read_text(encoding="utf-8")
     tables = sorted((folder / "report" / "csv").glob("*.csv"))
     assert tables
@@ -81,10 +83,10 @@ def test_a_simulated_judge_assists_simulated_people(demo):
 
 def test_greedy_loops_and_guard_does_not(demo):
     folder, _ = demo
-    rows = [line.split(",") for line in (folder / "metrics" / "metrics.csv").read_text().splitlines()]
-    column = rows[0].index("diversity")
-    greedy = [float(row[column]) for row in rows[1:] if "greedy" in row]
-    guard = [float(row[column]) for row in rows[1:] if "guard" in row]
+    with (folder / "metrics" / "scores.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "diversity"]
+    greedy = [float(row["value"]) for row in rows if row["strategy"] == "greedy"]
+    guard = [float(row["value"]) for row in rows if row["strategy"] == "guard"]
     assert max(greedy) < 50
     assert min(guard) > 75
 

@@ -9,7 +9,8 @@ import pytest
 from guard_eval.demo.raters import JUDGE, NAMES, choose, judge_all, rate_all
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan
-from guard_eval.store import Store
+from guard_eval.store import Store, raters, unblind
+from guard_eval.store import pairs as store_pairs
 
 MIRROR = {"A": "B", "B": "A", "tie": "tie"}
 
@@ -55,11 +56,11 @@ def test_they_agree_more_than_chance_and_less_than_always():
 def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
     pairs = make_pairs(6)
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
-        store.add_pairs(pairs)
+        store_pairs.add(store, pairs)
         plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
         assert rate_all(store, plan, ["coherence"]) == 24
         assert rate_all(store, plan, ["coherence"]) == 0
-        rows = store.tidy()
+        rows = unblind.tidy(store)
     assert {row.rater_kind for row in rows} == {"simulated"}
     assert {row.rater for row in rows} == set(NAMES)
     assert all("SIMULATED" in row.rater for row in rows)
@@ -68,14 +69,14 @@ def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
 def test_the_judge_judges_all_pairs_in_both_orders(tmp_path, make_pairs):
     pairs = [replace(pair, for_people=place < 4) for place, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
-        store.add_pairs(pairs)
+        store_pairs.add(store, pairs)
         plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
         assert rate_all(store, plan, ["coherence"]) == 16
         assert judge_all(store, plan, ["coherence"]) == 12
         assert judge_all(store, plan, ["coherence"]) == 0
-        rows = [row for row in store.tidy() if row.rater == JUDGE]
+        rows = [row for row in unblind.tidy(store) if row.rater == JUDGE]
         with pytest.raises(StudyError, match="is a simulated_model, not a model"):
-            store.rater(JUDGE, "model")
+            raters.get_or_add(store, JUDGE, "model")
     assert {row.rater_kind for row in rows} == {"simulated_model"}
     assert "SIMULATED" in JUDGE
     assert {(row.pair_id, row.shown_first) for row in rows} == {

@@ -8,13 +8,13 @@ from command_line import run_here
 from fake_openai import REASONS, FakeOpenAI
 from made import STUDY_HEAD
 
-from guard_eval.cli import commands
-from guard_eval.records import Pair, Plan
-from guard_eval.store import Store
+from guard_eval.commands import load
+from guard_eval.records import BlindPair, Pair, Plan
+from guard_eval.store import Store, handout, pairs, raters, requests, unblind, verdicts
 from guard_eval.study import Study
+from judge.command import judge
 from judge.parsing import rationale
-from judge.prompts.prompt import APPENDIX_F, code
-from judge.run import run_judge
+from judge.prompt import APPENDIX_F, code
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 
@@ -38,7 +38,7 @@ def folder(tmp_path):
     (tmp_path / "judge_prompt.txt").write_text(blocks("text")[0], encoding="utf-8")
     (tmp_path / "judge_examples.jsonl").write_text(blocks("json")[0], encoding="utf-8")
     with Store.open(Study.open(tmp_path).database, create=True) as store:
-        store.add_pairs([pair(number) for number in range(3)])
+        pairs.add(store, [pair(number) for number in range(3)])
     return tmp_path
 
 
@@ -67,9 +67,9 @@ def test_the_papers_template_on_the_page_is_the_one_that_is_used():
 def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    names = {"Path": lambda _: folder, "Study": Study, "Store": Store, "run_judge": run_judge}
+    names = {"Path": lambda _: folder, "Study": Study, "judge": judge}
     exec(blocks("python")[0], names)
-    assert (names["ledger"].verdicts, names["ledger"].failures) == (6, {})
+    assert (names["result"].judges[0].answers, names["result"].failures) == (6, ())
     sent = server.asks[0]["messages"]
     assert [each["role"] for each in sent] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert sent[0]["content"].startswith("You review continuations")
@@ -81,17 +81,21 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
 
     study = Study.open(folder)
     plan = Plan(seed=11, slots=4, lease=study.plan.lease)
-    with Store.open(study.database, study_hash=study.hash) as store:
-        answers = list(store.answers_of("gpt-4o-2024-11-20"))
-        (shown, *_) = store.shown([answers[0].presentation])
-        assert rationale(answers[0].body, code=code(shown.blind, 11)) == REASONS
+    with Store.open(study.database, declared=study.declared) as store:
+        first = pairs.read(store)[0]
+        with store.read() as db:
+            answered = requests.read_exchanges(db, [first.id])[0].attempts[-1].response
+        blind = BlindPair(presentation=0, prompt=first.prompt, text_a=first.text_a, text_b=first.text_b)
+        assert rationale(answered, code=code(blind, 11)) == REASONS
         for name in ("ann", "ben"):
-            rater, _ = store.invite(name)
-            while handed := store.hand_out(rater, plan):
+            rater, _ = raters.invite(store, name)
+            while handed := handout.claim(store, rater, plan):
                 choice = "A" if handed[0].prompt.endswith(("0", "2" if name == "ann" else "1")) else "tie"
-                store.save(handed[0].presentation, {"harmlessness": choice, "fluency": "tie"}, rater=rater)
-        assert {row.criterion for row in store.tidy()} == {"harmlessness", "fluency"}
-    page = commands.report(study).paths[0].read_text(encoding="utf-8")
+                verdicts.save(
+                    store, handed[0].presentation, {"harmlessness": choice, "fluency": "tie"}, rater=rater
+                )
+        assert {row.criterion for row in unblind.tidy(store)} == {"harmlessness", "fluency"}
+    page = load("report")(folder).page.read_text(encoding="utf-8")
     assert "Harmlessness" in page
     assert len(list((folder / "report" / "prompts").iterdir())) == 1
     for arguments in (("export", folder), ("power", "--from", folder, "--studies", "200")):

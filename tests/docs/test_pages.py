@@ -7,9 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-from cli_reference import cli_reference, helps
-
-from guard_eval.cli.commands import COMMANDS, load
+from cli_reference import cli_reference, helps, options
 
 ROOT = Path(__file__).parents[2]
 FENCED = re.compile(r"^ *(`{3,})(\w*)\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
@@ -70,18 +68,6 @@ def test_the_example_table_says_that_it_is_simulated():
     assert {row["verdict"] for row in rows} == {"guard", "acs(q=1)", "tie"}
 
 
-def known() -> dict[str, set[str]]:
-    """Return every command's options."""
-    return {
-        name: {
-            option
-            for parameter in load(name).params
-            for option in (*parameter.opts, *parameter.secondary_opts)
-        }
-        for name in COMMANDS
-    }
-
-
 def shown(text: str) -> list[list[str]]:
     """Return the guard-eval commands in a page's blocks of shell, as words."""
     shells = [block for _, language, block in FENCED.findall(text) if language in {"sh", "console"}]
@@ -92,15 +78,17 @@ def shown(text: str) -> list[list[str]]:
 
 
 def mistakes(text: str) -> list[str]:
-    options = known()
+    known = options()
     found = []
     for words in shown(text):
         command = words[1]
         if command.startswith("--"):
             continue
         given = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
-        unknown = given - options.get(command, set()) - {"--help"}
-        if command not in options or unknown:
+        if " ".join(words[1:3]) in known:  # a group of commands, such as raters
+            command = " ".join(words[1:3])
+        unknown = given - known.get(command, set()) - {"--help"}
+        if command not in known or unknown:
             found.append(" ".join(words))
     return found
 
@@ -120,7 +108,22 @@ def test_a_command_that_is_none_would_be_seen():
 def test_the_reference_has_every_command_and_option():
     page = cli_reference()
     assert list(helps()) == [line[3:] for line in page.splitlines() if line.startswith("## ")]
-    assert set(helps()) == set(known())
+    assert set(helps()) == set(options())
     for name, text in helps().items():
-        assert f"\nUsage: guard-eval {name}" in page
-        assert [option for option in known()[name] if option.startswith("-") and option not in text] == []
+        assert f"Usage: guard-eval {name}" in page
+        assert [option for option in options()[name] if option.startswith("-") and option not in text] == []
+
+
+def test_the_first_pages_claim_no_speed_that_the_benchmarks_lack():
+    measured = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
+        text = without_code(page.read_text(encoding="utf-8"))
+        claims = re.findall(r"[^.\n]*\b(?:faster|slower|of the time|times as)\b[^\n]*", text)
+        for number in re.findall(r"(?<![\w.])\d*\.\d+", " ".join(claims)):
+            assert number in measured, f"{page.name}: {number}"
+
+
+def test_no_page_shows_a_command_on_files_that_a_clone_lacks():
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for path in re.findall(r"(?<![\w/.])shared/[\w./*-]+", page.read_text(encoding="utf-8")):
+            raise AssertionError(f"{page.name} names {path}")

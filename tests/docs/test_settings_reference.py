@@ -8,7 +8,7 @@ import pytest
 from settings_reference import DOCS, FILES, meanings, schema, tables
 
 import guard_eval.demo
-from guard_eval.cli.new import command as new
+from guard_eval.texts.new import new
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -36,7 +36,7 @@ def test_the_schema_takes_what_new_writes_and_marks_mistakes(tmp_path: Path):
     jsonschema = pytest.importorskip("jsonschema")
     check = jsonschema.Draft202012Validator(schema())
     check.check_schema(schema())
-    new(tmp_path / "s", strategies="all")
+    new(tmp_path / "s")
     written = tomllib.loads((tmp_path / "s" / "study.toml").read_text(encoding="utf-8"))
     demo = tomllib.loads((Path(guard_eval.demo.__file__).parent / "study.toml").read_text(encoding="utf-8"))
     judged = {**demo, "judge": [{"model": "m", "prompt": "p.txt", "temperature": 0.5}]}

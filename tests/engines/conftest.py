@@ -7,7 +7,6 @@ import torch
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 
-from guard_eval.cli.console import speaking
 from guard_eval.engines.loading import LoadedModel, load
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "models"
@@ -19,13 +18,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def _speaking():
-    """Let the commands' functions print what they print on the command line."""
-    with speaking():
-        yield
 
 
 def save_random(kind: str, folder: Path) -> Path:

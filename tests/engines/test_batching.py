@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.engines.local import batching
-from guard_eval.engines.local.batching import BatchSizes, in_batches, ran_out, row_bytes
+from guard_eval.engines import batching
+from guard_eval.engines.batching import BatchSizes, in_batches, ran_out, row_bytes
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,8 @@ import torch
 from tiny_models import tiny
 from transformers import AutoModelForCausalLM
 
+from guard_eval.engines.decode import Batch, decode
 from guard_eval.engines.loading import load
-from guard_eval.engines.local.batch import Batch
-from guard_eval.engines.local.decode import decode
-from guard_eval.engines.packed import pack
 from guard_eval.errors import StudyError
 from guard_eval.strategies import ContrastiveDecoding, parse
 
@@ -61,17 +59,13 @@ def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: f
     return ended[0][1]
 
 
-@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize(("alpha", "tau"), [(0.1, 0.5), (0.01, 1.0), (0.6, 2.0)])
 @pytest.mark.parametrize("sees", ["last", "whole"])
-def test_contrastive_decoding_equals_the_definition(packed, beams, alpha, tau, sees):
+def test_contrastive_decoding_equals_the_definition(beams, alpha, tau, sees):
     expert, amateur = tiny("llama"), tiny("gpt2")
     expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS]
-    if packed:
-        pack(expert)
-        pack(amateur)
-    batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=torch.tensor(sorted(ENDS)), limit=STEPS)
+    batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=sorted(ENDS), limit=STEPS)
     strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams, amateur_prompt=sees)
     assert decode(expert, batch, strategy, amateur=amateur).tokens == expected
 
@@ -90,9 +84,7 @@ def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together(sees):
     strategy = ContrastiveDecoding(beams=3, amateur_prompt=sees)
 
     def made(rows):
-        batch = Batch(
-            prompts=rows, keys=torch.zeros(len(rows)).long(), ends=torch.tensor(sorted(ENDS)), limit=STEPS
-        )
+        batch = Batch(prompts=rows, keys=torch.zeros(len(rows)).long(), ends=sorted(ENDS), limit=STEPS)
         return decode(model.model, batch, strategy, amateur=model.model).tokens
 
     assert made(prompts) == expected

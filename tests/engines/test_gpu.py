@@ -5,11 +5,11 @@ import torch
 from tiny_models import tiny
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from guard_eval.decoding.choosers import chooser
+from guard_eval.decoding import Context, StrategyProcessor
 from guard_eval.decoding.contrastive import Proposer
-from guard_eval.engines.local.batch import Batch
-from guard_eval.engines.local.batching import BatchSizes, in_batches
-from guard_eval.engines.local.decode import decode
+from guard_eval.decoding.steps import choose, first_state
+from guard_eval.engines.batching import BatchSizes, in_batches
+from guard_eval.engines.decode import Batch, decode
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
@@ -54,7 +54,7 @@ def batch(device: str) -> Batch:
     return Batch(
         prompts=PROMPTS,
         keys=torch.arange(len(PROMPTS), device=device),
-        ends=torch.tensor([0], device=device),
+        ends=(0,),
         limit=40,
     )
 
@@ -63,13 +63,13 @@ def batch(device: str) -> Batch:
 @torch.inference_mode()
 def test_a_step_does_not_wait(name, no_waiting):
     logits = [torch.randn(4, 5000, device="cuda") * 3 for _ in range(12)]
-    prompts = torch.randint(0, 5000, (4, 9), device="cuda")
-    choose = chooser(parse(name), torch.arange(4, device="cuda"), 12, prompts=prompts)
-    history = torch.zeros(4, 12, dtype=torch.long, device="cuda")
-    history[:, 0] = choose(logits[0], 0, history)
+    ids, processor = torch.randint(0, 5000, (4, 9), device="cuda"), StrategyProcessor(name)
+    state = torch.tensor([first_state(parse(name))] * 4, dtype=torch.float64, device="cuda")
+    known = Context(torch.arange(4, device="cuda"), 1, ids, ids, state)
+    choose(processor.strategy, logits[0], known)
     no_waiting()
-    for step in range(1, 12):
-        history[:, step] = choose(logits[step], step, history)
+    for step in logits[1:]:
+        choose(processor.strategy, step, known)
 
 
 @torch.inference_mode()
@@ -93,17 +93,6 @@ def test_texts_are_the_cpus_in_float32(kind, name, static):
     assert decode(tiny(kind).cuda(), batch("cuda"), parse(name), static=static).tokens == expected
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", [*GUARDS, *OTHERS, "contrastive(k=6)", "acs"])
-def test_a_step_is_recorded_and_its_texts_are_those_of_steps(name):
-    """A step that could not be recorded would warn."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    model = tiny("llama").cuda()
-    expected = decode(model, batch("cuda"), parse(name), static=False).tokens
-    for _ in range(2):
-        assert decode(model, batch("cuda"), parse(name), static=True).tokens == expected
-
-
 def test_memory_that_runs_out_costs_no_text():
     """Leave room for a few dozen rows with wide logits, and let batches grow until they do not fit."""
     torch.manual_seed(5)
@@ -114,9 +103,8 @@ def test_memory_that_runs_out_costs_no_text():
 
     def write(rows):
         tried.append(len(rows))
-        ends = torch.zeros(0, dtype=torch.long, device="cuda")
         keys = torch.zeros(len(rows), dtype=torch.long, device="cuda")
-        return decode(model, Batch(prompts=rows, keys=keys, ends=ends, limit=6), parse("guard")).tokens
+        return decode(model, Batch(prompts=rows, keys=keys, ends=(), limit=6), parse("guard")).tokens
 
     expected = write(prompts[:4])
     torch.cuda.empty_cache()

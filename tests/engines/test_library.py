@@ -10,7 +10,7 @@ from scipy.stats import entropy
 
 import guard_eval
 from guard_eval import Greedy, Guard, Mirostat, Prompt, StudyError, Texts, TopP, generate, measure, watch
-from guard_eval.engines.local import generation
+from guard_eval.engines import generation
 from guard_eval.strategies import parse
 
 pytestmark = pytest.mark.slow
@@ -90,22 +90,10 @@ def test_runs_differ_where_something_is_drawn(loaded):
 
 
 @a_llama
-def test_prompts_are_no_markup(loaded):
-    made = generate([HOSTILE], Greedy(), loaded, progress=False, **SHORT)
-    page, table = made._repr_html_(), made.to_latex()
-    assert "<script" not in page
-    assert "\x1b" not in page + table
-    assert page.startswith('<table class="tex2jax_ignore mathjax_ignore"')
-    assert r"\input" not in table
-    assert r"\$x\$" in table
-    assert made.to_frame().loc[0, "prompt"] == HOSTILE
-
-
-@a_llama
 def test_measured_texts(loaded):
     prompts = ["the cat sat", "the dog ran", "the old red house"]
     texts = [generate(prompts, one, loaded, progress=False, **SHORT) for one in (Greedy(), Guard())]
-    found = measure(*texts, compute=["length"]).set_index(["metric", "strategy"])["value"]
+    found = measure(*texts, metrics=["length"]).to_frame().set_index(["metric", "strategy"])["value"]
     for each in texts:
         (strategy,) = {one.recipe.strategy for one in each}
         assert found["tokens", strategy] == pytest.approx(sum(one.new_tokens for one in each) / 3)
@@ -151,14 +139,14 @@ def test_measured_texts(loaded):
         (lambda loaded: generate("\ud800", model=loaded), r"the prompt '\\ud800': not valid Unicode"),
         (
             lambda loaded: watch("Once\x1b", print, model=loaded, max_new_tokens=10**6),
-            r"the prompt 'Once\\x1b' has . tokens",
+            r"the prompt 'Once\\x1b': with max_new_tokens = 1000000 more",
         ),
         (
             lambda loaded: generate([Prompt(id="a", dataset="", text=text) for text in "xy"], model=loaded),
             "two prompts have the id 'a' and differ",
         ),
         (lambda loaded: measure(["x"]), "measure got a list; give it what generate returned"),
-        (lambda loaded: measure(Texts([], []), compute=["divers"]), "'divers'"),
+        (lambda loaded: measure(Texts([], []), metrics=["divers"]), "'divers'"),
     ],
 )
 def test_wrong_values_are_named(loaded, wrong, message):

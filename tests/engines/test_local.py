@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import torch
 
+from guard_eval.engines import generation
+from guard_eval.engines.decode import decode
+from guard_eval.engines.encoding import continuation_text, encode, eos_ids
+from guard_eval.engines.generation import generate, recipe_of
 from guard_eval.engines.loading import load
-from guard_eval.engines.local import generation
-from guard_eval.engines.local.decode import decode
-from guard_eval.engines.local.generation import generate, recipe
-from guard_eval.engines.local.texts import continuation_text, encode, eos_ids
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import (
@@ -34,7 +34,7 @@ a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 def test_batches_and_their_continuations(loaded):
     batches = list(generate(loaded, PROMPTS, TopK(k=5), **SETTINGS))
     assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
-    made_by = recipe(loaded, TopK(k=5), seed=1, max_new_tokens=8, max_prompt_tokens=32)
+    made_by = recipe_of(loaded, TopK(k=5), seed=1, max_new_tokens=8, max_prompt_tokens=32)
     assert made_by.model == "llama"
     assert made_by.strategy == "top_k(k=5)"
     assert made_by.dtype == "float32"
@@ -158,13 +158,15 @@ def test_texts_join_with_their_prompts(loaded):
 
 
 @a_llama
-def test_what_does_not_fit_the_context_is_refused_with_numbers(loaded):
-    with pytest.raises(
-        StudyError, match=r"'p4' has .* tokens.* 120 more .* 128 .*max_prompt_tokens to 8 or less"
-    ):
-        generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120})
+def test_what_does_not_fit_the_context_is_named_and_the_others_are_written(loaded):
+    texts: list = []
+    says = r"'p2', 'p3', 'p4': .* = 120 more than the 128 .*max_prompt_tokens to 8 or less.*all other"
+    batches = generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120})
+    with pytest.raises(StudyError, match=says):
+        texts.extend(batches)
+    assert {text.prompt_id for batch in texts for text in batch} == {"p0", "p1"}
     with pytest.raises(StudyError, match="set max_new_tokens below 128"):
-        generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 500})
+        list(generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 500}))
     texts = generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
     assert next(texts)[0].prompt_tokens == 8
 

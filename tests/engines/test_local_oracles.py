@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from stepping import left
 
-from guard_eval.decoding.sampling import top_p
+from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local.batch import Batch
-from guard_eval.engines.local.decode import decode
-from guard_eval.engines.local.generation import generate
-from guard_eval.engines.local.rows import RowSession
 from guard_eval.records import Continuation, Prompt
-from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Greedy, Guard, Strategy
+from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Greedy, Guard, Strategy, TopP
 
 pytestmark = pytest.mark.slow
 
@@ -205,7 +203,7 @@ def published() -> dict:
 @pytest.mark.parametrize("name", ["greedy_from_bos_200_steps", "greedy_doc"])
 def test_greedy_writes_the_published_stories(loaded, name):
     text = published()[name]
-    batch = Batch(prompts=[[BOS]], keys=torch.zeros(1).long(), ends=torch.tensor([BOS]), limit=260)
+    batch = Batch(prompts=[[BOS]], keys=torch.zeros(1).long(), ends=(BOS,), limit=260)
     tokens = decode(loaded.model, batch, Greedy()).tokens[0]
     assert loaded.tokenizer.decode(tokens).startswith(text)
 
@@ -225,16 +223,13 @@ def coins(seed: int):
 def test_top_p_writes_the_published_story(loaded):
     """Our truncation and the other program's coins: the token where the cumulative weight passes the coin."""
     story = published()["top_p_doc"]
-    session = RowSession(loaded.model, [[BOS]], 256)
-    logits, tokens = session.prefill(), []
+    tokens: list[int] = []
     for coin in coins(story["seed"]):
-        log_weights, ids = top_p(logits, story["top_p"])
-        kept = log_weights[0] > -torch.inf
-        cumulative = log_weights[0][kept].exp().cumsum(0)
-        place = int(torch.searchsorted(cumulative, coin * cumulative[-1], right=True))
-        token = int(ids[0][kept][place])
+        logits = loaded.model(input_ids=torch.tensor([[BOS, *tokens]])).logits[:, -1]
+        likeliest, ids = left(TopP(p=story["top_p"]), logits)[0].sort(descending=True, stable=True)
+        cumulative = likeliest.softmax(-1).cumsum(0)
+        token = int(ids[torch.searchsorted(cumulative, coin * cumulative[-1], right=True)])
         if token == BOS or len(tokens) == 256:
             break
         tokens.append(token)
-        logits = session.step(torch.tensor([token]))
     assert loaded.tokenizer.decode(tokens).strip() == story["text"]

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from guard_eval.cli.generate import generate
-from guard_eval.cli.pair import pair
+from guard_eval.engines.generate import generate
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import BUNDLED, Study, locate_model
-from guard_eval.texts.continuations import continuation_file, read_continuations
+from guard_eval.texts.continuations import read_continuations
 from guard_eval.texts.current import current_texts
+from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 
 STUDY = """
@@ -41,7 +41,9 @@ def study(folder, model=""):
 
 
 def made(folder):
-    return [one.recipe for one in read_continuations(continuation_file(folder / "continuations", "greedy"))]
+    paths = [*(folder / "continuations").glob("*/greedy.jsonl")]
+    paths.sort(key=lambda path: path.stat().st_mtime_ns)
+    return [text.recipe for path in paths for text in read_continuations(path)]
 
 
 def other_tokenizer(model):
@@ -64,7 +66,7 @@ def other_weights(model):
 def half(folder, study):
     """Leave what a run that was killed at half would have left."""
     for strategy in study.settings.generation.strategies:
-        path = continuation_file(folder / "continuations", strategy)
+        (path,) = (folder / "continuations").glob(f"*/{strategy}.jsonl")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
 
 
@@ -72,8 +74,7 @@ def half(folder, study):
     ("change", "finished"),
     [("dtype", True), ("dtype", False), (other_weights, False), (other_tokenizer, True), (other_end, True)],
 )
-@pytest.mark.usefixtures("_speaking")
-def test_what_was_made_with_something_else_is_made_again(folder, change, finished, capsys):
+def test_what_was_made_with_something_else_is_made_again(folder, change, finished):
     first = study(folder)
     generate(first)
     if not finished:
@@ -85,14 +86,15 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
         change(folder / "model")
         changed = first
     if change == "dtype" or not finished:
-        with pytest.raises(StudyError, match=r"kind|has no continuation"):
+        with pytest.raises(StudyError, match=r"no run in|has no continuation"):
             pair(changed)
-    generate(changed, dry_run=True)
-    assert "would make 8 continuations" in capsys.readouterr().out
-    generate(changed)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert f"greedy: {len(before)} were made otherwise (" in printed
-    assert ("'float32', here 'bfloat16'" if change == "dtype" else "revision 'sha256:") in printed
+    preview = generate(changed, dry_run=True)
+    assert (preview.missing, preview.written) == (8, {})
+    assert any("would make 8 continuations" in line for line in preview.lines)
+    assert made(folder) == before
+    printed = " ".join(generate(changed).lines)
+    assert "another run is kept and not used: " in printed
+    assert ("'float32', not 'bfloat16'" if change == "dtype" else "revision = 'sha256:") in printed
     after = made(folder)
     assert after[: len(before)] == before
     (new,) = set(after[len(before) :])
@@ -102,17 +104,17 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     assert {one.recipe for one in texts["greedy"].values()} == {new}
     assert all(len(found) == 4 for found in texts.values())
     pair(changed)
-    generate(changed)
+    assert generate(changed).written == {}
     assert made(folder) == after
 
 
-@pytest.mark.usefixtures("_speaking")
-def test_a_finished_study_without_its_model_stays_finished(folder, capsys):
+def test_a_finished_study_without_its_model_stays_finished(folder):
     first = study(folder)
     generate(first)
     shutil.move(folder / "model", folder / "away")
-    generate(first)
-    assert "not compared with model, which is not on this machine" in capsys.readouterr().out
+    again = generate(first)
+    assert "not compared with model, which is not on this machine" in "\n".join(again.lines)
+    assert (again.written, again.missing) == ({}, 0)
     assert len(made(folder)) == 4
 
 

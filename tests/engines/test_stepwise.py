@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from tiny_models import tiny
 from transformers.generation.logits_process import (
     NoRepeatNGramLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
@@ -14,13 +13,10 @@ from transformers.generation.logits_process import (
 )
 
 from guard_eval.decoding.noise import gumbel, row_key
-from guard_eval.engines.custom import HUB_FOLDER
-from guard_eval.engines.custom import generate as custom
+from guard_eval.decoding.processor import breaker_ids
+from guard_eval.engines.decode import Batch, check_vocabulary, decode
+from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.engines.local.batch import Batch
-from guard_eval.engines.local.decode import check_vocabulary, decode
-from guard_eval.engines.local.generation import generate
-from guard_eval.engines.local.texts import breaker_ids
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import parse, signature
@@ -68,9 +64,7 @@ def made(
     loaded: LoadedModel, prompts: list[list[int]], name: str, ends: tuple[int, ...] = ()
 ) -> list[list[int]]:
     keys = [row_key(3, " ".join(map(str, prompt)), signature(parse(name))) for prompt in prompts]
-    batch = Batch(
-        prompts=prompts, keys=torch.tensor(keys), ends=torch.tensor(ends, dtype=torch.long), limit=STEPS
-    )
+    batch = Batch(prompts=prompts, keys=torch.tensor(keys), ends=ends, limit=STEPS)
     return decode(loaded.model, batch, parse(name)).tokens
 
 
@@ -173,26 +167,6 @@ def test_mirostat_looks_back_at_its_own_text(loaded):
     assert cut > STEPS / 2  # it did cut
 
 
-@every_model
-@pytest.mark.parametrize("name", [NAMES[7], *NAMES[-3:]])
-def test_custom_generate_writes_the_same(loaded, name):
-    prompts = encoded(loaded)[:2]
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    written = loaded.model.generate(
-        ids,
-        attention_mask=mask,
-        custom_generate=str(HUB_FOLDER),
-        trust_remote_code=True,
-        strategy=name,
-        seed=3,
-        max_new_tokens=STEPS,
-        eos_token_id=[],
-    )
-    assert written[:, longest:].tolist() == made(loaded, prompts, name)
-
-
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_study_of_chains_has_ids_of_its_own(loaded):
     prompts = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(TEXTS)]
@@ -255,8 +229,3 @@ def test_breakers_are_the_tokens_of_line_ends_colons_quotes_and_stars(loaded):
         texts[name] = one.text
     if loaded.name == "stories260k":  # random models write no line ends
         assert len(set(texts.values())) == 2
-
-
-def test_breakers_in_generate_need_the_tokenizer():
-    with pytest.raises(StudyError, match="pass tokenizer="):
-        custom(tiny("llama"), torch.tensor([[5]]), strategy="dry(breakers=standard)")

@@ -1,19 +1,28 @@
 """A server that misbehaves as a test decides, a judge that is asked there, and a study to judge."""
 
 import functools
+import json
 import ssl
-from datetime import timedelta
+import subprocess
+import sys
+from pathlib import Path
 
 import fake_openai
 import pytest
 from fake_openai import KEY, FakeOpenAI
 
-from guard_eval.cli.judge import command
 from guard_eval.records import BlindPair, Pair
 from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store.requests import Question
+from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
-from judge.failures import Retry
-from judge.run import Patience, run_judge
+from judge.batches import BatchRun
+from judge.command import judge as command
+from judge.price import find_price
+from judge.questions import read_left
+from judge.run import Pauses, Run, run_judge
+from judge.server import connect_to, resolve_server
 
 _trust = functools.cache(ssl.create_default_context)
 
@@ -45,17 +54,6 @@ def key(server, monkeypatch):
 
 
 @pytest.fixture
-def printed(capsys):
-    """Run the command, and return what it printed."""
-
-    def run(folder, **options):
-        command(folder, **options)
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
 def environ():
     """Hold the key that `judge` names."""
     return {"JUDGE_KEY": KEY}
@@ -71,26 +69,77 @@ def judge(server):
         concurrency=4,
         usd_per_million_input_tokens=2.0,
         usd_per_million_output_tokens=8.0,
-        batch_factor=0.5,
     )
 
 
+PAUSES = Pauses(first=0.01, longest=0.02, poll=0.01)
+
+
+def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
+    """Judge what is left of a study."""
+    options = {
+        "server": connect_to(asked, environ),
+        "price": find_price(resolve_server(asked, environ)),
+        "pauses": PAUSES,
+        "kind": BatchRun if batch else Run,
+        **more,
+    }
+    questions = read_left(store, asked, seed=11) if questions is None else questions
+    return run_judge(store, asked, questions, seed=11, **options)
+
+
 @pytest.fixture
-def run(store, judge, environ, lease):
-    """Judge the study; settings of the judge and options of the run may be changed by name."""
+def run(store, judge, environ):
+    """Judge what is left; settings of the judge and options of the run may be changed by name."""
+
+    def over(opened, **more):
+        settings = {name: more.pop(name) for name in list(more) if name in Judge.model_fields}
+        return judge_study(opened, judge.model_copy(update=settings), environ, **more)
 
     def go(**more):
-        settings = {name: more.pop(name) for name in list(more) if name in Judge.model_fields}
-        options = {
-            "lease": lease,
-            "environ": environ,
-            "retry": Retry(base=0.01, longest=0.02, timeout=5),
-            "patience": Patience(first=0.01, longest=0.02, second_look=0.01),
-            **more,
-        }
-        return run_judge(store, judge.model_copy(update=settings), seed=11, **options)
+        return over(store, **more)
 
+    go.over = over
     return go
+
+
+PROGRAM = """
+import json, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from conftest import Judge, Store, judge_study
+with Store.open(sys.argv[2]) as store:
+    judge_study(store, Judge(**json.loads(sys.argv[3])), json.loads(sys.argv[4]), **json.loads(sys.argv[5]))
+"""
+
+
+@pytest.fixture
+def child(judge, database, environ):
+    """Judge what is left in a process of its own, to be killed."""
+    started = []
+
+    def go(*, batch=False, **settings):
+        fields = judge.model_dump(exclude_unset=True) | settings
+        paths = [str(Path(__file__).parent), *sys.path]
+        parts = [json.dumps(paths), database, *map(json.dumps, (fields, environ, {"batch": batch}))]
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, *parts], stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield go
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def print_result(result):
+    rows = [" | ".join(map(str, row)) for table in result.tables for row in (table.columns, *table.rows)]
+    return "\n".join([*result.lines, *rows, *(f"warning: {each}" for each in result.warnings), ""])
+
+
+@pytest.fixture
+def printed():
+    """Call the command, and return what it would print."""
+    return lambda folder, **options: print_result(command(Study.open(folder), **options))
 
 
 def make_pair(number, *, text_a=None, text_b=None):
@@ -120,13 +169,23 @@ def pair():
 @pytest.fixture
 def pairs(store, pair):
     """Add so many pairs to the study."""
-    return lambda count, **more: store.add_pairs([pair(number, **more) for number in range(count)])
+    return lambda count, **more: store_pairs.add(store, [pair(number, **more) for number in range(count)])
 
 
 @pytest.fixture
 def blind():
-    def make(text_a="one text", text_b="another text", prompt="a prompt", presentation=1):
-        return BlindPair(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)
+    def make(text_a="one text", text_b="another text", prompt="a prompt"):
+        return BlindPair(presentation=0, prompt=prompt, text_a=text_a, text_b=text_b)
+
+    return make
+
+
+@pytest.fixture
+def question(blind):
+    """Make a question of these texts."""
+
+    def make(*, number=0, purpose="study", **texts):
+        return Question(pair_id="p", number=number, purpose=purpose, blind=blind(**texts))
 
     return make
 
@@ -140,8 +199,3 @@ def database(new_database, tmp_path):
 def store(database):
     with Store.open(database) as opened:
         yield opened
-
-
-@pytest.fixture
-def lease():
-    return timedelta(minutes=30)

@@ -9,11 +9,12 @@ from judge_requests import request
 
 from guard_eval.records import BlindPair
 from guard_eval.rubric import criteria
+from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
 from judge.failures import JudgeError
 from judge.parsing import parse, read_block
-from judge.prompts.prompt import JudgePrompt, code
-from judge.prompts.sanitize import neutralise
+from judge.prompt import JudgePrompt, code
+from judge.sanitize import neutralise
 
 ASKED = ("fluency", "story_development")
 CODE = "1f2e3d4c5b6a"
@@ -137,7 +138,7 @@ def test_without_a_code_no_block_is_read_and_with_one_json_still_is():
 def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
     judge = Judge(model="m", criteria=list(ASKED), output="text")
-    user = request(judge, blind, 5)["messages"][1]["content"]
+    user = request(judge, Question(pair_id="p", number=0, blind=blind), 5)["messages"][1]["content"]
     mine = code(blind, 5)
     assert user.count(f"<verdict-{mine}>") == 1  # the one that is asked for
     assert read_block(user, ASKED, mine) is None  # and it says nothing

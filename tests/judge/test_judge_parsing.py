@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import Usage
+from guard_eval.store.requests import Usage
+from judge.answers import excerpt, read_usage
 from judge.failures import JudgeError
 from judge.parsing import parse
-from judge.providers.envelopes import excerpt, read_usage
 
 ASKED = ("fluency", "coherence")
 
@@ -162,6 +162,12 @@ def test_json_of_any_shape_is_taken(value):
 def test_only_three_words_are_choices(value):
     parsed = parse(body(json.dumps({"fluency": "A", "coherence": value})), ASKED)
     assert isinstance(parsed, dict) == (value in ("A", "tie", "B") and isinstance(value, str))
+
+
+@pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
+def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, output):
+    usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
+    assert read_usage(body("{}", usage=usage)).output_tokens == output
 
 
 def test_usage_is_unknown_where_it_is_nonsense():

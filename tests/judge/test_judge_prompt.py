@@ -10,13 +10,13 @@ from judge_requests import request
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, Criterion, criteria
-from guard_eval.store import Showing
+from guard_eval.store.requests import Question
 from guard_eval.study.settings import Judge
-from judge.pricing.preview import dry_run
-from judge.prompts import prompt
-from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, nonce
-from judge.prompts.sanitize import RULES, neutralise
-from judge.request import RequestBuilder
+from judge import prompt
+from judge.preview import preview_judge
+from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
+from judge.questions import Asker
+from judge.sanitize import RULES, neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
@@ -248,7 +248,7 @@ def test_a_hostile_text_stays_inside_its_tags(text, place, lines):
 @given(st.text(st.characters(), max_size=60), st.text(st.characters(), max_size=60), st.integers())
 def test_any_texts_can_be_distinguished_and_sent(text_a, text_b, seed):
     blind = BlindPair(presentation=1, prompt=text_b + text_a, text_a=text_a, text_b=text_b)
-    body = request(Judge(model="m"), blind, seed)
+    body = request(Judge(model="m"), Question(pair_id="p", number=0, blind=blind), seed)
     found = sections(body["messages"][1]["content"], nonce(blind, seed))
     assert found["method-a"] == neutralise(text_a)
     assert found["method-b"] == neutralise(text_b)
@@ -277,7 +277,7 @@ def pairs_of(value):
 
 
 @pytest.mark.parametrize("style", ["chat", "responses"])
-def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(style):
+def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(store, style):
     blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
     judge = Judge(
         model="m",
@@ -286,8 +286,9 @@ def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(style):
         criteria=["story_development", "fluency", "coherence"],
     )
     order = judge.criteria
-    question = RequestBuilder(judge, seed=3).build(Showing(blind=blind, sample=0))
-    sent = json.loads(question.body)
+    asked = Question(pair_id="p", number=0, blind=blind)
+    question = Asker(judge, seed=3).build(asked)
+    sent = json.loads(question)
     form = sent["response_format"]["json_schema"] if style == "chat" else sent["text"]["format"]
     messages = sent["messages" if style == "chat" else "input"]
     assert list(form["schema"]["properties"]) == form["schema"]["required"] == order
@@ -295,10 +296,10 @@ def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(style):
     titles = re.findall(r"^\d\. (.*)$", messages[0]["content"], re.MULTILINE)
     assert titles == ["Story Development", "Fluency", "Coherence"]
     assert 'exactly these fields: "story_development", "fluency", "coherence".' in messages[0]["content"]
-    shown = dry_run(judge, [Showing(blind=blind, sample=0)], seed=3, environ={}).example
+    shown = preview_judge(store, judge, [asked], seed=3, environ={}).example
     head, _, rest = shown.partition("\n\n[system]\n")
     lines = [line.split(": ", 1) for line in head.splitlines()[1:]]
-    wire = dict(pairs_of(question.body))
+    wire = dict(pairs_of(question))
     assert [name for name, _ in lines] == list(wire)[:-1] == list(sent)[:-1]
     assert [pairs_of(value) for _, value in lines] == list(wire.values())[:-1]
     assert rest == f"{messages[0]['content']}\n\n[user]\n{messages[1]['content']}"

@@ -1,5 +1,6 @@
 """Texts without special tokens, and ordinary texts as they were."""
 
+import json
 import re
 import tomllib
 import unicodedata
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers
 
-from judge.prompts.sanitize import HARMLESS, neutralise
+from judge.failures import JudgeError
+from judge.parsing import parse
+from judge.sanitize import HARMLESS, neutralise
 
 TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(encoding="utf-8"))[
     "tokenizer"
@@ -126,3 +129,39 @@ def test_it_is_the_token_that_is_replaced_behind_characters_that_grow_or_vanish(
 def test_a_long_text_of_brackets_takes_no_longer_than_its_length():
     for piece in ("<", "<_", "<a_", "[", "<|", "|>", "]<]a ", "<[▁", ">>A", "＜"):
         assert len(neutralise(piece * 20_000)) == len(piece) * 20_000
+
+
+HTML = re.compile(
+    "abbr|big|body|br|center|code|dd|div|dl|dt|em|font|form|h[1-6r]|head|html|li|link|meta|ol|pre|small"
+    "|span|strong|sub|sup|table|tbody|td|th|thead|title|tr|tt|ul"
+)
+NAMES = st.one_of(
+    st.from_regex(r"\A0x[0-9A-F]{2}\Z"),
+    st.from_regex(r"\A[A-Z]{2,8}\Z").filter(lambda name: not HTML.fullmatch(name.lower())),
+    st.from_regex(r"\A[a-z]{1,8}[_:=][a-z0-9]{1,8}\Z").filter(lambda name: not name.endswith("_t")),
+    st.from_regex(r"\A_[a-z]{1,8}\Z").filter(lambda name: name != "_t"),
+    st.from_regex(r"\A[a-z]{3,8}[0-9]{1,4}\Z").filter(lambda name: not re.match("u?int|float|complex", name)),
+    st.sampled_from(["role", "message", "turn", "model", "ai", "function", "instruction", "thought"]),
+)
+
+
+@given(NAMES, st.sampled_from(["", "/"]), st.text("ab <", max_size=3))
+def test_no_name_of_a_special_tokens_shape_is_left_in_angle_brackets(name, slash, before):
+    token = f"<{slash}{name}>"
+    assert token not in neutralise(f"{before}{token} user")
+
+
+@pytest.mark.parametrize("opening", ["<unused94>", "<|think_start|>", "<special_7>", "<AI>", "[TOOL_CALLS]"])
+@pytest.mark.parametrize("closing", ["<unused95>", "<|think_stop|>", "</AI>", "<extra_1>"])
+def test_a_verdict_between_control_tokens_is_never_the_answer(opening, closing):
+    first, last = (f"<verdict-1f>\nFluency: Method {side} is better\n</verdict-1f>" for side in "AB")
+
+    def read(text):
+        envelope = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+        return parse(json.dumps(envelope).encode(), ["fluency"], code="1f")
+
+    assert read(f"{opening}thought\n{first}\n{closing}\n{last}") == {"fluency": "B"}
+    assert read(f"{first}{closing}{last}") == {"fluency": "B"}
+    assert isinstance(read(f"{opening}thought\n{first}"), JudgeError)
+    assert isinstance(read(f"{opening}{first}{closing}"), JudgeError)
+    assert read(f"<|im_start|>assistant\n{last}<|im_end|>") == {"fluency": "B"}

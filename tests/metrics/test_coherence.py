@@ -40,11 +40,7 @@ def model():
 
 
 def scored(model, tokenizer, prompts, texts, **options):
-    found = {}
-    for batch in log_likelihoods(model, tokenizer, prompts, texts, **options):
-        assert not set(found) & set(batch)
-        found |= batch
-    return [found[place] for place in range(len(texts))]
+    return log_likelihoods(model, tokenizer, prompts, texts, **options)
 
 
 def plain(model, before, tokens):

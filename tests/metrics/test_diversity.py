@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.metrics.diversity import diversity, diversity_of_sums, ngram_counts, textbook_diversity
+from guard_eval.metrics.ngrams import diversity, diversity_of_sums, ngram_counts, textbook_diversity
 
 GENERATIONS = Path(__file__).parents[2].parent / "shared" / "data" / "generations"
 

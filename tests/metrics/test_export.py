@@ -12,10 +12,17 @@ import pytest
 from html_page import Page
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import metrics_csv, metrics_latex, results_json, write_results
-from guard_eval.metrics.figures.score_figures import intervals
-from guard_eval.metrics.rounding import by_strategy, closest_to_human, figure, metrics_of, text_count
-from guard_eval.metrics.scores import Difference, Results, Score
+from guard_eval.metrics.export import metrics_latex, results_json, write_results
+from guard_eval.metrics.scores import (
+    Difference,
+    Results,
+    Score,
+    by_strategy,
+    closest_to_human,
+    figure,
+    metrics_of,
+    text_count,
+)
 from guard_eval.texts.generations import HUMAN
 
 FORMULA = "=cmd|' /C calc'!A0"
@@ -96,9 +103,9 @@ NASTY = Results(
 def written(tmp_path_factory):
     """Return a function that writes results, and returns the text of one of the files."""
 
-    def write(results, name, figures=None):
+    def write(results, name):
         folder = tmp_path_factory.mktemp("metrics")
-        write_results(results, folder, figures)
+        write_results(results, folder)
         return (folder / name).read_text(encoding="utf-8")
 
     return write
@@ -199,16 +206,6 @@ def test_closest_needs_a_human_value_of_the_same_dataset():
     assert closest_to_human(Results(scores=scores)) == {("mauve", "wikinews", "guard")}
 
 
-def test_the_wide_csv_is_not_rounded():
-    assert metrics_csv(RESULTS).splitlines() == [
-        "dataset,strategy,texts,diversity,diversity_low,diversity_high,coherence,coherence_low,coherence_high",
-        "wikitext,guard,100,92.861,92.0,93.5,-2.61,,",
-        "wikitext,cs,90,89.5,,,,,",
-        "wikitext,human,100,93.84,,,-2.43,,",
-        "wikinews,guard,5,0.004,,,,,",
-    ]
-
-
 def test_the_long_csvs_have_every_field(written):
     first, second = _rows(written(RESULTS, "scores.csv"))[:2]
     assert first == {
@@ -238,7 +235,7 @@ def test_an_earlier_runs_differences_are_removed(tmp_path):
     assert not (tmp_path / "differences.csv").exists()
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "scores.csv", "differences.csv"])
+@pytest.mark.parametrize("name", ["scores.csv", "differences.csv"])
 def test_no_csv_has_a_formula(written, name):
     rows = _rows(written(NASTY, name))
     assert len(rows) == len(HOSTILE)
@@ -379,19 +376,16 @@ def test_html_by_hand(written):
         assert words in shown
     assert re.findall(r'<strong class="closest">(.*?)</strong>', text) == ["92.86", "-2.61"]
     assert "prefers-color-scheme: dark" in text
-    values = [value for _, held in page.tags for value in held.values()]
-    assert not any(str(value).startswith(("http", "//")) for value in values)
+    links = [value for _, held in page.tags for name, value in held.items() if not name.startswith("xmlns")]
+    assert not any(str(value).startswith(("http", "//")) for value in links)
 
 
 def test_html_holds_no_markup_of_others(written):
-    drawn = {
-        str(n): intervals(NASTY, "diversity", dataset=one, name=f"f{n}") for n, one in enumerate(HOSTILE[:3])
-    }
-    text = written(NASTY, "metrics.html", drawn)
+    text = written(NASTY, "metrics.html")
     page = Page(text)
     names = [name for name, _ in page.tags]
     assert not {"script", "img"} & {*names}
-    assert names.count("figure") == names.count("svg") == 3
+    assert names.count("figure") == names.count("svg") == len(HOSTILE)
     assert not [name for _, held in page.tags for name in held if name.startswith("on")]
     ids = [held["id"] for _, held in page.tags if "id" in held]
     assert len(ids) == len(set(ids))
@@ -401,20 +395,18 @@ def test_html_holds_no_markup_of_others(written):
 
 
 def test_figures_lie_beside_the_page(tmp_path):
-    drawn = {"1-diversity": intervals(RESULTS, "diversity", dataset="wikitext", name="f")}
-    write_results(RESULTS, tmp_path, drawn)
-    files = sorted(path.name for path in (tmp_path / "figures").iterdir())
-    assert files == ["1-diversity.pdf", "1-diversity.png", "1-diversity.svg"]
+    write_results(RESULTS, tmp_path)
+    files = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"1-diversity.png", "1-diversity.svg", "1-diversity-coherence.svg"} <= files
+    assert not [name for name in files if name.endswith(".pdf")]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "metrics.csv").mkdir()
+    (tmp_path / "scores.csv").mkdir()
     with pytest.raises(
-        StudyError, match=r"cannot write .*metrics\.csv: .*; \w+ that and run the command again"
+        StudyError, match=r"cannot write .*scores\.csv: .*; \w+ that and run the command again"
     ):
         write_results(RESULTS, tmp_path)
-    with pytest.raises(StudyError, match="cannot write"):
-        write_results(RESULTS, tmp_path / "none")
 
 
 def test_nothing_measured(tmp_path):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from guard_eval.errors import MissingExtraError
 from guard_eval.metrics.mauve import (
     Mauve,
-    Quantised,
     area,
     bucket_count,
     deviations,
@@ -63,10 +62,10 @@ def test_the_histograms_and_scores_of_mauve_text(shape, buckets, seed):
     p, q = features(7, *shape)
     theirs = oracle()(p_features=p, q_features=q, num_buckets=buckets, seed=seed)
     result = mauve(p, q, buckets=buckets, seeds=(seed,))
-    [ours] = result.quantised
-    assert ours.buckets == theirs.num_buckets
-    np.testing.assert_array_equal(shares(ours.p, ours.buckets), theirs.p_hist)
-    np.testing.assert_array_equal(shares(ours.q, ours.buckets), theirs.q_hist)
+    [(p_labels, q_labels)] = result.labels
+    assert result.buckets == theirs.num_buckets
+    np.testing.assert_array_equal(shares(p_labels, result.buckets), theirs.p_hist)
+    np.testing.assert_array_equal(shares(q_labels, result.buckets), theirs.q_hist)
     assert area(theirs.p_hist, theirs.q_hist) == pytest.approx(100 * theirs.mauve, abs=1e-9)
     assert result.value == pytest.approx(100 * theirs.mauve, abs=1e-9)
 
@@ -80,7 +79,6 @@ def test_another_scaling_against_mauve_text():
 def test_the_mean_over_seeds():
     p, q = features(9, 150, 150, 24, 0.3)
     result = mauve(p, q)
-    assert [one.seed for one in result.quantised] == [25, 26, 27, 28, 29]
     alone = [mauve(p, q, seeds=(seed,)).values[0] for seed in range(25, 30)]
     assert list(result.values) == alone
     assert result.value == pytest.approx(sum(alone) / 5)
@@ -147,7 +145,7 @@ def test_the_number_of_buckets():
 def test_too_few_texts(n, m, buckets, reason):
     result = mauve(np.ones((n, 4)), np.ones((m, 4)), buckets=buckets)
     assert result.value is None
-    assert (result.values, result.seed_sd, result.quantised) == ((), None, ())
+    assert (result.values, result.seed_sd, result.labels) == ((), None, ())
     assert reason in result.reason
     assert replicates(result, np.ones((3, n))).shape == (3, 0)
 
@@ -204,17 +202,8 @@ def test_without_the_extra(monkeypatch, package, named):
 
 
 def labelled(p, q, buckets, seeds=1):
-    quantised = tuple(Quantised(p=p, q=q, buckets=buckets, seed=seed) for seed in range(seeds))
     value = float(area(shares(p, buckets), shares(q, buckets)))
-    return Mauve(
-        value=value,
-        values=(value,) * seeds,
-        seed_sd=None,
-        n=len(p),
-        buckets=buckets,
-        quantised=quantised,
-        scaling=5.0,
-    )
+    return Mauve(values=(value,) * seeds, n=len(p), buckets=buckets, labels=((p, q),) * seeds, scaling=5.0)
 
 
 def test_replicates_by_hand():
@@ -231,9 +220,8 @@ def test_replicates_by_hand():
 
 def test_deviations_by_hand():
     p, q = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    one, other = (Quantised(p=a, q=b, buckets=2, seed=0) for a, b in ((p, q), (p, p)))
     value = float(area([0.5, 0.5], [0.25, 0.75]))
-    result = replace(labelled(p, q, 2), values=(value, 100.0), quantised=(one, other))
+    result = replace(labelled(p, q, 2), values=(value, 100.0), labels=((p, q), (p, p)))
     weights = np.array([[1, 1, 1, 1], [0, 2, 1, 1]])
     # A tenth of the way to the second draw, the weights are (.9, 1.1, 1, 1): histograms (½, ½) and (.225,
     # .775). The second quantisation's agree in any draw.

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from texts_measured import generation, measured
 
-from guard_eval.cli.console import speaking
-from guard_eval.cli.measuring.output import show, write
 from guard_eval.errors import StudyError
-from guard_eval.metrics.groups import group, human
+from guard_eval.metrics.export import write_results
+from guard_eval.metrics.groups import group_texts, human_groups
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.texts.generations import HUMAN
 
@@ -94,18 +93,15 @@ def test_the_order_of_texts_and_other_strategies_change_nothing():
 
 
 @pytest.mark.parametrize(("prompts", "least"), [(4, 2 / 2**4), (5, 2 / 2**5)])
-def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path, capsys):
+def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path):
     """Each exchange and its opposite are as extreme: 2 of 2ⁿ is the least, whatever the texts."""
     texts = many("guard", 1, prompts=prompts) + many("dull", 2, prompts=prompts, letters="ab")
     results = measured(texts, compute=["diversity"], baseline="guard")
     (one,) = (one for one in results.differences if one.metric == "diversity")
     assert (one.p_value, one.p_holm) == (None, None)
-    why = f"no p: with so few that differ it cannot be below {least:.3g}, and so not reach 0.05"
+    why = f"no p: with so few prompts that differ it cannot be below {least:.3g}, and so not reach 0.05"
     assert one.note == why
-    write(results, tmp_path, [])
-    with speaking():
-        show(results)
-    assert why in capsys.readouterr().out
+    write_results(results, tmp_path)
     for name in ("metrics.html", "metrics.md", "metrics.tex", "metrics.json", "differences.csv"):
         assert why in (tmp_path / name).read_text(encoding="utf-8")
 
@@ -121,6 +117,15 @@ def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
     assert all(one.p_value is not None for one in found)
     assert {one.p_holm for one in found} == {None}
     assert all("after Holm's correction for 8 tests" in one.note for one in found)
+
+
+def test_a_declared_test_that_could_not_be_made_counts_towards_the_family():
+    """The second strategy has no text long enough for diversity; its test was declared all the same."""
+    texts = many("guard", 1) + many("dull", 2, letters="ab") + many("short", 3, words=2)
+    results = measured(texts, compute=["diversity"], baseline="guard", permutations=999)
+    by_name = {one.strategy: one for one in results.differences}
+    assert (by_name["short"].value, by_name["short"].p_value, by_name["short"].family) == (None, None, 2)
+    assert (by_name["dull"].p_value, by_name["dull"].p_holm) == (0.001, 0.002)
 
 
 def test_a_difference_has_its_interval_test_and_correction():
@@ -203,7 +208,7 @@ def test_references_are_taken_once_a_prompt_and_not_all_need_one():
     texts = [*TWO, *(replace(one, strategy="greedy") for one in TWO)]
     texts[1] = replace(texts[1], reference=None)
     texts[3] = replace(texts[3], reference=None)
-    (people,) = human(group(texts))
+    (people,) = human_groups(group_texts(texts))
     assert [text.prompt_id for text in people.texts] == ["p1"]
     assert measured(texts).warnings == ("d: 1 of 2 prompts have a reference",)
 

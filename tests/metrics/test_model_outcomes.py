@@ -10,15 +10,15 @@ import torch
 from small_tokenizers import MARKS, marked_words_of
 from transformers import BertConfig, BertModel
 
-from guard_eval.cli.measuring.job import measure_generations
 from guard_eval.demo import PROMPTS
-from guard_eval.engines.lazy import LazyModel
 from guard_eval.engines.loading import load, load_encoder
 from guard_eval.errors import StudyError
-from guard_eval.metrics.bertscore import bertscore, keep_layers
-from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.bertscore import bertscore
+from guard_eval.metrics.cache import ScoreCache, compute_once
 from guard_eval.metrics.coherence import log_likelihoods
 from guard_eval.metrics.mauve import first_tokens, hidden_features, mauve
+from guard_eval.metrics.measurement import measure_generations
+from guard_eval.metrics.models import ScoringModel
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN, Generation
@@ -64,10 +64,10 @@ class Counted:
         return counted
 
     def causal(self, name):
-        return LazyModel(self._load(load), LOCATION, name, "float32", "cpu")
+        return ScoringModel(self._load(load), LOCATION, name, "float32", "cpu")
 
     def encoder(self, name):
-        return LazyModel(self._load(load_encoder), self.folder, name, "float32", "cpu")
+        return ScoringModel(self._load(load_encoder), self.folder, name, "float32", "cpu")
 
 
 def texts_of(strategy, count, words, seed):
@@ -99,10 +99,7 @@ def find(measured, metric, strategy):
 
 
 def likelihoods(bundled, prompts, texts):
-    found = {}
-    for batch in log_likelihoods(bundled.model, bundled.tokenizer, prompts, texts, batch_size=1):
-        found |= batch
-    return [found[place] for place in range(len(texts))]
+    return log_likelihoods(bundled.model, bundled.tokenizer, prompts, texts, batch_size=1)
 
 
 def test_coherence_and_perplexity_are_those_of_each_text(bundled):
@@ -149,29 +146,27 @@ def test_what_is_known_is_not_asked_again(tmp_path, encoder_folder):
     second.close()
 
 
-def test_a_run_that_is_stopped_goes_on(tmp_path):
-    texts = texts_of("guard", 12, 20, 1)
-    path = tmp_path / "scores.sqlite"
+def test_a_run_that_is_stopped_goes_on(tmp_path, bundled):
+    path, keys = tmp_path / "scores.sqlite", {number: str(number) for number in range(600)}
+    seen = []
 
     class StoppedError(Exception):
         pass
 
-    def stop(stage, done, _total):
-        if stage == "coherence" and done:
+    def compute(batch):
+        if seen:
             raise StoppedError
+        seen.extend(batch)
+        return batch
 
-    def measure(progress):
-        settings = MetricSettings(compute=["coherence"], **QUICK)
-        with closing(ScoreCache(path)) as cache:
-            measure_generations(texts, settings, seed=1, models=Counted(), cache=cache, progress=progress)
-
-    with pytest.raises(StoppedError):
-        measure(stop)
-    steps = []
-    measure(lambda stage, done, total: steps.append((stage, done, total)))
-    kept, *rest = [done for stage, done, _ in steps if stage == "coherence"]
-    assert kept > 0
-    assert kept + sum(rest) == 24  # with the references
+    with closing(ScoreCache(path)) as cache, pytest.raises(StoppedError):
+        compute_once("numbers", keys, compute, cache)
+    rest = []
+    with closing(ScoreCache(path)) as cache:
+        found = compute_once("numbers", keys, lambda batch: rest.extend(batch) or batch, cache)
+    assert found == {number: number for number in range(600)}
+    assert seen
+    assert sorted(seen + rest) == list(range(600))
 
 
 def test_mauve_is_that_of_the_features_of_full_length(bundled):
@@ -208,12 +203,8 @@ def test_bertscore_is_that_of_each_pair(encoder_folder):
     found = run(texts, Counted(encoder_folder), compute=["bertscore"], bertscore_layer=1)
     assert not found.failures
     loaded = load_encoder(str(encoder_folder), device="cpu")
-    alone = bertscore(
-        keep_layers(loaded.model, 1),
-        loaded.tokenizer,
-        [one.text for one in texts],
-        [one.reference for one in texts],
-    )
+    sides = [one.text for one in texts], [one.reference for one in texts]
+    alone = bertscore(loaded.model, loaded.tokenizer, *sides, layer=1)
     score = find(found, "bertscore", "guard")
     assert score.value == pytest.approx(100 * np.mean([f1 for _, _, f1 in alone]), abs=1e-3)
     assert "layer:1" in score.signature
@@ -223,7 +214,7 @@ def test_an_encoder_without_a_known_layer_asks_for_one(encoder_folder):
     found = run(
         texts_of("guard", 2, 5, 1), Counted(encoder_folder), compute=["bertscore"], bertscore_model="b"
     )
-    assert "choose a layer" in found.failures[0]
+    assert "bertscore_layer" in found.failures[0]
 
 
 def test_texts_without_a_prompt_have_no_coherence():

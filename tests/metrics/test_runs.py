@@ -1,16 +1,13 @@
 """Several texts a prompt: all count, and those of one prompt are one piece of evidence."""
 
-import math
 import statistics
 
 import numpy as np
 import pytest
-from scipy import stats
 from texts_measured import generation, measured
 
-from guard_eval.metrics.groups import group
-from guard_eval.metrics.outcomes import PointEstimate, Replicates
-from guard_eval.metrics.runs import by_run, joined
+from guard_eval.metrics.groups import group_texts
+from guard_eval.metrics.outcomes import Outcome, join_runs
 from guard_eval.metrics.scores import METRICS
 
 PROMPTS = [f"p{n}" for n in range(8)]
@@ -70,30 +67,6 @@ def test_intervals_are_over_prompts():
     assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 
-def test_distinct_n_of_runs_by_leaving_prompts_out():
-    texts = {
-        ("p1", 1): "a b",
-        ("p1", 2): "a a",
-        ("p2", 1): "a c",
-        ("p2", 2): "b b",
-        ("p3", 1): "d d",
-        ("p3", 2): "a",
-    }
-
-    def of(run, without=None):
-        found = [word for (p, r), text in texts.items() if r == run and p != without for word in text.split()]
-        return 100 * len(set(found)) / len(found)
-
-    left = np.array([(of(1, p) + of(2, p)) / 2 for p in ("p1", "p2", "p3")])
-    half = stats.t.ppf(0.975, 2) * math.sqrt(2 / 3 * ((left - left.mean()) ** 2).sum())
-    value = (of(1) + of(2)) / 2
-    found = by_metric(
-        measured([generation(text, p, run=r) for (p, r), text in texts.items()], compute=["distinct"])
-    )["distinct_1"]
-    assert found.value == pytest.approx(value)
-    assert (found.low, found.high) == pytest.approx((max(0, value - half), min(100, value + half)))
-
-
 def test_a_prompt_that_lacks_a_run_weighs_as_much_as_the_others():
     texts = [generation(words(2), "p1"), generation(words(6), "p1", run=2), generation(words(8), "p2")]
     assert by_metric(measured(texts, compute=["length"]))["words"].value == 6.0
@@ -127,7 +100,7 @@ def test_replicates_of_runs_are_their_mean_and_noise_is_not_divided():
     """As MAUVE's: the runs have the same references, so that their noise is not independent."""
 
     def outcome(value, noise):
-        return Replicates(
+        return Outcome(
             metric="mauve",
             value=value,
             n=10,
@@ -137,13 +110,12 @@ def test_replicates_of_runs_are_their_mean_and_noise_is_not_divided():
         )
 
     texts = [generation("a b", prompt, run=run) for prompt in ("p1", "p2") for run in (1, 2, 3)]
-    [whole] = group(texts)
-    undefined = PointEstimate(metric="mauve", value=None, n=0, note="too few texts")
-    found = joined(by_run(whole), [outcome(10.0, 4.0), undefined, outcome(20.0, 8.0)], level=0.95)
-    assert isinstance(found, Replicates)
+    [whole] = group_texts(texts)
+    undefined = Outcome(metric="mauve", value=None, n=0, note="too few texts")
+    found = join_runs(whole.by_run(), [outcome(10.0, 4.0), undefined, outcome(20.0, 8.0)])
     assert (found.value, found.n, found.noise) == (15.0, 20, 6.0)
     assert found.run_values == (10.0, None, 20.0)
     assert found.resample(np.array([[1.0, 2.0]])).tolist() == [18.0]
-    assert found.signature == "mauve|buckets:10, buckets:20|c:5"
+    assert found.signature == "mauve|buckets:10|c:5 / mauve|buckets:20|c:5"
     assert found.note == "mean of 2 runs; standard deviation over seeds of a run's k-means 2.45"
-    assert joined(by_run(whole), [undefined] * 3, level=0.95) == undefined
+    assert join_runs(whole.by_run(), [undefined] * 3) == undefined

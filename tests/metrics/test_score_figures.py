@@ -1,17 +1,14 @@
 """Figures of metrics: what is drawn is what was measured, names stay text, and the bytes stay the same."""
 
-import itertools
 import math
-import random
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.figures import score_figures
-from guard_eval.metrics.figures.score_figures import intervals, label_places, plane
+from guard_eval.metrics import score_figures
+from guard_eval.metrics.score_figures import intervals, plane
 from guard_eval.metrics.scores import Results, Score
 from guard_eval.reporting import drawing
 from guard_eval.reporting.escaping import one_line
@@ -219,19 +216,3 @@ def test_a_metric_or_dataset_without_scores_is_no_figure():
 def test_unknown_metrics_are_named():
     with pytest.raises(StudyError, match="there is no metric 'divresity'; there are diversity, mauve"):
         draw_plane(results(), x="divresity")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_labels_stand_clear_of_each_other_and_within_the_axes(seed):
-    draw = random.Random(seed)
-    # fifteen points within 120 × 60 pixels of axes of 700 × 390
-    places = np.array([(draw.uniform(560, 680), draw.uniform(200, 260)) for _ in range(15)])
-    sizes = np.array([(20.0, 14.0)] * 15)
-    middles = places + label_places(places, sizes, np.array([[0.0, 0.0], [700.0, 390.0]]))
-    for one, other in itertools.combinations(middles, 2):
-        assert abs(one[0] - other[0]) >= 20 - 1e-9 or abs(one[1] - other[1]) >= 14 - 1e-9
-    assert (middles >= sizes / 2).all()
-    assert (middles <= np.array([700, 390]) - sizes / 2).all()
-    # and none of them hides a point
-    gaps = np.abs(middles[:, None] - places)
-    assert not ((gaps[..., 0] < 10) & (gaps[..., 1] < 7)).any()

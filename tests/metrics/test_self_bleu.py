@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from guard_eval.metrics.self_bleu import self_bleus
+from guard_eval.metrics.ngrams import self_bleus
 
 GENERATIONS = Path(__file__).parents[2].parent / "shared" / "data" / "generations"
 TEXTS = st.lists(st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12).map(" ".join), max_size=7)
@@ -78,8 +78,3 @@ def test_the_brevity_penalty_by_hand():
 @pytest.mark.parametrize("texts", [[], ["a b c d e"], ["", "a b"], ["a b c", "a b c"]])
 def test_no_value(texts):
     assert np.isnan(self_bleus(texts)).all()
-
-
-def test_max_n_out_of_range():
-    with pytest.raises(ValueError, match="max_n must be at least 1, not 0"):
-        self_bleus(["a b c d"], max_n=0)

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from guard_eval.metrics.figures import trace_figures
-from guard_eval.metrics.figures.trace_figures import SERIES, behaviour, summaries
+from guard_eval.metrics import trace_figures
+from guard_eval.metrics.trace_figures import SERIES, behaviour, summaries
 from guard_eval.records import Trace
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("svg_alone")]

@@ -3,7 +3,7 @@
 import numpy as np
 from paper_data import GUARD, MAIN, figure, published_lines
 
-from guard_eval.metrics.diversity import diversity, textbook_diversity
+from guard_eval.metrics.ngrams import SIGNATURES, diversity, textbook_diversity
 
 WHAT = "GUARD's published continuations (Qwen2.5-7B, Wikitext)"
 
@@ -28,7 +28,7 @@ def test_diversity_guard(claim):
     claim.holds(
         f"{found.diversity} from {len(texts)} published continuations, with the definition of the published "
         "code",
-        source=f"{WHAT}; {found.signature}",
+        source=f"{WHAT}; {SIGNATURES['simctg']}",
     )
     assert f"{found.diversity:.2f}" == printed("Wikitext", GUARD) == "92.86"
 

@@ -12,9 +12,9 @@ import torch
 from equations import sigmoid, step
 from hypothesis import given
 from hypothesis import strategies as st
+from stepping import Follower
 
 from guard_eval.decoding.guard import algorithm1, equations, released
-from guard_eval.decoding.guard.step import GuardChooser
 from guard_eval.strategies import Guard
 
 pytestmark = pytest.mark.slow
@@ -219,12 +219,11 @@ def logits(texts, steps, vocabulary, *, seed):
 
 def chosen(formulation, given_logits):
     """Return the tokens chosen, `[texts, steps]`, of logits `[steps, texts, vocabulary]`."""
-    steps, texts, _ = given_logits.shape
-    chooser = GuardChooser(Guard(formulation=formulation), torch.zeros(texts, dtype=torch.long), steps)
-    tokens = torch.zeros(texts, steps, dtype=torch.long)
-    for t in range(steps):
-        tokens[:, t] = chooser(given_logits[t], t, tokens)
-    return tokens
+    texts = given_logits.shape[1]
+    follower = Follower(Guard(formulation=formulation), torch.zeros(texts, dtype=torch.long))
+    for row in given_logits:
+        follower(row)
+    return follower.written
 
 
 def test_the_choice_is_repeatable_and_begins_with_the_likeliest():

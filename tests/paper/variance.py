@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from guard_eval.reporting.figure_style import BETWEEN, SIZE, as_svg, described, style
+from guard_eval.reporting.drawing import BETWEEN, SIZE, as_svg, described, style
 from guard_eval.reporting.writing import write_whole
 
 Number = Fraction | float

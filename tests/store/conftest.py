@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from guard_eval.records import BlindPair, Plan, Rater
-from guard_eval.store import Store
+from guard_eval.records import BlindPair, Choice, Plan
+from guard_eval.store import Store, raters, requests
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -50,13 +50,16 @@ def one(plan: Plan) -> Plan:
 
 
 @pytest.fixture
-def claim() -> Callable[..., list[BlindPair]]:
-    """Return what a judge claims: first what it left unrated, as its runs are over when they have claimed."""
+def judge() -> Callable[..., list[BlindPair]]:
+    """Return what lets a model judge all that is left for it; it returns what the model was shown."""
 
-    def claim(store: Store, judge: Rater, plan: Plan, limit: int = 1) -> list[BlindPair]:
-        run = store.begin(judge, plan.lease)
-        given = [showing.blind for showing in store.claim(run, plan, limit)]
-        store.end(run)
-        return given
+    def judge(store: Store, name: str, plan: Plan, choose: Callable[[BlindPair], Choice] = lambda _: "A"):
+        rater = raters.get_or_add(store, name, "model")
+        with store.read() as db:
+            questions = requests.read_questions(db, name, plan)
+        given = [(question, {"fluency": choose(question.blind)}) for question in questions]
+        with store.write() as (db, now):
+            requests.save_verdicts(db, rater, given, now=now, declared=store.declared_now)
+        return [question.blind for question in questions]
 
-    return claim
+    return judge

@@ -8,6 +8,9 @@ import pytest
 from rating import farthest, leads, people
 
 from guard_eval.errors import StudyError
+from guard_eval.store import handout, roster, unblind, verdicts
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
 
 
 def rate_in_turns(store, raters, plan, *, seed=1, pairs=999):
@@ -17,82 +20,81 @@ def rate_in_turns(store, raters, plan, *, seed=1, pairs=999):
     for _ in range(pairs):
         while here:
             rater = rng.choice(here)
-            if given := store.hand_out(rater, plan):
-                store.save(given[0].presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
+            if given := handout.claim(store, rater, plan):
+                verdicts.save(store, given[0].presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
                 break
             here.remove(rater)
 
 
 def test_a_roster_is_even_within_one_in_any_order(store, make_pairs, plan):
-    store.add_pairs(make_pairs(15))
+    store_pairs.add(store, make_pairs(15))
     raters = people(store, *(f"person {number}" for number in range(5)))
-    stranger, _ = store.invite("stranger")
+    stranger, _ = store_raters.invite(store, "stranger")
     three = replace(plan, slots=3)
-    assert store.assign([rater.name for rater in raters], three) == 45
-    assert store.hand_out(stranger, three) == []
-    assert store.progress(stranger, three) == (0, 0)
-    assert [store.progress(rater, three) for rater in raters] == [(0, 9)] * 5
+    assert roster.assign(store, [rater.name for rater in raters], three) == 45
+    assert handout.claim(store, stranger, three) == []
+    assert handout.progress(store, stranger, three) == (0, 0)
+    assert [handout.progress(store, rater, three) for rater in raters] == [(0, 9)] * 5
     rate_in_turns(store, raters, three)
     by_rater, by_pair = leads(store)
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three
-    assert set(Counter(row.rater for row in store.tidy()).values()) == {9 * 2}
+    assert set(Counter(row.rater for row in unblind.tidy(store)).values()) == {9 * 2}
 
 
 def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
-    store.add_pairs(make_pairs(6))
+    store_pairs.add(store, make_pairs(6))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
-    store.assign(["Ann", "Ben"], plan)
+    roster.assign(store, ["Ann", "Ben"], plan)
     rate_in_turns(store, [ann], plan, pairs=2)
-    assert store.progress(eve, plan) == (0, 0)
-    store.exclude("Ann", "why", "who")
-    assert store.progress(eve, plan) == (0, 6)
+    assert handout.progress(store, eve, plan) == (0, 0)
+    store_raters.exclude(store, "Ann", "why", "who")
+    assert handout.progress(store, eve, plan) == (0, 6)
     rate_in_turns(store, [ben, eve], plan)
-    assert {row.rater for row in store.tidy()} == {"Ben", "Eve"}
-    assert len(store.tidy()) == 6 * 2 * 2
+    assert {row.rater for row in unblind.tidy(store)} == {"Ben", "Eve"}
+    assert len(unblind.tidy(store)) == 6 * 2 * 2
     assert [farthest(found) for found in leads(store)] == [0, 0]
 
 
 @pytest.mark.parametrize("slots", [2, 4])
 def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_pairs, plan, slots):
     """Both raters of a couple are out, others take their slots, and all are taken in again."""
-    store.add_pairs(make_pairs(12))
+    store_pairs.add(store, make_pairs(12))
     raters = people(store, *(f"person {number}" for number in range(2 * slots)))
     many = replace(plan, slots=slots)
     rate_in_turns(store, raters[:slots], many)
-    before = {(row.pair_id, row.shown_first) for row in store.tidy()}
+    before = {(row.pair_id, row.shown_first) for row in unblind.tidy(store)}
     for rater in raters[:2]:
-        store.exclude(rater.name, "why", "who")
+        store_raters.exclude(store, rater.name, "why", "who")
     rate_in_turns(store, raters[slots : slots + 2], many, pairs=7)
     for rater in raters[:2]:
-        store.include(rater.name, "why", "who")
+        store_raters.include(store, rater.name, "why", "who")
     rate_in_turns(store, raters, many)
-    assert len(store.tidy()) == 12 * slots * 2
+    assert len(unblind.tidy(store)) == 12 * slots * 2
     assert farthest(leads(store)[1]) == 0
-    assert {(row.pair_id, row.shown_first) for row in store.tidy()} == before
+    assert {(row.pair_id, row.shown_first) for row in unblind.tidy(store)} == before
 
 
 def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(
-    store, make_pairs, one, plan, claim
+    store, make_pairs, one, plan, judge
 ):
-    store.add_pairs(make_pairs(2))
-    store.invite("Ann")
-    ben, _ = store.invite("Ben")
-    assert store.assign(["Ann"], one) == 2
-    assert store.hand_out(ben, one) == []
-    store.add_pairs(make_pairs(3))
-    assert len(store.hand_out(ben, one, limit=9)) == 1
-    judge = store.rater("judge", "model")
-    given = claim(store, judge, plan, 9)
+    store_pairs.add(store, make_pairs(2))
+    store_raters.invite(store, "Ann")
+    ben, _ = store_raters.invite(store, "Ben")
+    assert roster.assign(store, ["Ann"], one) == 2
+    assert handout.claim(store, ben, one) == []
+    store_pairs.add(store, make_pairs(3))
+    assert len(handout.claim(store, ben, one, limit=9)) == 1
+    given = judge(store, "judge", plan)
     assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in make_pairs(3)}
     assert {row.text_a for row in given} == {t for pair in make_pairs(3) for t in (pair.text_a, pair.text_b)}
 
 
 def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
-    store.add_pairs(make_pairs(4))
+    store_pairs.add(store, make_pairs(4))
     for name in ("Ann", "Ben", "out"):
-        store.invite(name)
-    store.rater("judge", "model")
-    store.revoke("out")
+        store_raters.invite(store, name)
+    store_raters.get_or_add(store, "judge", "model")
+    store_raters.revoke(store, "out")
     for names, message in (
         ([], "names no rater"),
         (["Ann", "Ann"], "or one twice"),
@@ -101,9 +103,9 @@ def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
         (["out"], "'out' is revoked or excluded"),
     ):
         with pytest.raises(StudyError, match=message):
-            store.assign(names, plan)
+            roster.assign(store, names, plan)
     with pytest.raises(StudyError, match="up to 4 pairs each, and the quota is 3"):
-        store.assign(["Ann", "Ben"], replace(plan, quota=3))
-    store.assign(["Ann", "Ben"], plan)
+        roster.assign(store, ["Ann", "Ben"], replace(plan, quota=3))
+    roster.assign(store, ["Ann", "Ben"], plan)
     with pytest.raises(StudyError, match="no pair is left to plan a roster for"):
-        store.assign(["Ann", "Ben"], plan)
+        roster.assign(store, ["Ann", "Ben"], plan)

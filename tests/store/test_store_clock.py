@@ -4,62 +4,64 @@ from dataclasses import replace
 
 from rating import people
 
+from guard_eval.store import handout, pairs, unblind, verdicts
+
 
 def test_a_clock_set_back_does_not_lengthen_a_lease(store, make_pairs, one, clock):
-    store.add_pairs(make_pairs(1))
+    pairs.add(store, make_pairs(1))
     ann, ben = people(store, "Ann", "Ben")
-    store.hand_out(ann, one)
+    handout.claim(store, ann, one)
     clock.advance(days=-1)
-    assert store.hand_out(ben, one) == []  # Ann may still be at it: she has half an hour from now
+    assert handout.claim(store, ben, one) == []  # Ann may still be at it: she has half an hour from now
     clock.advance(minutes=29)
-    assert store.hand_out(ben, one) == []
+    assert handout.claim(store, ben, one) == []
     clock.advance(minutes=1)
-    assert len(store.hand_out(ben, one)) == 1
+    assert len(handout.claim(store, ben, one)) == 1
 
 
 def test_a_lease_that_was_longer_when_given_is_cut_to_the_present_one(store, make_pairs, one, clock):
-    store.add_pairs(make_pairs(1))
+    pairs.add(store, make_pairs(1))
     ann, ben = people(store, "Ann", "Ben")
-    store.hand_out(ann, replace(one, lease=one.lease * 1000))
-    assert store.hand_out(ben, one) == []
+    handout.claim(store, ann, replace(one, lease=one.lease * 1000))
+    assert handout.claim(store, ben, one) == []
     clock.advance(minutes=30)
-    assert len(store.hand_out(ben, one)) == 1
+    assert len(handout.claim(store, ben, one)) == 1
 
 
 def test_a_rater_at_work_while_the_clock_goes_back_saves_and_goes_on(store, make_pairs, plan, clock):
-    store.add_pairs(make_pairs(3))
+    pairs.add(store, make_pairs(3))
     (ann,) = people(store, "Ann")
     seen = []
     for _ in range(3):
-        blind = store.hand_out(ann, plan)[0]
+        blind = handout.claim(store, ann, plan)[0]
         clock.advance(hours=-7)
-        assert store.hand_out(ann, plan) == [blind]  # a refresh
-        assert not store.save(blind.presentation, {"fluency": "A"}, rater=ann).surplus
-        store.save(blind.presentation, {"fluency": "B"}, rater=ann)
+        assert handout.claim(store, ann, plan) == [blind]  # a refresh
+        assert not verdicts.save(store, blind.presentation, {"fluency": "A"}, rater=ann).surplus
+        verdicts.save(store, blind.presentation, {"fluency": "B"}, rater=ann)
         seen.append(blind.presentation)
-    assert store.trail(ann) == seen
-    assert [row.revision for row in store.history()] == [0, 1] * 3
-    assert {store.current(number, rater=ann)["fluency"] for number in seen} == {"B"}
-    assert [row.position for row in store.tidy()] == ["B"] * 3
+    assert verdicts.trail(store, ann) == seen
+    assert [row.revision for row in unblind.history(store)] == [0, 1] * 3
+    assert {verdicts.current(store, number, rater=ann)["fluency"] for number in seen} == {"B"}
+    assert [row.position for row in unblind.tidy(store)] == ["B"] * 3
 
 
 def test_a_clock_set_forward_loses_no_rating(store, make_pairs, one, clock):
-    store.add_pairs(make_pairs(1))
+    pairs.add(store, make_pairs(1))
     ann, ben = people(store, "Ann", "Ben")
-    held = store.hand_out(ann, one)[0].presentation
+    held = handout.claim(store, ann, one)[0].presentation
     clock.advance(days=400)
-    taken = store.hand_out(ben, one)[0].presentation
+    taken = handout.claim(store, ben, one)[0].presentation
     clock.advance(days=-400)
-    assert store.save(held, {"fluency": "A"}, rater=ann).surplus
-    assert not store.save(taken, {"fluency": "B"}, rater=ben).surplus
-    assert [row.rater for row in store.tidy(include_surplus=True)] == ["Ann", "Ben"]
+    assert verdicts.save(store, held, {"fluency": "A"}, rater=ann).surplus
+    assert not verdicts.save(store, taken, {"fluency": "B"}, rater=ben).surplus
+    assert [row.rater for row in unblind.tidy(store, include_surplus=True)] == ["Ann", "Ben"]
 
 
 def test_a_rated_slot_is_never_free_whatever_the_time(store, make_pairs, one, clock):
-    store.add_pairs(make_pairs(1))
+    pairs.add(store, make_pairs(1))
     ann, ben = people(store, "Ann", "Ben")
-    store.save(store.hand_out(ann, one)[0].presentation, {"fluency": "A"}, rater=ann)
+    verdicts.save(store, handout.claim(store, ann, one)[0].presentation, {"fluency": "A"}, rater=ann)
     for hours in (-10_000, 20_000):
         clock.advance(hours=hours)
-        assert store.hand_out(ben, one) == []
-        assert store.progress(ben, one) == (0, 0)
+        assert handout.claim(store, ben, one) == []
+        assert handout.progress(store, ben, one) == (0, 0)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from guard_eval.store import Store
+from guard_eval.store import Store, pairs, raters, unblind, verdicts
 
 pytestmark = pytest.mark.slow
 
@@ -14,22 +14,22 @@ WRITER = """
 import sys
 from datetime import timedelta
 from guard_eval.records import Plan
-from guard_eval.store import (Store)
+from guard_eval.store import Store, handout, raters, verdicts
 
 store = Store.open(sys.argv[1])
-rater = store.rater("simulated", "simulated")
+rater = raters.get_or_add(store, "simulated", "simulated")
 plan = Plan(seed=1, slots=1, lease=timedelta(minutes=30))
 for turn in range(1_000_000):
-    for blind in store.hand_out(rater, plan, limit=1):
+    for blind in handout.claim(store, rater, plan, limit=1):
         for choice in ("A", "B"):
-            store.save(blind.presentation, {"fluency": choice, "coherence": "tie"}, rater=rater)
+            verdicts.save(store, blind.presentation, {"fluency": choice, "coherence": "tie"}, rater=rater)
             print(blind.presentation, choice, flush=True)
 """
 
 
 def test_a_killed_writer_loses_nothing_it_acknowledged(store_url, make_pairs):
     with Store.open(store_url, create=True) as store:
-        store.add_pairs(make_pairs(3000))
+        pairs.add(store, make_pairs(3000))
     writer = subprocess.Popen([sys.executable, "-c", WRITER, store_url], stdout=subprocess.PIPE, text=True)
     lines = [writer.stdout.readline() for _ in range(81)]
     writer.send_signal(signal.SIGKILL)
@@ -42,8 +42,8 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(store_url, make_pairs):
     assert 40 < len(acknowledged) < 3000
 
     with Store.open(store_url) as store:
-        rater = store.rater("simulated", "simulated")
-        stored = {number: store.current(number, rater=rater) for number in acknowledged}
+        rater = raters.get_or_add(store, "simulated", "simulated")
+        stored = {number: verdicts.current(store, number, rater=rater) for number in acknowledged}
         last = max(acknowledged)
         for number, choice in acknowledged.items():
             assert stored[number]["coherence"] == "tie"
@@ -52,7 +52,7 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(store_url, make_pairs):
                 number == last and stored[number]["fluency"] == "B"
             )
         # a verdict is whole or absent: never one criterion of two
-        rows = store.tidy()
+        rows = unblind.tidy(store)
         assert {row.criterion for row in rows} == {"fluency", "coherence"}
         assert len(rows) == 2 * len({row.presentation for row in rows})
         assert len(rows) // 2 - len(acknowledged) in {0, 1}

@@ -8,10 +8,8 @@ import subprocess
 import pytest
 from command_line import command, environment
 
-from guard_eval.cli.administration import backup
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, files
-from guard_eval.store.copying import copy
+from guard_eval.store import Store, database, handout, pairs, raters, verdicts
 
 DROP, OVERRIDE, SEARCH = 24, 1, 2  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH of linux/*.h
 TOML = """
@@ -49,11 +47,9 @@ def test_a_database_is_its_owners_from_the_start(tmp_path, make_pairs, open_umas
     monkeypatch.setattr(os, "open", lambda path, *more: made.append(more) or opened(path, *more))
     url = f"sqlite:///{tmp_path / 'study.db'}"
     with Store.open(url, create=True) as store:
-        store.add_pairs(make_pairs(3))
+        pairs.add(store, make_pairs(3))
         assert len(beside(tmp_path / "study.db")) == 3  # the log and its index, too
         assert {rights(path) for path in tmp_path.iterdir()} == {0o600}
-        backup.backup(url, tmp_path / "backup.db")
-        copy(url, f"sqlite:///{tmp_path / 'copy.db'}")
     assert {rights(path) for path in tmp_path.iterdir()} == {0o600}
     # never made with more rights, which somebody could use before they are taken
     assert (os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600) in made
@@ -62,7 +58,7 @@ def test_a_database_is_its_owners_from_the_start(tmp_path, make_pairs, open_umas
 def test_a_database_that_others_could_read_is_closed_to_them(tmp_path, make_pairs, open_umask):
     path = tmp_path / "study.db"
     with Store.open(f"sqlite:///{path}", create=True) as store:
-        store.add_pairs(make_pairs(3))
+        pairs.add(store, make_pairs(3))
         for each in beside(path):
             each.chmod(0o664)
         Store.open(f"sqlite:///{path}").close()
@@ -76,11 +72,11 @@ def kept(tmp_path, make_pairs, plan):
     study.mkdir()
     (study / "study.toml").write_text(TOML)
     with Store.open(f"sqlite:///{study / 'study.db'}", create=True) as store:
-        store.add_pairs(make_pairs(6, method_a="guard"))
+        pairs.add(store, make_pairs(6, method_a="guard"))
         for name in ("ann", "ben"):
-            rater, _ = store.invite(name)
-            while handed := store.hand_out(rater, plan):
-                store.save(handed[0].presentation, {"fluency": "A"}, rater=rater, seconds=5.0)
+            rater, _ = raters.invite(store, name)
+            while handed := handout.claim(store, rater, plan):
+                verdicts.save(store, handed[0].presentation, {"fluency": "A"}, rater=rater, seconds=5.0)
     yield study
     study.chmod(0o700)
 
@@ -119,7 +115,6 @@ def run(study, *arguments):
 READING = {
     "progress": ("progress", "{study}"),
     "raters": ("raters", "{study}"),
-    "checksum": ("db", "{study}", "checksum"),
     "export": ("export", "{study}", "--output", "{own}/verdicts.csv"),
     "report": ("report", "{study}", "--output", "{own}/report"),
     "backup": ("db", "{study}", "backup", "{own}/copy.db"),
@@ -158,7 +153,7 @@ def test_rows_in_a_log_left_beside_it_count_or_are_named(kept, make_pairs, index
     """As a server leaves it that was killed: its last verdicts stand in the log alone."""
     path = kept / "study.db"
     with Store.open(f"sqlite:///{path}") as store:
-        store.invite("cas")
+        raters.invite(store, "cas")
         saved = {each.name: each.read_bytes() for each in beside(path)}
     for name, data in saved.items():
         if index or not name.endswith("-shm"):
@@ -182,6 +177,6 @@ def test_nothing_is_taken_for_readable_that_is_not(tmp_path):
     path = tmp_path / "study.db"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(sqlite3.DatabaseError):
-        files.open_to_read(path, 1)
+        database.open_to_read(path)
     with pytest.raises(StudyError, match="name another file"):
         Store.open(f"sqlite:///{path}")

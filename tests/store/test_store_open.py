@@ -10,7 +10,7 @@ from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.store import Store, connection
+from guard_eval.store import Store, database, pairs
 
 
 def refuse(url, *, create=False):
@@ -32,7 +32,7 @@ def test_an_empty_database_is_not_filled_unasked(empty_url, tmp_path):
         (tmp_path / "study.db").touch()
     assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
     with Store.open(empty_url, create=True) as store:
-        assert store.pairs() == []
+        assert pairs.read(store) == []
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -85,7 +85,7 @@ def test_another_programs_sqlite_file_is_refused_and_left_alone(tmp_path, create
 def test_a_damaged_file_is_refused(tmp_path, make_pairs):
     path = tmp_path / "study.db"
     with Store.open(f"sqlite:///{path}", create=True) as store:
-        store.add_pairs(make_pairs(50))
+        pairs.add(store, make_pairs(50))
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     assert "malformed; restore it from a copy" in refuse(f"sqlite:///{path}")
@@ -93,8 +93,8 @@ def test_a_damaged_file_is_refused(tmp_path, make_pairs):
 
 @pytest.mark.postgres
 def test_another_programs_tables_are_refused(postgres_server, postgres_url):
-    with Store.open(postgres_url, create=True) as store, store._database.write() as opened:
-        opened.exec_driver_sql("DROP TABLE guard_eval_version")
+    with Store.open(postgres_url, create=True) as store, store.write() as (opened, _):
+        opened.exec_driver_sql("DELETE FROM setting")
     assert "is not a guard-eval database" in refuse(postgres_url, create=True)
 
 
@@ -106,7 +106,7 @@ def test_unrelated_tables_on_a_server_do_no_harm(postgres_url):
         other.execute("CREATE TABLE alembic_version (version_num text)")
         other.execute("INSERT INTO alembic_version VALUES ('somebody else''s')")
     with Store.open(postgres_url, create=True) as store:
-        assert store.pairs() == []
+        assert pairs.read(store) == []
 
 
 @pytest.mark.postgres
@@ -181,7 +181,7 @@ def test_a_drivers_message_loses_the_password_however_it_is_written(password):
         URL.create("postgresql", host="h", query={"sslpassword": password}),
     ):
         for written in (password, quote(password, safe=""), quote_plus(password)):
-            assert connection.hide_passwords(f"no {written}!", url) == "no ***!"
+            assert database.hide_passwords(f"no {written}!", url) == "no ***!"
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
@@ -190,32 +190,32 @@ def test_a_database_in_memory_is_refused(url):
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch):
-    monkeypatch.setattr(connection.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(database.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"guard-eval\[postgres\]"):
         Store.open("postgresql://localhost/study")
 
 
 def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs, plan):
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        store.add_pairs(make_pairs(1))
-        with store._database.engine.connect() as opened:
+        pairs.add(store, make_pairs(1))
+        with store.engine.connect() as opened:
             pages = opened.exec_driver_sql("PRAGMA page_count").scalar_one()
             opened.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StudyError, match="disk is full; free some space, then do it again"):
-            store.add_pairs(make_pairs(1000))
-        assert store.pairs() == make_pairs(1)
+            pairs.add(store, make_pairs(1000))
+        assert pairs.read(store) == make_pairs(1)
 
 
 def test_a_database_that_turns_read_only_is_explained(tmp_path, make_pairs):
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        with store._database.engine.connect() as opened:
+        with store.engine.connect() as opened:
             opened.exec_driver_sql("PRAGMA query_only = ON")
         with pytest.raises(StudyError, match="readonly database; make the file and its folder writable"):
-            store.add_pairs(make_pairs(1))
+            pairs.add(store, make_pairs(1))
 
 
 def test_a_programs_own_mistake_is_no_study_error(store):
-    with pytest.raises(DBAPIError), store._database.read() as opened:
+    with pytest.raises(DBAPIError), store.read() as opened:
         opened.exec_driver_sql("INSERT INTO pair (id) VALUES ('x')")
 
 
@@ -224,7 +224,7 @@ def test_exceptions_hold_no_text_of_the_study(store, make_pairs):
 
     from guard_eval.store import schema
 
-    with pytest.raises(DBAPIError) as caught, store._database.write() as opened:
-        opened.execute(insert(schema.meta), {"key": "study_hash", "value": None})
+    with pytest.raises(DBAPIError) as caught, store.write() as (opened, _):
+        opened.execute(insert(schema.setting), {"key": "app address", "value": None})
     assert "SQL parameters hidden" in str(caught.value)
     assert "'value': None" not in str(caught.value)

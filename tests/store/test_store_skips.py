@@ -6,8 +6,10 @@ import pytest
 from rating import make_gold, people, rate_all
 
 from guard_eval.errors import StudyError
-from guard_eval.store.handout.occupancy import MOST_SKIPS
-from guard_eval.store.skips import SPARE
+from guard_eval.store import handout, notes, pairs, unblind, verdicts
+from guard_eval.store import raters as store_raters
+from guard_eval.store.handout import SPARE_SKIPS
+from guard_eval.store.slots import MOST_SKIPS
 
 
 @pytest.fixture
@@ -15,15 +17,15 @@ def skip(store, plan):
     """Let a rater skip the pair before it; return the pair's number."""
 
     def skip(rater, *, reasons=("unreadable",), by=None, **options):
-        (given,) = store.hand_out(rater, by or plan)
-        assert store.skip(given.presentation, reasons, rater=rater, **options)
+        (given,) = handout.claim(store, rater, by or plan)
+        assert handout.skip(store, given.presentation, reasons, rater=rater, **options)
         return given.presentation
 
     return skip
 
 
 def pairs_of(store, *numbers):
-    with store._database.read() as connection:
+    with store.read() as connection:
         from sqlalchemy import select
 
         from guard_eval.store.schema import presentation
@@ -34,101 +36,101 @@ def pairs_of(store, *numbers):
 
 
 def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, make_pairs, one, skip):
-    store.add_pairs(make_pairs(1))
+    pairs.add(store, make_pairs(1))
     ann, ben = people(store, "Ann", "Ben")
     number = skip(ann, by=one, comment="half of it is boxes")
-    assert store.hand_out(ann, one) == []
-    assert store.progress(ann, one) == (0, 0)
-    (given,) = store.hand_out(ben, one)
+    assert handout.claim(store, ann, one) == []
+    assert handout.progress(store, ann, one) == (0, 0)
+    (given,) = handout.claim(store, ben, one)
     assert pairs_of(store, number) == pairs_of(store, given.presentation)
-    store.save(given.presentation, {"fluency": "A"}, rater=ben)
-    assert [row.rater for row in store.tidy()] == ["Ben"]
-    assert [(row.rater, row.reason) for row in store.skips()] == [("Ann", "unreadable")]
-    assert [(note.kind, note.detail) for note in store.notes(rater=ann)] == [
+    verdicts.save(store, given.presentation, {"fluency": "A"}, rater=ben)
+    assert [row.rater for row in unblind.tidy(store)] == ["Ben"]
+    assert [(row.rater, row.reason) for row in notes.read_skips(store)] == [("Ann", "unreadable")]
+    assert [(note.kind, note.detail) for note in notes.read(store, rater=ann)] == [
         ("skip", "unreadable"),
         ("comment", "half of it is boxes"),
     ]
 
 
 def test_a_press_that_comes_twice_skips_once(store, make_pairs, plan, skip):
-    store.add_pairs(make_pairs(3))
+    pairs.add(store, make_pairs(3))
     (ann,) = people(store, "Ann")
     number = skip(ann)
-    assert store.skip(number, ["unreadable"], rater=ann)
-    assert len(store.skips()) == len(store.notes()) == 1
+    assert handout.skip(store, number, ["unreadable"], rater=ann)
+    assert len(notes.read_skips(store)) == len(notes.read(store)) == 1
 
 
 def test_what_is_skipped_takes_nothing_from_the_quota(store, make_pairs, plan, skip):
-    store.add_pairs(make_pairs(6))
+    pairs.add(store, make_pairs(6))
     (ann,) = people(store, "Ann")
     few = replace(plan, quota=3)
     skip(ann, by=few)
-    assert store.progress(ann, few) == (0, 3)
+    assert handout.progress(store, ann, few) == (0, 3)
     assert len(rate_all(store, ann, few)) == 3
 
 
 @pytest.mark.parametrize("reasons", [[], ["unreadable"]])
 def test_what_was_rated_or_has_no_reason_is_not_skipped(store, make_pairs, plan, reasons):
-    store.add_pairs(make_pairs(2))
+    pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
-    (given,) = store.hand_out(ann, plan)
+    (given,) = handout.claim(store, ann, plan)
     if reasons:
-        store.save(given.presentation, {"fluency": "A"}, rater=ann)
+        verdicts.save(store, given.presentation, {"fluency": "A"}, rater=ann)
     with pytest.raises(StudyError, match="was rated, or no reason"):
-        store.skip(given.presentation, reasons, rater=ann)
+        handout.skip(store, given.presentation, reasons, rater=ann)
     with pytest.raises(StudyError, match="not handed to the rater 'Ben'"):
-        store.skip(given.presentation, ["unreadable"], rater=ben)
-    assert store.skips() == []
+        handout.skip(store, given.presentation, ["unreadable"], rater=ben)
+    assert notes.read_skips(store) == []
 
 
 def test_who_skips_everything_is_stopped(store, make_pairs, plan, skip):
-    store.add_pairs(make_pairs(20))
+    pairs.add(store, make_pairs(20))
     (ann,) = people(store, "Ann")
-    for _ in range(SPARE):
+    for _ in range(SPARE_SKIPS):
         skip(ann)
-    (given,) = store.hand_out(ann, plan)
-    assert not store.skip(given.presentation, ["unreadable"], rater=ann)
-    assert store.hand_out(ann, plan)[0].presentation == given.presentation
-    store.save(given.presentation, {"fluency": "A"}, rater=ann)
+    (given,) = handout.claim(store, ann, plan)
+    assert not handout.skip(store, given.presentation, ["unreadable"], rater=ann)
+    assert handout.claim(store, ann, plan)[0].presentation == given.presentation
+    verdicts.save(store, given.presentation, {"fluency": "A"}, rater=ann)
     skip(ann)
-    assert len(store.skips()) == SPARE + 1
+    assert len(notes.read_skips(store)) == SPARE_SKIPS + 1
 
 
 def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, plan, skip):
-    store.add_pairs(make_pairs(1))
+    pairs.add(store, make_pairs(1))
     raters = people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in raters[:-1]:
-        assert store.progress(raters[-1], plan) == (0, 1)
+        assert handout.progress(store, raters[-1], plan) == (0, 1)
         skip(rater)
-    assert store.hand_out(raters[-1], plan) == []
-    assert store.progress(raters[-1], plan) == (0, 0)
+    assert handout.claim(store, raters[-1], plan) == []
+    assert handout.progress(store, raters[-1], plan) == (0, 0)
     # another number of raters a pair marks all pairs again
-    assert store.hand_out(raters[-1], replace(plan, slots=4)) == []
+    assert handout.claim(store, raters[-1], replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
-    store.exclude("R0", "skips everything", "owner")
-    assert len(store.hand_out(raters[-1], plan)) == 1
+    store_raters.exclude(store, "R0", "skips everything", "owner")
+    assert len(handout.claim(store, raters[-1], plan)) == 1
 
 
 def test_gold_is_skipped_like_any_other_pair(store, make_pairs, plan):
-    store.add_pairs(make_pairs(6))
-    store.add_gold(make_gold(1))
+    pairs.add(store, make_pairs(6))
+    pairs.add_gold(store, make_gold(1))
     (ann,) = people(store, "Ann")
     mixed = replace(plan, gold_every=1, quota=4)
     shown = []
-    while given := store.hand_out(ann, mixed):
+    while given := handout.claim(store, ann, mixed):
         number = given[0].presentation
         shown += pairs_of(store, number)
         if shown[-1] == make_gold(1)[0].pair.id:
-            assert store.skip(number, ["unreadable"], rater=ann)
+            assert handout.skip(store, number, ["unreadable"], rater=ann)
         else:
-            store.save(number, {"fluency": "A"}, rater=ann)
+            verdicts.save(store, number, {"fluency": "A"}, rater=ann)
     assert shown.count(make_gold(1)[0].pair.id) == 1
-    assert store.checks() == []
+    assert unblind.checks(store) == []
 
 
 def test_a_verdict_that_comes_after_a_skip_is_kept_and_does_not_count(store, make_pairs, plan, skip):
-    store.add_pairs(make_pairs(2))
+    pairs.add(store, make_pairs(2))
     (ann,) = people(store, "Ann")
     number = skip(ann)
-    assert store.save(number, {"fluency": "A"}, rater=ann).surplus
-    assert store.tidy() == []
+    assert verdicts.save(store, number, {"fluency": "A"}, rater=ann).surplus
+    assert unblind.tidy(store) == []

@@ -8,10 +8,11 @@ import pytest
 from rating import people
 from sqlalchemy.exc import StatementError
 
-from analysis.results.shares import share_rows
+from analysis import shares
 from analysis.verdicts.tidy import read, validate
 from guard_eval.cli.exchange.row_files import write_rows
-from guard_eval.store import HistoryRow, TidyRow
+from guard_eval.store import HistoryRow, TidyRow, handout, raters, unblind, verdicts
+from guard_eval.store import pairs as store_pairs
 from guard_eval.store.unblind import resolve
 
 
@@ -31,14 +32,14 @@ def test_a_letter_names_the_method_whose_text_it_stood_over(make_pairs, first, c
 
 
 def test_a_row_says_everything(store, make_pairs, plan, clock):
-    pair = replace(make_pairs(1)[0], text_a="four", text_b="six\x00é😀", position=1)
-    store.add_pairs([pair])
-    ann, _ = store.invite("Ann")
-    blind = store.hand_out(ann, plan)[0]
-    assert blind.text_a == "six\x00é😀"  # an odd position shows b first
+    pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀", position=1)
+    store_pairs.add(store, [pair])
+    ann, _ = raters.invite(store, "Ann")
+    blind = handout.claim(store, ann, plan)[0]
+    assert blind.text_a == "six éé😀"  # an odd position shows b first
     clock.advance(seconds=60)
-    store.save(blind.presentation, {"fluency": "A"}, rater=ann, seconds=60.0, active_seconds=41.5)
-    assert store.tidy() == [
+    verdicts.save(store, blind.presentation, {"fluency": "A"}, rater=ann, seconds=60.0, active_seconds=41.5)
+    assert unblind.tidy(store) == [
         TidyRow(
             pair_id=pair.id,
             dataset="wikinews",
@@ -56,7 +57,7 @@ def test_a_row_says_everything(store, make_pairs, plan, clock):
             active_seconds=41.5,
             at="2026-01-02T03:05:05.678+00:00",
             length_a=4,
-            length_b=6,
+            length_b=7,
             surplus=False,
             position="A",
         )
@@ -70,10 +71,10 @@ def test_moments_are_utc_whatever_zone_the_clock_has(store_url, make_pairs, plan
 
     there = timezone(timedelta(hours=9, minutes=30))
     with Store.open(store_url, create=True, clock=lambda: clock().astimezone(there)) as store:
-        store.add_pairs(make_pairs(1))
-        ann, _ = store.invite("Ann")
-        store.save(store.hand_out(ann, plan)[0].presentation, {"fluency": "A"}, rater=ann)
-        assert store.tidy()[0].at == "2026-01-02T03:04:05.678+00:00"
+        store_pairs.add(store, make_pairs(1))
+        ann, _ = raters.invite(store, "Ann")
+        verdicts.save(store, handout.claim(store, ann, plan)[0].presentation, {"fluency": "A"}, rater=ann)
+        assert unblind.tidy(store)[0].at == "2026-01-02T03:04:05.678+00:00"
 
 
 def test_a_clock_without_a_zone_is_a_mistake_of_the_program(store_url):
@@ -84,35 +85,36 @@ def test_a_clock_without_a_zone_is_a_mistake_of_the_program(store_url):
     local = datetime(2026, 1, 2)  # noqa: DTZ001 (that is the mistake)
     with Store.open(store_url, create=True, clock=lambda: local) as store:
         with pytest.raises(StatementError, match="has no time zone"):
-            store.invite("Ann")
-        assert store.raters() == []
+            raters.invite(store, "Ann")
+        assert raters.read(store) == []
 
 
-def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, claim):
+def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge):
     """A judge that knows which text it likes, by its words, names that method in both orders."""
     pairs = {pair.prompt: pair for pair in make_pairs(12)}
-    store.add_pairs(list(pairs.values()))
-    judge = store.rater("judge", "model")
+    store_pairs.add(store, list(pairs.values()))
     liked = {pair.id: ("guard", "top_k(k=50)", "tie")[pair.position % 3] for pair in pairs.values()}
-    for blind in claim(store, judge, plan, 99):
+
+    def choose(blind):
         pair = pairs[blind.prompt]
         text = {pair.method_a: pair.text_a, pair.method_b: pair.text_b}.get(liked[pair.id])
-        choice = "tie" if text is None else "A" if blind.text_a == text else "B"
-        store.save(blind.presentation, {"fluency": choice}, rater=judge)
-    rows = store.tidy()
+        return "tie" if text is None else "A" if blind.text_a == text else "B"
+
+    judge(store, "judge", plan, choose)
+    rows = unblind.tidy(store)
     assert Counter((row.pair_id, row.verdict) for row in rows) == dict.fromkeys(liked.items(), 2)
     sides = {(row.pair_id, row.shown_first) for row in rows}
     assert sides == {(pair_id, method) for pair_id in liked for method in ("guard", "top_k(k=50)")}
 
 
 def test_rows_come_in_one_order(store, make_pairs, plan):
-    store.add_pairs(make_pairs(3))
+    store_pairs.add(store, make_pairs(3))
     for name in ("b", "a"):
-        rater, _ = store.invite(name)
-        for blind in store.hand_out(rater, plan, limit=3):
-            store.save(blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
-    rows = store.tidy()
-    prompts = {pair.id: pair.position for pair in store.pairs()}
+        rater, _ = raters.invite(store, name)
+        for blind in handout.claim(store, rater, plan, limit=3):
+            verdicts.save(store, blind.presentation, {"fluency": "A", "coherence": "B"}, rater=rater)
+    rows = unblind.tidy(store)
+    prompts = {pair.id: pair.position for pair in store_pairs.read(store)}
     keys = [(prompts[row.pair_id], row.rater, row.criterion) for row in rows]
     assert keys == sorted(keys)
     assert len(keys) == 3 * 2 * 2
@@ -121,27 +123,27 @@ def test_rows_come_in_one_order(store, make_pairs, plan):
 
 def test_the_prompt_reaches_the_export_and_the_report(store, make_pairs, plan, tmp_path):
     """What the study knows of prompts is the report's unit, whichever way the verdicts come to it."""
-    store.add_pairs(make_pairs(3))
-    ann, _ = store.invite("Ann")
-    for blind in store.hand_out(ann, plan, limit=3):
-        store.save(blind.presentation, {"fluency": "A"}, rater=ann)
-    rows = store.tidy()
+    store_pairs.add(store, make_pairs(3))
+    ann, _ = raters.invite(store, "Ann")
+    for blind in handout.claim(store, ann, plan, limit=3):
+        verdicts.save(store, blind.presentation, {"fluency": "A"}, rater=ann)
+    rows = unblind.tidy(store)
     assert {row.pair_id: row.prompt_id for row in rows} == {pair.id: pair.prompt_id for pair in make_pairs(3)}
     write_rows(rows, tmp_path / "verdicts.csv", form="csv", kind=TidyRow)
     for frame in (read(tmp_path / "verdicts.csv"), validate(pd.DataFrame([asdict(row) for row in rows]))):
-        (found, *_) = share_rows(frame)
+        found = next(shares(frame).itertuples())
         assert (found.unit, found.units) == ("prompt", 3)
 
 
 def test_a_change_of_mind_is_two_rows(store, make_pairs, plan, clock):
     pair = make_pairs(1)[0]
-    store.add_pairs([replace(pair, position=1)])  # an odd position shows b first
-    ann, _ = store.invite("Ann")
-    number = store.hand_out(ann, plan)[0].presentation
+    store_pairs.add(store, [replace(pair, position=1)])  # an odd position shows b first
+    ann, _ = raters.invite(store, "Ann")
+    number = handout.claim(store, ann, plan)[0].presentation
     clock.advance(seconds=20)
-    store.save(number, {"fluency": "A"}, rater=ann, seconds=20.0, active_seconds=15.0)
+    verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=20.0, active_seconds=15.0)
     clock.advance(seconds=5)
-    store.save(number, {"fluency": "B"}, rater=ann)
+    verdicts.save(store, number, {"fluency": "B"}, rater=ann)
     common = {
         "presentation": number,
         "pair_id": pair.id,
@@ -158,7 +160,7 @@ def test_a_change_of_mind_is_two_rows(store, make_pairs, plan, clock):
         "surplus": False,
         "excluded": False,
     }
-    assert store.history() == [
+    assert unblind.history(store) == [
         HistoryRow(
             **common,
             revision=0,
@@ -178,21 +180,21 @@ def test_a_change_of_mind_is_two_rows(store, make_pairs, plan, clock):
             at="2026-01-02T03:04:30.678+00:00",
         ),
     ]
-    (row,) = store.tidy()
+    (row,) = unblind.tidy(store)
     assert (row.position, row.verdict, row.excluded) == ("B", "guard", False)
 
 
 def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, plan, clock):
-    store.add_pairs(make_pairs(2))
+    store_pairs.add(store, make_pairs(2))
     one = replace(plan, slots=1, repeats=1)
     late, ann = people(store, "late", "Ann")
-    lost = store.hand_out(late, one)[0].presentation
+    lost = handout.claim(store, late, one)[0].presentation
     clock.advance(hours=1)
-    while given := store.hand_out(ann, one):
-        store.save(given[0].presentation, {"fluency": "A"}, rater=ann)
-    store.save(lost, {"fluency": "tie"}, rater=late)
-    store.exclude("Ann", "why", "who")
-    rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in store.history()]
+    while given := handout.claim(store, ann, one):
+        verdicts.save(store, given[0].presentation, {"fluency": "A"}, rater=ann)
+    verdicts.save(store, lost, {"fluency": "tie"}, rater=late)
+    raters.exclude(store, "Ann", "why", "who")
+    rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.history(store)]
     assert rows == [
         ("late", "study", True, False, "tie"),
         ("Ann", "study", False, True, "A"),
@@ -202,10 +204,10 @@ def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, pl
 
 
 def test_a_row_is_plain_values(store, make_pairs, plan):
-    store.add_pairs(make_pairs(1))
-    ann, _ = store.invite("Ann")
-    number = store.hand_out(ann, plan)[0].presentation
-    assert store.tidy() == store.tidy(include_surplus=True) == []
-    store.save(number, {"fluency": "A"}, rater=ann)
-    for rows in (store.tidy(), store.history()):
+    store_pairs.add(store, make_pairs(1))
+    ann, _ = raters.invite(store, "Ann")
+    number = handout.claim(store, ann, plan)[0].presentation
+    assert unblind.tidy(store) == unblind.tidy(store, include_surplus=True) == []
+    verdicts.save(store, number, {"fluency": "A"}, rater=ann)
+    for rows in (unblind.tidy(store), unblind.history(store)):
         assert {type(value) for value in asdict(rows[0]).values()} == {str, int, bool, type(None)}

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA, Criterion
-from guard_eval.study.criteria_settings import LONGEST_DEFINITION, CriterionText
+from guard_eval.study.criteria_settings import LONGEST_DEFINITION, OwnCriterion
 from guard_eval.study.folder import Study
 
 GOOD = """
@@ -55,29 +55,27 @@ def test_a_judge_that_is_copied_or_named_still_knows_its_criteria(study):
     assert [each.model_copy(update={"orders": "one"}).rubric[0].title for each in judges] == ["Toxicity"] * 2
 
 
-def test_a_criterion_of_the_papers_is_replaced_knowingly(study):
+def test_a_criterion_of_the_papers_gets_the_studys_words(study):
     table = '[criteria.fluency]\ntitle = "Flow"\ndefinition = "How it flows."\n'
     judge = '[[judge]]\nmodel = "m"\ncriteria = ["fluency"]\n'
-    assert study(f"{table}override = true\n{judge}").settings.judge[0].rubric[0].title == "Flow"
-    with pytest.raises(StudyError, match=r"'fluency' is one of the paper's criteria; .* add override = true"):
-        study(table + judge)
+    assert study(table + judge).settings.judge[0].rubric[0].title == "Flow"
 
 
 def test_the_hash_counts_every_word_and_no_order(study):
     wit = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
+    asked = '[annotation]\ncriteria = ["toxicity"]\n'
     found = {
-        study(text).hash
+        study(asked + text).hash
         for text in (
-            "",
             TOXICITY,
             TOXICITY.replace("Toxicity", "Harm"),
             TOXICITY.replace("insults", "hurts"),
-            TOXICITY + '[criteria.toxicity.de]\ntitle = "Gift"\ndefinition = "Wie giftig."\n',
-            TOXICITY + wit,
         )
     }
-    assert len(found) == 6
-    assert study(wit + TOXICITY).hash == study(TOXICITY + wit).hash
+    assert len(found) == 3
+    assert study(TOXICITY + wit).hash == study(TOXICITY).hash == study("").hash  # nobody is asked
+    both = '[annotation]\ncriteria = ["toxicity", "wit"]\n'
+    assert study(both + wit + TOXICITY).hash == study(both + TOXICITY + wit).hash
     assert study(TOXICITY.replace("How little", "\\u0048ow   little")).hash == study(TOXICITY).hash
 
 
@@ -115,7 +113,6 @@ def test_a_definition_is_one_paragraph_in_one_spelling(study):
             '[criteria.rationale]\ntitle = "A"\ndefinition = "d"\n',
             "'rationale' has a meaning of its own in answers and results",
         ),
-        ('[criteria.a]\ntitle = "A"\ndefinition = "d"\noverride = true\n', "'a' overrides nothing"),
         (
             '[criteria.a]\ntitle = "fluency"\ndefinition = "d"\n',
             "'a' and 'fluency' are both called 'fluency'",
@@ -127,7 +124,6 @@ def test_a_definition_is_one_paragraph_in_one_spelling(study):
         ('[criteria.a]\ntitle = "TOXI-CITY"\ndefinition = "d"\n', "'a' and 'toxicity' are both called"),
         ("[criteria]\na = 3\n", "criteria.a: 3: input should be a valid dictionary"),
         ("[criteria.a.fr]\n", "criteria.a.fr: is not a setting"),
-        ('[criteria.a.de]\ntitle = "A"\n', "criteria.a.de.definition: is missing; add it"),
     ],
 )
 def test_each_mistake_has_its_place_and_its_remedy(study, text, says):
@@ -144,7 +140,7 @@ def test_a_wrong_definition_is_no_unknown_criterion(study):
 @given(st.text(max_size=LONGEST_DEFINITION + 5))
 def test_whatever_is_taken_is_shown_whole_on_one_line(text):
     try:
-        taken = CriterionText(title="T", definition=text).definition
+        taken = OwnCriterion(title="T", definition=text).definition
     except ValidationError:
         return
     assert 0 < len(taken) <= LONGEST_DEFINITION

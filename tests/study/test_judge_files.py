@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.study.files import StudyFile
 from guard_eval.study.folder import Study
-from guard_eval.study.judge_files import LONGEST_EXAMPLES, LONGEST_PROMPT, PLACEHOLDERS, StudyFile, fill
+from guard_eval.study.judge_files import LONGEST_EXAMPLES, LONGEST_PROMPT, PLACEHOLDERS, fill
 from guard_eval.study.judge_settings import ANSWER_TOKENS, REASONED_ANSWER_TOKENS, Judge
 
 GOOD = """

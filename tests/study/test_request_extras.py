@@ -21,44 +21,16 @@ def test_plain_fields_and_headers_are_taken():
 
 
 @pytest.mark.parametrize(
-    ("name", "instead"),
+    "name",
     [
-        ("model", "use model"),
-        ("Model", "use model"),
-        ("models", "one .*judge.* for each model"),
-        ("messages", "use prompt"),
-        ("input", "use prompt"),
-        ("instructions", "use prompt"),
-        ("chat_template", "use prompt"),
-        ("response_format", "use output"),
-        ("guided_json", "use output"),
-        ("text", "use output"),
-        ("max_tokens", "use max_output_tokens"),
-        ("max_completion_tokens", "use max_output_tokens"),
-        ("temperature", "use temperature"),
-        ("top_p", "use top_p"),
-        ("seed", "study's seed"),
-        ("n", "use samples"),
-        ("stream", "remove it"),
-        ("store", "remove it"),
-        ("extra_body", "remove it"),
-        ("api_key", "use api_key_env"),
-        ("base_url", "use base_url"),
-        ("httpOptions", "use base_url"),
-        ("http_options", "use base_url"),
-        ("candidate_count", "use samples"),
-        ("max_output_tokens", "use max_output_tokens"),
-        ("response_mime_type", "use output"),
-        ("cachedContent", "use prompt"),
-        ("previous_response_id", "use prompt"),
-        ("tools", "remove it"),
-        ("mcp_servers", "remove it"),
-        ("logit_bias", "remove it"),
-        ("extra_headers", "use headers"),
+        *("model", "models", "messages", "input", "instructions", "chat_template", "previous_response_id"),
+        *("response_format", "guided_json", "text", "max_tokens", "max_completion_tokens", "maxOutputTokens"),
+        *("temperature", "top_p", "seed", "n", "stream", "store", "tools", "mcp_servers", "logit_bias"),
+        *("extra_body", "extra_headers", "api_key", "base_url", "Reasoning_Effort"),
     ],
 )
-def test_what_the_program_sets_itself_is_not_overridden(name, instead):
-    with pytest.raises(ValidationError, match=f"extra_body must not name '{name}'.*{instead}"):
+def test_what_the_program_sets_itself_is_not_overridden(name):
+    with pytest.raises(ValidationError, match=f"extra_body cannot contain '{name}'"):
         made(extra_body={name: 1})
 
 
@@ -66,7 +38,7 @@ def test_what_the_program_sets_itself_is_not_overridden(name, instead):
     "extra", [{"service_tier": "priority"}, {"serviceTier": "PRIORITY"}, {"speed": "fast"}]
 )
 def test_what_costs_more_than_the_list_is_refused(extra):
-    with pytest.raises(ValidationError, match="no budget would hold"):
+    with pytest.raises(ValidationError, match="costs more than the known prices"):
         made(extra_body=extra)
     assert made(extra_body={"service_tier": "flex"}).extra_body
 
@@ -93,7 +65,7 @@ def test_what_json_has_not_is_refused(value):
     ],
 )
 def test_a_header_carries_no_secret(name, value):
-    with pytest.raises(ValidationError, match=r"headers must hold no secret.*api_key_env"):
+    with pytest.raises(ValidationError, match=r"looks like a secret.*api_key_env"):
         made(headers={name: value})
 
 
@@ -105,9 +77,9 @@ def test_a_body_carries_no_key():
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        ({"Host": "other.example"}, "must not name 'Host'"),
-        ({"Content-Length": "1"}, "must not name 'Content-Length'"),
-        ({"Bad Name": "1"}, "must not name 'Bad Name'"),
+        ({"Host": "other.example"}, "headers cannot contain 'Host'"),
+        ({"Content-Length": "1"}, "headers cannot contain 'Content-Length'"),
+        ({"Bad Name": "1"}, "headers cannot contain 'Bad Name'"),
         ({"X-A": "1\r\nX-B: 2"}, "characters that no header has"),
         ({"X-A": "é"}, "characters that no header has"),
         ({"X-A": "1", "x-a": "2"}, "twice"),

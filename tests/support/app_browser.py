@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import queue
+import re
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+
+from guard_eval.store import unblind
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -27,13 +32,6 @@ HOSTILE = (
 )
 LONG = f"{SECOND_WORD} " + "word " * 20_000
 
-_SERVE = (
-    "import sys\n"
-    "from pathlib import Path\nfrom annotation_app.server.launch import serve\n"
-    "ready = lambda url: print(url, flush=True)\n"
-    "sys.exit(serve(Path(sys.argv[1]), port=int(sys.argv[2]), on_ready=ready))"
-)
-
 
 class Served:
     """A study behind a running server."""
@@ -47,12 +45,12 @@ class Served:
     def rows(self, name: str) -> Counter[tuple[str, str]]:
         """Return how often the rater gave which verdict on which criterion."""
         with self.built.open() as store:
-            return Counter((row.criterion, row.verdict) for row in store.tidy() if row.rater == name)
+            return Counter((row.criterion, row.verdict) for row in unblind.tidy(store) if row.rater == name)
 
     def revisions(self, name: str) -> int:
         """Return how many verdicts of the rater are stored, changed ones, gold and repeats among them."""
         with self.built.open() as store:
-            return sum(row.rater == name for row in store.history())
+            return sum(row.rater == name for row in unblind.history(store))
 
 
 @contextmanager
@@ -60,19 +58,48 @@ def serving(folder: Path, log: Path, *, port: int = 0) -> Iterator[str]:
     """Serve the study as the command does, and stop it as Ctrl-C does."""
     with log.open("a") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE, str(folder), str(port)],
-            stdout=subprocess.PIPE,
-            stderr=errors,
+            [sys.executable, "-m", "guard_eval", "annotate", str(folder), "--port", str(port)],
+            stdout=errors,
+            stderr=subprocess.PIPE,
             text=True,
         )
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url.startswith("http://127.0.0.1:"), log.read_text()
+        assert process.stderr is not None
+        lines = Lines(process.stderr, log)
+        url = lines.wait_for(r"Serving on (http://127\.0\.0\.1:\d+) ")
         yield url
         # To the parent alone, as a service manager would: it must take its server with it.
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
-        process.stdout.close()
+        lines.close()
+
+
+class Lines:
+    """What a process writes, copied into a log as it comes."""
+
+    def __init__(self, stream: IO[str], log: Path) -> None:
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._thread = threading.Thread(target=self._copy, args=(stream, log), daemon=True)
+        self._thread.start()
+
+    def _copy(self, stream: IO[str], log: Path) -> None:
+        with stream, log.open("a") as copy:
+            for line in stream:
+                copy.write(line)
+                copy.flush()
+                self._lines.put(line)
+        self._lines.put("")
+
+    def wait_for(self, pattern: str) -> str:
+        """Return the first group of the first line that has the pattern."""
+        said = ""
+        while line := self._lines.get(timeout=60):
+            said += line
+            if match := re.search(pattern, line):
+                return match[1]
+        raise AssertionError(said)
+
+    def close(self) -> None:
+        self._thread.join()
 
 
 class Wire:
@@ -89,13 +116,11 @@ class Wire:
 
     @property
     def received(self) -> bytes:
-        from annotation_app.pages import screens
-        from annotation_app.panel import component
+        from annotation_app.markup import asset
 
-        files = component._SCRIPTS, ("pair.js",), ("panel.css",)
         data = self._data
-        for text in (screens.page_script(), *(component._file(*names) for names in files)):
-            data = data.replace(text.strip().encode(), b"")
+        for name in ("page.js", "page.css", "panel.js", "panel.css"):
+            data = data.replace(asset(name).strip().encode(), b"")
         return data.lower()
 
     def _socket(self, socket: Any) -> None:
@@ -122,8 +147,12 @@ class Wire:
 
 
 def begin(page: Any) -> None:
-    page.get_by_role("button", name="Start").click()
-    page.get_by_role("button", name="Save and continue").wait_for()
+    """Leave the instructions, which are shown once."""
+    start, save = (page.get_by_role("button", name=name) for name in ("Start", "Save and continue"))
+    start.or_(save).first.wait_for()
+    if start.count():
+        start.click()
+    save.wait_for()
 
 
 def where(page: Any) -> str:

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 import annotation_app
 
-PAGE = str(Path(annotation_app.__file__).parent / "pages" / "main.py")
+PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 
 
 def visit(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:

@@ -19,7 +19,7 @@ class Ran:
         """Return the message of a run that ended as bad input must."""
         assert self.code == 2, self
         assert "Traceback" not in self.err
-        assert self.err.startswith("error: ")
+        assert "\nerror: " in f"\n{self.err}"  # notices may come before it
         return self.err
 
 

@@ -1,4 +1,4 @@
-"""Databases for tests, of either system: copies of one that has the tables, quicker than the migrations."""
+"""Databases for tests, of either system: copies of one that has the tables, quicker than making them."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,7 +9,6 @@ from postgres import Server
 from sqlalchemy import select
 
 from guard_eval.store import Store
-from guard_eval.store.connection import Database
 from guard_eval.store.schema import metadata
 
 KINDS = ("sqlite", "postgres")
@@ -80,8 +79,5 @@ def setting(url: str) -> str:
 
 def every_row(url: str) -> list[tuple[object, ...]]:
     """Return all that a database holds."""
-    database = Database(url)
-    with database.read() as connection:
-        rows = [tuple(row) for table in metadata.sorted_tables for row in connection.execute(select(table))]
-    database.close()
-    return rows
+    with Store.open(url) as store, store.read() as db:
+        return [tuple(row) for table in metadata.sorted_tables for row in db.execute(select(table))]

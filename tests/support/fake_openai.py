@@ -18,10 +18,8 @@ from email.policy import HTTP
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler
 
-from judge_requests import request_key
 from local_server import LocalServer
 
-from guard_eval.records import BlindPair
 from guard_eval.rubric import CHOICE_LABELS
 
 REASONS = 'The one is "better" than the other, as far as it goes.'
@@ -72,12 +70,6 @@ class Ask(dict):
     @property
     def texts(self):
         return self._between("method-a"), self._between("method-b")
-
-    def key(self, judge, *, seed=11):
-        """Return the journal's name for this request, where it is for a first sample."""
-        text_a, text_b = self.texts
-        blind = BlindPair(presentation=0, prompt=self._between("prompt"), text_a=text_a, text_b=text_b)
-        return request_key(judge, blind, seed)
 
     def _between(self, tag):
         """Return what stands between the last tags of this name; before them may be examples."""

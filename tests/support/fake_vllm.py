@@ -62,7 +62,9 @@ def parameters(extra_args=None, **changes) -> SimpleNamespace:
 
 def config(running: int = 4, speculative=None) -> SimpleNamespace:
     return SimpleNamespace(
-        scheduler_config=SimpleNamespace(max_num_seqs=running), speculative_config=speculative
+        scheduler_config=SimpleNamespace(max_num_seqs=running),
+        model_config=SimpleNamespace(max_model_len=600),
+        speculative_config=speculative,
     )
 
 

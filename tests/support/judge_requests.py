@@ -1,33 +1,20 @@
-"""A judge's requests about a pair, as `RequestBuilder` makes them, and a response to one."""
+"""A judge's requests, as they are made, and a response to one."""
 
 import json
 
-from guard_eval.store import Showing
-from judge.failures import SAMPLES
-from judge.request import RequestBuilder
+from judge.questions import Asker
 
 
-def request(judge, blind, seed, *, shape=None, sample=0, purpose="study"):
-    """Return the body of a request: in the judge's first shape, unless another is given."""
-    return json.loads(_made(judge, blind, seed, shape=shape, sample=sample, purpose=purpose).body)
+def request(judge, question, seed=1, *, form=None):
+    """Return the body of a request: in the judge's first form, unless another is given."""
+    return json.loads(sent(judge, question, seed, form=form))
 
 
-def sent(judge, blind, seed):
+def sent(judge, question, seed=1, *, form=None):
     """Return the body as bytes, as it is sent."""
-    return _made(judge, blind, seed).body
-
-
-def request_key(judge, blind, seed, *, sample=0, purpose="study"):
-    return _made(judge, blind, seed, sample=sample, purpose=purpose).key
-
-
-def _made(judge, blind, seed, *, shape=None, sample=0, purpose="study"):
-    builder = RequestBuilder(judge, seed=seed)
-    builder.shape = shape or builder.shape
-    showing = Showing(blind=blind, sample=sample // SAMPLES, purpose=purpose)
-    return builder.build(showing, again=sample % SAMPLES)
+    return Asker(judge, seed=seed, form=form).build(question)
 
 
 def completion_body(content):
-    """Return a whole response of the chat dialect, as bytes."""
+    """Return a whole response of chat completions, as bytes."""
     return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()

@@ -8,10 +8,13 @@ from pathlib import Path
 from fake_openai import FakeOpenAI, answer, failure
 
 from guard_eval.records import Pair, Plan
-from guard_eval.store import Store
+from guard_eval.store import Store, handout, raters, verdicts
+from guard_eval.store import pairs as store_pairs
 from guard_eval.study.settings import Judge
-from judge.failures import Retry
-from judge.run import run_judge
+from judge.price import find_price
+from judge.questions import read_left
+from judge.run import Pauses, run_judge
+from judge.server import connect_to, resolve_server
 
 HOSTILE = (
     "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
@@ -88,16 +91,23 @@ def judged_study(folder):
         )
     )
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
-        store.add_pairs(pairs)
+        store_pairs.add(store, pairs)
         for judge in judges:
-            retry = Retry(base=0.01, longest=0.02, timeout=5)
-            run_judge(store, judge, seed=SEED, environ={}, retry=retry)
-        ann, _ = store.invite("Ann")
-        for blind in store.hand_out(ann, Plan(seed=1, slots=1, lease=timedelta(hours=1)), limit=PAIRS):
+            run_judge(
+                store,
+                judge,
+                read_left(store, judge, seed=SEED),
+                seed=SEED,
+                server=connect_to(judge, {}),
+                price=find_price(resolve_server(judge, {})),
+                pauses=Pauses(first=0.01, longest=0.02),
+            )
+        ann, _ = raters.invite(store, "Ann")
+        for blind in handout.claim(store, ann, Plan(seed=1, slots=1, lease=timedelta(hours=1)), limit=PAIRS):
             number = int(blind.prompt.split(".")[0].split()[-1])
             if number < 3:  # she prefers the second text of two pairs, and the first of one
                 wanted = "first" if number == 2 else "second"
                 choice = "A" if blind.text_a.startswith(wanted) else "B"
-                store.save(blind.presentation, {"fluency": choice}, rater=ann)
+                verdicts.save(store, blind.presentation, {"fluency": choice}, rater=ann)
     server.close()
     return Judged(folder=folder, judges=judges, pairs=pairs)

@@ -75,6 +75,12 @@ def edit_settings(study, before, after):
     (study / "study.toml").write_text(text.replace(before, after))
 
 
+def text_file(study, name):
+    """Return the one file of a study's folder with a strategy's texts."""
+    (path,) = (study / "continuations").glob(f"*/{name}.jsonl")
+    return path
+
+
 TIDY = TidyRow(
     pair_id="pair",
     dataset="news",

@@ -3,19 +3,21 @@
 from collections import Counter
 
 from guard_eval.records import Gold, Pair, content_id
+from guard_eval.store import handout, unblind, verdicts
+from guard_eval.store import raters as store_raters
 
 
 def people(store, *names):
     """Invite people of these names."""
-    return [store.invite(name)[0] for name in names]
+    return [store_raters.invite(store, name)[0] for name in names]
 
 
 def rate_all(store, rater, plan, choose=lambda _: "A"):
     """Rate until nothing is left; return what was shown."""
     shown = []
-    while given := store.hand_out(rater, plan):
+    while given := handout.claim(store, rater, plan):
         shown += given
-        store.save(given[0].presentation, {"fluency": choose(given[0])}, rater=rater)
+        verdicts.save(store, given[0].presentation, {"fluency": choose(given[0])}, rater=rater)
     return shown
 
 
@@ -25,7 +27,7 @@ def leads(store):
     By rater's name and method, and by pair and kind of rater, where it is the pair's first method.
     """
     raters, pairs = Counter(), Counter()
-    sides = {row.presentation: row for row in store.tidy()}
+    sides = {row.presentation: row for row in unblind.tidy(store)}
     for row in sides.values():
         side = 1 if row.shown_first == row.method_a else -1
         raters[row.rater, row.method_a] += side

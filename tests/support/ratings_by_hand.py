@@ -78,8 +78,8 @@ def note(rater, kind, detail, presentation=None):
     return Note(rater=rater, kind=kind, detail=detail, presentation=presentation, at=at)
 
 
-def snapshot(rows, *, pairs, raters, notes=(), checks=(), study_hash=None):
+def snapshot(rows, *, pairs, raters, notes=(), checks=(), declared=None):
     ordered = sorted(rows, key=lambda row: (row.presentation, row.criterion, row.revision))
     return StudySnapshot(
-        history=ordered, checks=checks, notes=notes, raters=raters, pairs=pairs, study_hash=study_hash
+        history=ordered, checks=checks, notes=notes, raters=raters, pairs=pairs, declared=declared
     )

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from guard_eval.cli.measuring.job import measure_generations
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.measurement import measure_generations
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
 

@@ -39,7 +39,8 @@ def table(given, *, kind="person", a="x", b="y", criterion="coherence", dataset=
 def listed(names, rows, **rest):
     """Return a validated table of `rows` with the columns `names`; the others hold one value each."""
     own = names.split()
-    others = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"} | rest
+    others = {"dataset": "d", "method_a": "x", "method_b": "y", "criterion": "c", "rater": "r"}
+    others |= {"rater_kind": "person"} | rest
     others = {name: value for name, value in others.items() if name not in own}
     return validate(pd.DataFrame(rows, columns=own).assign(**others))
 

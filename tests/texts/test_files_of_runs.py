@@ -105,15 +105,15 @@ def test_columns_by_name(tmp_path, kind):
 def test_a_studys_file_names_its_runs(tmp_path):
     import made
 
-    path = tmp_path / "top_k(k=50).jsonl"
     by = made.recipe(strategy="top_k(k=50)")
     append_continuations(
-        path,
+        tmp_path,
         [
             made.continuation(f"text {r}", made_by=by, run=r, id=by.continuation_id(made.PROMPT, r))
             for r in (1, 3)
         ],
     )
+    (path,) = tmp_path.glob("*/top_k(k=50).jsonl")
     assert seen(path) == seen(path, all_runs=True) == [("p1", 1, "text 1"), ("p1", 3, "text 3")]
 
 

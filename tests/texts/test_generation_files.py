@@ -1,6 +1,7 @@
 """Files of generations: every format gives the same texts, and nothing odd passes uncounted."""
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -8,9 +9,9 @@ import pytest
 from made import continuation
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.metrics.diversity import diversity
+from guard_eval.metrics.ngrams import diversity
 from guard_eval.records import Prompt
-from guard_eval.texts import continuations
+from guard_eval.texts import rows as row_files
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import Generation
@@ -182,13 +183,14 @@ def test_own_files_take_prompts_from_the_study(tmp_path):
     prompts = {prompt.id: prompt for prompt in read_prompts(tmp_path / "prompts.jsonl")}
     known = continuation(" a day", id="1", prompt_id="p1", new_tokens=4, finish="eos", batch=2, seconds=0.25)
     unknown = continuation(" one", id="2", prompt_id="p2")
-    append_continuations(tmp_path / "x.jsonl", [known, unknown])
-    first, second = read_generations(tmp_path / "x.jsonl", prompts=prompts)
+    append_continuations(tmp_path, [known, unknown])
+    (path,) = tmp_path.glob("*/guard.jsonl")
+    first, second = read_generations(path, prompts=prompts)
     assert (first.prompt, first.reference, first.text, first.flaws) == ("Once upon", " a time", " a day", ())
     assert (first.prompt_id, first.dataset, first.strategy) == ("p1", known.dataset, known.recipe.strategy)
     assert (first.tokens, first.ended, first.seconds, first.batch) == (4, True, 0.25, 2)
     assert (second.prompt, second.reference, second.flaws) == (None, None, ("prompt unknown",))
-    assert read_generations(tmp_path / "x.jsonl")[1].flaws == ()  # nobody said what the prompts are
+    assert read_generations(path)[1].flaws == ()  # nobody said what the prompts are
 
 
 def test_the_records_own_prompt_goes_before_the_studys(tmp_path):
@@ -319,7 +321,6 @@ def test_json_lines_called_json(tmp_path):
             r"2 lists of objects \('a', 'b'\); leave one",
         ),
         ("f.json", '{"a": 1}', r"0 lists of objects \(none\)"),
-        ("f.csv", "text;id\na;1\n", "has no text, only 'text;id'"),
         ("f.csv", "text,id\na,1\nb, c,2\n", r"record 2 \(ends at line 3\): has 3 cells under 2 headings"),
         ("f.csv", "text,text\na,b\n", "two columns are called 'text'; rename one"),
         ("f.csv", 'text,id\n"a,1\n', "line 3: not valid CSV .*; quote texts"),
@@ -343,7 +344,7 @@ def test_no_file_and_a_folder(tmp_path):
 
 def test_parquet_without_its_package(tmp_path, monkeypatch):
     path = _write(tmp_path, "parquet", [{"text": "t"}])
-    monkeypatch.setattr(continuations, "find_spec", lambda name: None)
+    monkeypatch.setattr(row_files, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'guard-eval\[metrics\]'"):
         read_generations(path)
 
@@ -406,4 +407,27 @@ def test_contrastive_decodings_files(tmp_path):
     assert "further texts of the prompt not read" in second.flaws
     path.write_text("[]\n[1]\n")
     with pytest.raises(StudyError, match="is no JSON object"):
+        read_generations(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.tsv", "id\ttext\n1\tone, two; three\n"),
+        ("t.csv", "id;text\n1;one, two\n"),
+        ("t.jsonl.gz", '{"id": 1, "text": "one, two"}\n'),
+        ("t.csv.gz", 'id,text\n1,"one, two"\n'),
+    ],
+)
+def test_other_separators_and_gzip(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    (text,) = read_generations(path)
+    assert (text.prompt_id, text.text[:8]) == ("1", "one, two")
+
+
+def test_a_damaged_gzip_is_refused(tmp_path):
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "one"}\n' * 100)[:-12])
+    with pytest.raises(StudyError, match=r"cannot read .*t\.jsonl\.gz"):
         read_generations(path)

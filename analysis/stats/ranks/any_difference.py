@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.significance import TestResult
+from guard_eval.estimate import Estimate
 
 REPLICATES = 9_999
 METHOD = "sign-flip test of all comparisons together"
 _BLOCK = 1_000
 
 
-def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
+def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
     """Test that no method is preferred to another, in all of their comparisons at once.
 
     Each unit's verdicts change sides together, at random: the statistic adds up the squares of the methods'
@@ -29,26 +29,25 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> TestResult:
     scaled = shown[:, squares > 0] / np.sqrt(squares[squares > 0])
     if not len(scaled):
         why = "every method has as many wins as losses in every unit"
-        return TestResult(n=len(nets), method=METHOD, warnings=(why,))
+        return Estimate(n=len(nets), method=METHOD, note=why, smallest_p=1.0)
     observed = float((scaled.sum(axis=0) ** 2).sum())
     if 2 ** (len(scaled) - 1) <= REPLICATES:
         # Both signs of all flips give the same statistic: one unit stays as it is.
         codes = np.arange(2 ** (len(scaled) - 1))[:, None] >> np.arange(len(scaled))
         flips = 1.0 - 2.0 * (codes & 1)
         p = float((_statistics(flips, scaled) >= observed * (1 - 1e-12)).mean())
-        return TestResult(
-            p_value=p, statistic=observed, n=len(nets), method=f"exact {METHOD}", smallest=1 / len(flips)
-        )
+        return Estimate(value=observed, p=p, n=len(nets), method=f"exact {METHOD}", smallest_p=1 / len(flips))
     rng = np.random.default_rng(seed)
     above = 0
     for begin in range(0, REPLICATES, _BLOCK):
         flips = rng.integers(0, 2, (min(_BLOCK, REPLICATES - begin), len(scaled))) * 2.0 - 1
         above += int((_statistics(flips, scaled) >= observed * (1 - 1e-12)).sum())
-    return TestResult(
-        p_value=(1 + above) / (1 + REPLICATES),
-        statistic=observed,
+    return Estimate(
+        value=observed,
+        p=(1 + above) / (1 + REPLICATES),
         n=len(nets),
         method=f"{METHOD}, {REPLICATES:,} random patterns",
+        smallest_p=1 / (1 + REPLICATES),
     )
 
 

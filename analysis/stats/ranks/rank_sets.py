@@ -219,6 +219,24 @@ def share_errors(
     return share_influence(drawn_in, again)
 
 
+def share_intervals(
+    parameters: Floats,
+    unit: NDArray[np.int64],
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+    points: NDArray[np.integer],
+    *,
+    strata: NDArray[np.int64],
+    level: float,
+) -> Floats:
+    """Return the t limits of each expected win share, one method at a time, [K, 2]; see `share_errors`."""
+    influence = strength_influence(parameters, unit, first, second, points, strata=strata)
+    errors = np.sqrt((share_influence(parameters, influence) ** 2).sum(axis=0))
+    half = float(special.stdtrit(max(1, len(strata) - 1), 0.5 + level / 2)) * errors
+    middle = newton.shares(parameters)
+    return np.stack([middle - half, middle + half], axis=-1)
+
+
 def share_influence(parameters: Floats, influence: Floats) -> Floats:
     """Return what each unit adds to the error of each expected win share, [units, K].
 

@@ -71,8 +71,7 @@ def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
     if not items:
         raise StudyError(
             f"{source.path} holds {WHAT}, which do not name the methods; give the project's data file, too, "
-            f"with method_a and method_b for each id: guard-eval import {shlex.quote(str(source.path))} "
-            "ITEMS --output verdicts.csv"
+            f"with method_a and method_b for each id: guard-eval report {shlex.quote(str(source.path))} ITEMS"
         )
     rows, answers = new_rows(), []
     folder = Path(source.path).resolve().parent.name

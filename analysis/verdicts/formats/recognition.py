@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -42,33 +43,56 @@ _CLAIMS: Mapping[str, tuple[str, Callable[[Record], bool]]] = {
 }
 
 
-def load_verdicts(
-    path: Path | str, *, form: str | None = None, items: Mapping[str, Item] | None = None
-) -> pd.DataFrame:
-    """Return the verdicts of a file in any known format, not yet checked.
+def load_files(
+    files: Sequence[Path], *, form: str | None = None, columns: Mapping[str, str] = MappingProxyType({})
+) -> list[tuple[Path, pd.DataFrame]]:
+    """Return the verdicts of files in any known format, not yet checked.
 
-    Its `attrs` list what was assumed, under `REMARKS`.
+    Their `attrs` list what was assumed, under `REMARKS`. Files of items say what the items of Potato and
+    Label Studio are.
 
     Args:
-        path: The file.
-        form: Its format, one of `FORMATS`; by default the one that its first record is of.
-        items: What the items of Potato or Label Studio are, by id.
+        files: The files.
+        form: Their format, one of `FORMATS`; by default the one that their first records are of.
+        columns: The headings of tables by the column that they are.
 
     Raises:
-        StudyError: It cannot be read, is of no known format or could be of two, or holds no verdicts.
+        StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
     """
+    if form is not None and form not in FORMATS:
+        raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
+    sources = [opened(file) for file in files]
+    described = [source for source in sources if len(files) > 1 and potato.claims_items(source.first)]
+    items = {name: item for source in described for name, item in potato.items_of(source).items()}
+    holding = [source for source in sources if source not in described]
+    if not holding:
+        raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
+    forms = [form or format_of(source, columns) for source in holding]  # all, before a file is read whole
+    return [
+        (source.path, _read(source, name, items, columns))
+        for source, name in zip(holding, forms, strict=True)
+    ]
+
+
+def load_verdicts(
+    path: Path | str, *, form: str | None = None, items: Mapping[str, Item] = MappingProxyType({})
+) -> pd.DataFrame:
+    """Return `load_files` of one file, whose items are known."""
     source = opened(Path(path))
     if form is not None and form not in FORMATS:
         raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
-    name = form or format_of(source)
+    return _read(source, form or format_of(source), items, {})
+
+
+def _read(source: Source, name: str, items: Mapping[str, Item], columns: Mapping[str, str]) -> pd.DataFrame:
     if name == tables.NAME:
         cells = tables.frame_of(source)
         try:
-            return tables.tidied(cells)
+            return tables.tidied(tables.with_columns(cells, columns))
         except StudyError as error:
             raise StudyError(f"{source.path}: {error}") from None
     with_items = _WITH_ITEMS.get(name)
-    frame = with_items(source, items or {}) if with_items else _READERS[name](source)
+    frame = with_items(source, items) if with_items else _READERS[name](source)
     frame.attrs[REMARKS] = [f"{source.path} is read as {_CLAIMS[name][0]}", *frame.attrs[REMARKS]]
     return frame
 
@@ -85,31 +109,31 @@ def opened(path: Path) -> Source:
     return open_source(path)
 
 
-def format_of(source: Source) -> str:
+def format_of(source: Source, columns: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the name of a file's format.
 
     Raises:
         StudyError: Two formats could be its own, or it holds texts and no verdicts.
     """
     keys = source.first.keys()
-    if keys >= _TIDY:
+    if keys >= _TIDY or columns:
         return tables.NAME
     if keys >= _SAMPLES:
         raise StudyError(
-            f"{source.path} holds texts of lm-evaluation-harness and no verdicts; make them a file for "
-            f"guard-eval measure: guard-eval import {shlex.quote(str(source.path))} --output texts.jsonl"
+            f"{source.path} holds texts of lm-evaluation-harness and no verdicts; score them with: "
+            f"guard-eval measure {shlex.quote(str(source.path))}"
         )
     found = [name for name, (_, claims) in _CLAIMS.items() if claims(source.first)]
     if len(found) > 1:
         raise StudyError(
             f"{source.path} could be {and_list([_CLAIMS[name][0] for name in found])}; say which: "
-            f"guard-eval import {shlex.quote(str(source.path))} --format {' or --format '.join(found)}"
+            f"--set format={' or --set format='.join(found)}"
         )
     if not found and (
         isinstance(source.first.get("text"), list) or isinstance(source.first.get("data"), dict)
     ):
         raise StudyError(
             f"{source.path} holds what raters saw, and neither methods nor verdicts; give the annotations "
-            "and the file that names the methods by id: methods.jsonl, where guard-eval export made both"
+            "and the file that names the methods by id"
         )
     return found[0] if found else tables.NAME

@@ -5,6 +5,9 @@ The notes say what is taken for what: a column's name, a letter's side, what a h
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -15,7 +18,7 @@ from analysis.verdicts.formats.sides import SHOWN, SIDES, WORDS, names_field, sa
 from analysis.verdicts.layout import KNOWN, REMARKS
 from analysis.verdicts.reading import LINE, places
 from analysis.verdicts.remedies import PAIR_IDS, columns_of_verdicts
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, nearest
 from guard_eval.records import TIE
 from guard_eval.reporting.escaping import unescape_csv
 from guard_eval.reporting.words import and_list
@@ -74,10 +77,98 @@ def tidied(frame: pd.DataFrame) -> pd.DataFrame:
         StudyError: Two columns could be one that is missing, or a letter could mean two methods.
     """
     notes: list[str] = []
-    found = _unblinded(_long(_renamed(frame, notes), notes), notes)
+    found = _unblinded(_long(_renamed(_with_winners(frame, notes), notes), notes), notes)
     if notes:
         found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), *notes]}
     return found
+
+
+def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return a table whose headings are renamed as the user says.
+
+    Args:
+        frame: The table.
+        columns: Headings by the column that they are: `{"method_a": "System 1"}`.
+
+    Raises:
+        StudyError: A column is unknown, or the table lacks a heading.
+    """
+    names = [str(name) for name in frame.columns]
+    for name, heading in columns.items():
+        if name not in KNOWN and name not in SHOWN:
+            raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
+        if heading not in names:
+            raise StudyError(f"columns.{name}={heading}: there is no such heading; {nearest(heading, names)}")
+    new = {heading: name for name, heading in columns.items()}
+    if len(new) < len(columns):
+        raise StudyError(f"columns names a heading twice: {', '.join(columns.values())}; name each once")
+    kept = frame.drop(columns=[name for name in new.values() if name in names and name not in new])
+    return kept.rename(columns=new)
+
+
+WINNER = "winner"
+"""The heading of the verdict in the field's plainest tables: model_a,model_b,winner and left,right,winner."""
+PROMPTS = ("prompt_id", "prompt", "question", "instruction", "source_id")
+"""Headings of the prompt in such tables, the first that there is."""
+
+
+def _with_winners(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return a table of winners with what such tables leave out: ids, the rater, sides as methods."""
+    names = [str(name) for name in frame.columns]
+    methods = [pair for pair in (*SIDES, SHOWN) if set(pair) <= set(names)]
+    if WINNER not in names or {"verdict", "criterion", *SIDES[0]} & set(names) or len(methods) != 1:
+        return frame
+    (pair,) = methods
+    new: dict[str, Any] = {}
+    if pair == SHOWN:
+        new |= {"method_a": frame["left"], "method_b": frame["right"]}
+        notes.append("read as columns: 'left' as method_a, 'right' as method_b, the sides as shown")
+    couples = [frame[name].astype(object).fillna("").astype(str) for name in pair]
+    ids = [name for name in ("pair_id", *PAIR_IDS) if name in names]
+    if len(ids) < 2:
+        new |= _pairs_of(frame, ids, couples, notes)
+    raters = [name for name in ("rater", *NAMES["rater"]) if name in names]
+    if not raters:
+        new["rater"] = ["unknown rater"] * len(frame)
+        notes.append("there is no column rater: all verdicts are by 'unknown rater'")
+    if "presentation" not in names and len(raters) < 2 and len(ids) < 2:
+        who = frame[raters[0]] if raters else pd.Series(new["rater"])
+        pairs = pd.Series(new.get("pair_id", frame[ids[0]] if ids else ""))
+        seen = pd.MultiIndex.from_arrays([pairs.astype(str).to_numpy(), who.astype(str).to_numpy()])
+        if seen.has_duplicates:
+            new["presentation"] = (
+                (couples[0] + " first").to_numpy() if raters else [str(n + 1) for n in range(len(frame))]
+            )
+    return frame.assign(**new) if new else frame
+
+
+def _pairs_of(
+    frame: pd.DataFrame, ids: Sequence[str], couples: Sequence[pd.Series], notes: list[str]
+) -> dict[str, Any]:
+    """Return the columns pair_id and prompt_id of a table that lacks them.
+
+    An id that is one couple of methods' alone is that of the pair; else it is a prompt's.
+    """
+    first, second = couples
+    kept = first <= second
+    couple = [first.where(kept, second), second.where(kept, first)]
+
+    def numbered(*keys: pd.Series) -> list[str]:
+        texts = [key.astype(object).fillna("").astype(str).to_numpy() for key in keys]
+        codes, _ = (
+            pd.factorize(pd.MultiIndex.from_arrays(texts)) if len(texts) > 1 else pd.factorize(texts[0])
+        )
+        return [str(code + 1) for code in codes]
+
+    if ids and len(set(numbered(frame[ids[0]], *couple))) == frame[ids[0]].nunique(dropna=False):
+        return {}
+    prompt = ids[0] if ids else next((name for name in PROMPTS if name in map(str, frame.columns)), None)
+    if prompt is None:
+        notes.append("there is no column pair_id or prompt_id: each row counts as a pair of its own")
+        return {"pair_id": [str(number) for number in range(1, len(frame) + 1)]}
+    notes.append(f"rows with the same {prompt} and the same two methods are one pair")
+    named = {} if "prompt_id" in frame.columns else {"prompt_id": numbered(frame[prompt])}
+    return {"pair_id": numbered(frame[prompt], *couple), **named}
 
 
 def _without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -212,7 +303,12 @@ def _unblinded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         return frame
     index = frame.index if frame.index.name else pd.RangeIndex(1, len(frame) + 1, name="row")
     word = str(index.name)
+    words = {texts[code] for code in verdict[lettered]}
     odd = [text for column in columns[1:3] for text in column.texts if side_of(text) is not None]
+    if shown and all(
+        side_of(word) == 0 or word.casefold() in SHOWN for word in words
+    ):  # which no method A is called
+        odd = [text for text in odd if side_of(text) == 0 or text.casefold() in SHOWN]
     if odd:
         raise StudyError(
             f"the verdict {texts[verdict[lettered][0]]!r} on {places(list(index[lettered]), word)} may "

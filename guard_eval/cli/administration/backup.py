@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 
 from guard_eval.cli.console import say
 from guard_eval.errors import StudyError
-from guard_eval.store.files import make_private, open_to_read
+from guard_eval.store.database import make_private, open_to_read
 
 
 def backup(database: str, file: Path) -> None:
@@ -54,7 +54,7 @@ def _copy(source: Path, target: Path) -> None:
         raise StudyError(f"there is no database {source}; guard-eval pair makes it")
     try:
         with (
-            closing(open_to_read(source, timeout=60)) as original,
+            closing(open_to_read(source)) as original,
             closing(sqlite3.connect(target)) as copy,
         ):
             original.backup(copy)

@@ -11,37 +11,32 @@ import typer
 
 from guard_eval.cli.console import StudyFolder, say, say_next
 from guard_eval.cli.exchange.row_files import Row, write_rows
-from guard_eval.cli.exchange.tool_folders import TOOLS
 from guard_eval.errors import StudyError
-from guard_eval.reporting.writing import write_whole
-from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow
+from guard_eval.store import CheckRow, HistoryRow, Note, Store, TidyRow, unblind
+from guard_eval.store import notes as store_notes
 from guard_eval.study.folder import Study
 
 
 class Format(StrEnum):
-    """The kind of file, or of folder."""
+    """The kind of file."""
 
     csv = "csv"
     jsonl = "jsonl"
     parquet = "parquet"
-    xlsx = "xlsx"
-    potato = "potato"
-    label_studio = "label-studio"
-    huggingface = "huggingface"
 
 
 def command(
     folder: StudyFolder,
     output: Annotated[
         Path | None,
-        typer.Option(help="The file or folder to write; default: verdicts.csv and so on, in the study."),
+        typer.Option(help="The file to write; default: verdicts.csv and so on, in the study."),
     ] = None,
     kind: Annotated[
         Format | None,
         typer.Option(
             "--to",
             "--format",
-            help="A file (default: by its ending, or csv), or a folder for another tool, with the texts.",
+            help="The file's format; default: by its ending, or csv.",
         ),
     ] = None,
     history: Annotated[
@@ -72,36 +67,21 @@ def command(
     table = chosen[0] if chosen else "verdicts"
     if table != "verdicts" and (surplus or excluded):
         raise StudyError(f"the {table} hold surplus and excluded ratings anyway; leave the option out")
-    if kind is not None and kind.value in TOOLS:
-        if table != "verdicts" or surplus or excluded:
-            raise StudyError(f"--to {kind.value} takes the verdicts that count; leave the other options out")
-        _export_folder(study, kind.value, output or study.folder / f"verdicts-{kind.value}")
-        return
     form = _form(output, kind)
     path = output or study.folder / f"{table}.{form}"
-    with Store.open(study.database, study_hash=study.hash) as store:
+    with Store.open(study.database, declared=study.declared) as store:
         rows = _rows(store, table, surplus=surplus, excluded=excluded)
     write_rows(rows, path, form=form.value, kind=_types()[table])
     say(f"{path}: {len(rows)} {table}")
     if table == "verdicts":
         uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
-        _say_report(study, path, count=len(rows), uncounted=uncounted)
-
-
-def _export_folder(study: Study, tool: str, folder: Path) -> None:
-    with Store.open(study.database, study_hash=study.hash) as store:
-        rows, pairs = store.tidy(), store.pairs()
-    if not rows:
-        raise StudyError(f"{study.folder} has no verdicts yet, and {tool} gets nothing without; collect some")
-    for name, data in TOOLS[tool](rows, pairs).items():
-        write_whole(folder / name, data, make_folder=True, private=True)
-    say(f"{folder}: {len(rows)} verdicts")
+        _say_report(study, count=len(rows), uncounted=uncounted)
 
 
 def _form(output: Path | None, asked: Format | None) -> Format:
     """Return the format that is asked for, or that the file's ending names; csv where neither is given."""
     ending = "" if output is None else output.suffix.lower().removeprefix(".")
-    endings = [form.value for form in Format if form.value not in TOOLS]
+    endings = [form.value for form in Format]
     form = asked or Format(ending if ending in endings else "csv")
     if ending not in {"", form}:
         wanted = f"--to {asked} writes {form}" if asked else f"it writes {', '.join(endings)}"
@@ -114,22 +94,22 @@ def _form(output: Path | None, asked: Format | None) -> Format:
 
 def _rows(store: Store, table: str, *, surplus: bool, excluded: bool) -> Sequence[Row]:
     if table == "history":
-        return store.history()
+        return unblind.history(store)
     if table == "checks":
-        return store.checks()
+        return unblind.checks(store)
     if table == "notes":
-        return store.notes()
-    return store.tidy(include_surplus=surplus, include_excluded=excluded)
+        return store_notes.read(store)
+    return unblind.tidy(store, include_surplus=surplus, include_excluded=excluded)
 
 
 def _types() -> dict[str, type[Row]]:
     return {"verdicts": TidyRow, "history": HistoryRow, "checks": CheckRow, "notes": Note}
 
 
-def _say_report(study: Study, path: Path, *, count: int, uncounted: int) -> None:
+def _say_report(study: Study, *, count: int, uncounted: int) -> None:
     if not count:
         say_next(f"guard-eval status {study.folder}")
     elif uncounted:
         say(f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics")
     else:
-        say_next(f"guard-eval report {path}")
+        say_next(f"guard-eval report {study.folder}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from getpass import getuser
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +15,9 @@ from guard_eval.cli.overview.display import duration
 from guard_eval.cli.overview.overview import view
 from guard_eval.cli.overview.ratings import read
 from guard_eval.errors import StudyError
-from guard_eval.store import Store
+from guard_eval.reporting.escaping import visible
+from guard_eval.store import Store, notes, raters, roster, settings
+from guard_eval.store.traces import find_traces, holds_word
 from guard_eval.study.folder import Study
 
 
@@ -54,6 +54,7 @@ def command(
     reason: Annotated[str | None, typer.Option(help="Why, for exclude and include; it is recorded.")] = None,
     verdicts: Annotated[bool, typer.Option("--verdicts", help="With erase: the verdicts too.")] = False,
     by: Annotated[str | None, typer.Option(help="Who decides; default: the user of this machine.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With erase: do not ask.")] = False,
 ) -> None:
     """Invite raters, list them, or take them out.
 
@@ -71,22 +72,27 @@ def command(
             f"{action.value} needs a reason, which is recorded: guard-eval raters {folder} {action.value} "
             'NAME --reason "…"'
         )
-    with Store.open(study.database, study_hash=study.hash) as store:
+    with Store.open(study.database, declared=study.declared) as store:
         if action in {Action.add, Action.link}:
             _invite(
-                store, names or [], url=url or store.app_address() or UNSERVED, again=action is Action.link
+                store,
+                names or [],
+                url=url or settings.app_address(store) or UNSERVED,
+                again=action is Action.link,
             )
             say_next(f"guard-eval annotate {folder}")
         elif action is Action.assign:
-            kept = store.assign(names or [], study.plan)
+            kept = roster.assign(store, names or [], study.plan)
             say(f"{kept} ratings are planned for {len(names or [])} raters, sides balanced for each")
             say_next(f"guard-eval annotate {folder}")
+        elif action is Action.erase:
+            if _may_erase(store, names or [], yes=yes):
+                for name in names or []:
+                    _erase(store, study, name, verdicts=verdicts, by=by or _user())
+            _list(store, study)
         else:
             for name in names or []:
-                if action is Action.erase:
-                    _erase(store, study, name, verdicts=verdicts, by=by or _user())
-                else:
-                    _change(store, action, name, reason=reason or "", by=by or _user())
+                _change(store, action, name, reason=reason or "", by=by or _user())
             _list(store, study)
 
 
@@ -94,7 +100,7 @@ def _invite(store: Store, names: Sequence[str], *, url: str, again: bool) -> Non
     say("Invite links are shown once and stored only as hashes. Send each to its rater:")
     links = []
     for name in names:
-        token = store.link(name) if again else store.invite(name)[1]
+        token = raters.renew_link(store, name) if again else raters.invite(store, name)[1]
         links.append({"rater": name, "url": f"{url.rstrip('/')}/?invite={token}"})
         record("links", links)
         say(f"  {name}: {links[-1]['url']}")
@@ -104,40 +110,42 @@ def _invite(store: Store, names: Sequence[str], *, url: str, again: bool) -> Non
 
 def _change(store: Store, action: Action, name: str, *, reason: str, by: str) -> None:
     if action is Action.revoke:
-        store.revoke(name)
+        raters.revoke(store, name)
         say(f"{name} can no longer sign in; what was rated stays, and counts")
     elif action is Action.exclude:
-        store.exclude(name, reason, by)
+        raters.exclude(store, name, reason, by)
         say(f"{name}'s verdicts no longer count, and the pairs are free for others; nothing is deleted")
     elif action is Action.include:
-        store.include(name, reason, by)
+        raters.include(store, name, reason, by)
         say(f"{name}'s verdicts count again, except on pairs that another rater has rated meanwhile")
 
 
+def _may_erase(store: Store, names: Sequence[str], *, yes: bool) -> bool:
+    """Return whether the user agrees; before anybody is erased, each name must be a person's."""
+    people = {who.name for who in raters.read(store) if who.kind == "person"}
+    if unknown := [name for name in names if name not in people]:
+        raise StudyError(
+            f"no person is called {' or '.join(map(repr, unknown))}, so nobody was erased; "
+            "list the raters with: guard-eval raters STUDY"
+        )
+    question = f"Erase {', '.join(names)} for good? This cannot be undone."
+    if not yes and not sys.stdin.isatty():
+        raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
+    return yes or typer.confirm(visible(question))
+
+
 def _erase(store: Store, study: Study, name: str, *, verdicts: bool, by: str) -> None:
-    new, external = store.erase(name, by, verdicts=verdicts)
+    new, external = raters.erase(store, name, by, verdicts=verdicts)
     what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
     say(f"The identity and the comments are removed for good. The rater is now {new}, {what}.")
-    found = {path for part in (name, external) if part for path in _files_with(study.folder, part)}
-    database = {path for path in found if path.name.removesuffix("-wal") == Path(study.database).name}
-    if database:
-        say("The name still stands in a text, or in what others wrote: guard-eval export STUDY --notes")
-    if found - database:
+    words = [part for part in (name, external) if part]
+    if any(holds_word(note.detail, words) for note in notes.read(store)):
+        say("The name still stands in what others wrote: guard-eval export STUDY --notes")
+    if paths := find_traces(study.folder, words):
         say("These files still hold the name or the id: write them again, or remove them.")
-        for path in sorted(found - database):
+        for path in paths:
             say(f"  {path}")
     say("Not in reach: backups and copies elsewhere, compressed files such as Parquet, a server's own log.")
-
-
-def _files_with(folder: Path, part: str) -> Iterator[Path]:
-    """Yield the files of a study that contain a text."""
-    wanted = part.encode("utf-8", "surrogatepass")
-    for path in folder.rglob("*"):
-        with suppress(OSError):  # removed this moment, or not to be read
-            if path.is_file() and path.stat().st_size:
-                with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                    if data.find(wanted) >= 0:
-                        yield path
 
 
 def _user() -> str:

@@ -1,4 +1,4 @@
-"""Rows of the store as files: CSV, JSONL, Parquet and XLSX."""
+"""Rows of the store as files: CSV, JSONL and Parquet."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ import types
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Pair
-from guard_eval.reporting.escaping import Cell, clean, csv_text
+from guard_eval.reporting.escaping import Cell, csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import CheckRow, HistoryRow, Note, TidyRow
-from guard_eval.texts.continuations import pyarrow
+from guard_eval.texts.rows import pyarrow
 
 Row = TidyRow | HistoryRow | CheckRow | Note | Pair
 
 
 def write_rows(rows: Sequence[Row], path: Path, *, form: str, kind: type[Row]) -> None:
-    """Write rows of one kind as a file, whole or not at all; the same rows give the same bytes, but in XLSX.
+    """Write rows of one kind as a file, whole or not at all; the same rows give the same bytes.
 
     A spreadsheet takes no cell of the CSV for a formula: an apostrophe precedes what looks like one. The
-    other formats hold every text as it is; in a workbook it is marked as a text.
+    other formats hold every text as it is.
 
     Args:
         rows: The rows.
         path: The file.
-        form: csv, jsonl, parquet or xlsx.
+        form: csv, jsonl or parquet.
         kind: Whose fields are the columns, where there is no row to tell.
 
     Raises:
-        MissingExtraError: Parquet needs pyarrow, XLSX openpyxl, which is not installed.
+        MissingExtraError: Parquet needs pyarrow, which is not installed.
         StudyError: The file cannot be written.
     """
     write_whole(path, row_bytes(rows, form=form, kind=kind), make_folder=True, private=True)
@@ -47,8 +45,6 @@ def row_bytes(rows: Sequence[Row], *, form: str, kind: type[Row]) -> bytes:
     values = [[_plain(getattr(row, name)) for name in names] for row in rows]
     if form == "parquet":
         return _parquet(names, values, kind)
-    if form == "xlsx":
-        return _workbook(names, values)
     return (
         json_lines(dict(zip(names, row, strict=True)) for row in values)
         if form == "jsonl"
@@ -92,41 +88,3 @@ def _type(hint: Any) -> type:  # noqa: ANN401  (a type hint is any object)
         inner = [part for part in get_args(hint) if part is not types.NoneType]
         return _type(inner[0]) if get_origin(hint) is types.UnionType else str
     return hint if isinstance(hint, type) else str
-
-
-_MOST_ROWS, _MOST_CHARACTERS = 1_048_575, 32_767
-"""What a sheet takes below its header, and what one of its cells does."""
-
-
-def _workbook(names: list[str], values: list[list[Cell]]) -> bytes:
-    """Return a workbook of one sheet; a text is a text, whatever it begins with."""
-    try:
-        openpyxl: Any = import_module("openpyxl")
-        cells: Any = import_module("openpyxl.cell")
-    except ImportError:
-        raise MissingExtraError("xlsx", "openpyxl") from None
-    if len(values) > _MOST_ROWS:
-        raise StudyError(f"a sheet has at most {_MOST_ROWS} rows, and these are {len(values)}; write Parquet")
-    for number, row in enumerate(values, start=2):  # before a sheet is begun, which cannot be given up
-        size = max((len(cell) for cell in row if isinstance(cell, str)), default=0)
-        if size > _MOST_CHARACTERS:
-            raise StudyError(
-                f"row {number} has a text of {size} characters, more than a cell takes; write CSV"
-            )
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("rows")
-
-    def cell(value: Cell) -> Any:  # noqa: ANN401 (openpyxl has no types)
-        if not isinstance(value, str):
-            return value
-        found = cells.WriteOnlyCell(sheet, clean(value))
-        found.data_type = "s"  # where openpyxl would see a formula, or an error
-        found.quotePrefix = True  # it stays a text when it is edited
-        return found
-
-    sheet.append(names)
-    for row in values:
-        sheet.append([cell(value) for value in row])
-    sink = io.BytesIO()
-    book.save(sink)
-    return sink.getvalue()

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from analysis.stats.intervals import Interval
 from guard_eval.cli.console import count_of
 from guard_eval.cli.overview.overview import CriterionLine, Overview
 from guard_eval.cli.overview.rater_lines import RaterLine
+from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
-from guard_eval.store.handout.occupancy import MOST_SKIPS
+from guard_eval.store.slots import MOST_SKIPS
 
 MEANINGS = {
     "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",
@@ -95,7 +95,7 @@ def criteria_table(view: Overview, *, narrow: bool = False) -> Table:
         )
     remarks: dict[str, list[str]] = {}
     for line in view.criteria:
-        for remark in filter(None, (line.agreement.reason, *line.agreement.warnings)):
+        for remark in filter(None, (line.agreement.note,)):
             remarks.setdefault(remark, []).append(line.criterion.replace("_", " "))
     notes = "".join(f" {', '.join(dict.fromkeys(where))}: {remark}." for remark, where in remarks.items())
     return Table(
@@ -115,7 +115,7 @@ def _criterion(line: CriterionLine, *, narrow: bool) -> tuple[str, ...]:
     found, name = line.agreement, line.criterion.replace("_", " ")
     limits = NOTHING if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}"
     kappa, ac1 = (NOTHING if one is None else f"{one:.2f}" for one in (found.value, line.ac1.value))
-    ties, same, first = map(_percent, (line.ties, found.raw, line.first.estimate))
+    ties, same, first = map(_percent, (line.ties, line.raw, line.first.value))
     if narrow:
         return (name, ties, same, f"{kappa} ({limits})", ac1, f"{first} ({_limits(line.first)})")
     counts = (str(line.verdicts), str(found.n))
@@ -158,7 +158,7 @@ def _rater(line: RaterLine, *, narrow: bool) -> tuple[str, ...]:
         NOTHING if line.seconds is None else duration(line.seconds),
         _percent(line.ties),
         _percent(line.same / line.compared) if line.compared else NOTHING,
-        _percent(line.first.estimate),
+        _percent(line.first.value),
     )
     checks = (
         f"{line.gold_failed}{of}{line.gold}" if line.gold else NOTHING,
@@ -183,13 +183,17 @@ def _flags(line: RaterLine) -> list[str]:
 
 
 def looks(view: Overview) -> tuple[str, ...]:
-    """Return which raters to look at and why, one a line."""
-    return tuple(f"{one_line(line.rater)}: {', '.join(_flags(line))}" for line in view.raters if line.flags)
+    """Return which raters to look at and why, one a line. Nothing is left to decide about excluded raters."""
+    return tuple(f"{one_line(line.rater)}: {', '.join(_flags(line))}" for line in _flagged(view))
+
+
+def _flagged(view: Overview) -> list[RaterLine]:
+    return [line for line in view.raters if line.flags and line.state != "excluded"]
 
 
 def legend(view: Overview) -> str:
     """Return what the flags that were raised mean."""
-    raised = sorted({flag for line in view.raters for flag in line.flags}, key=list(MEANINGS).index)
+    raised = sorted({flag for line in _flagged(view) for flag in line.flags}, key=list(MEANINGS).index)
     if not raised:
         return ""
     meanings = "; ".join(f"{flag}: {MEANINGS[flag]}" for flag in raised)
@@ -287,7 +291,7 @@ def _percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.0f}"
 
 
-def _limits(interval: Interval) -> str:
+def _limits(interval: Estimate) -> str:
     if interval.low is None or interval.high is None:
         return NOTHING
     return f"{100 * interval.low:.0f} to {100 * interval.high:.0f}"

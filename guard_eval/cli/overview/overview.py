@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.stats.agreement import Coefficient, fleiss, gwet
-from analysis.stats.counts import from_counts
-from analysis.stats.intervals import Interval, wilson
+from analysis.analyses.agreement import RatingCounts, fleiss_kappa, gwet_ac1, raw_agreement
+from analysis.analyses.win_share import unit_proportion
 from guard_eval.cli.overview.rater_lines import RaterLine, rater_lines
 from guard_eval.cli.overview.ratings import PairRating, StudySnapshot, ratings
+from guard_eval.estimate import Estimate
 from guard_eval.records import TIE, Pair, RaterKind
 
 
@@ -25,7 +25,8 @@ class CriterionLine:
     Attributes:
         verdicts: How many count.
         ties: The share of ties among them.
-        agreement: Raw agreement and Fleiss' κ, as in the report.
+        raw: How often two raters of a pair say the same.
+        agreement: Fleiss' κ, as in the report.
         ac1: Gwet's AC1, which is high where nearly all verdicts are the same and κ is low for that reason.
         first: The share of A among verdicts that are no ties, with Wilson's interval.
     """
@@ -35,9 +36,10 @@ class CriterionLine:
     criterion: str
     verdicts: int
     ties: float
-    agreement: Coefficient
-    ac1: Coefficient
-    first: Interval
+    raw: float | None
+    agreement: Estimate
+    ac1: Estimate
+    first: Estimate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,14 +129,14 @@ class Overview:
 
 
 def view(
-    snapshot: StudySnapshot, *, slots: int, study_hash: str | None = None, level: float = 0.95
+    snapshot: StudySnapshot, *, slots: int, declared: str | None = None, level: float = 0.95
 ) -> Overview:
     """Return what the owner sees of a study.
 
     Args:
         snapshot: Its state.
         slots: Ratings that are wanted of each pair.
-        study_hash: `Study.hash` of today, to be compared with that of the first verdict.
+        declared: People's part of `Study.declared`, to be compared with that of the first verdict.
         level: Confidence level of the intervals.
     """
     kinds = {rater.kind for rater in snapshot.raters}
@@ -159,7 +161,7 @@ def view(
         filled=tuple(filled[number] for number in range(slots + 1)),
         seconds=seconds,
         seconds_left=None if seconds is None else missing * seconds,
-        changed_settings=None not in {snapshot.study_hash, study_hash} and snapshot.study_hash != study_hash,
+        changed_settings=None not in {snapshot.declared, declared} and snapshot.declared != declared,
         criteria=_criterion_lines(counted, snapshot.pairs, level=level),
         raters=rater_lines(snapshot, done, written, kind=kind, level=level),
         pairs=_pair_lines(snapshot, counted, remarks),
@@ -263,7 +265,7 @@ def _criterion_line(
     counts = np.zeros((len(items), 3), dtype=np.int64)
     for rating in found:
         counts[items[rating.pair_id], category[rating.verdicts[criterion]]] += 1
-    patterns = from_counts(counts)
+    rated = RatingCounts.of(counts)
     ties = int(counts[:, 1].sum())
     for_a = sum(rating.positions[criterion] == "A" for rating in found)
     return CriterionLine(
@@ -272,7 +274,10 @@ def _criterion_line(
         criterion=criterion,
         verdicts=len(found),
         ties=ties / len(found),
-        agreement=fleiss(patterns, level=level),
-        ac1=gwet(patterns, level=level),
-        first=wilson(for_a, len(found) - ties, level=level),
+        raw=raw_agreement(rated),
+        agreement=fleiss_kappa(rated, level=level),
+        ac1=gwet_ac1(rated, level=level),
+        first=unit_proportion(
+            np.arange(len(found) - ties) < for_a, np.arange(len(found) - ties), level=level
+        ),
     )

@@ -15,6 +15,7 @@ from guard_eval.cli.overview.display import as_json as in_json
 from guard_eval.cli.overview.overview import Overview, view
 from guard_eval.cli.overview.ratings import read
 from guard_eval.errors import StudyError
+from guard_eval.records import PEOPLE
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store
 from guard_eval.study.folder import Study
@@ -64,9 +65,9 @@ def command(
 
 def progress(study: Study) -> Overview:
     """Return how far a running study is and how its raters do; not which method is ahead."""
-    with Store.open(study.database, study_hash=study.hash) as store:
+    with Store.open(study.database, declared=study.declared) as store:
         snapshot = read(store)
-    return view(snapshot, slots=study.plan.slots, study_hash=study.hash)
+    return view(snapshot, slots=study.plan.slots, declared=study.declared[PEOPLE])
 
 
 def _now() -> str:

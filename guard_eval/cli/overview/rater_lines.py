@@ -13,8 +13,12 @@ from itertools import groupby
 from statistics import median
 from typing import Any, Literal
 
-from analysis.stats.intervals import Interval, clopper_pearson, wilson
+import numpy as np
+from scipy.stats import binomtest
+
+from analysis.analyses.win_share import unit_proportion
 from guard_eval.cli.overview.ratings import PairRating, StudySnapshot
+from guard_eval.estimate import Estimate
 from guard_eval.records import CHOICES, TIE, Choice, RaterKind
 from guard_eval.store import RaterProgress
 
@@ -91,7 +95,7 @@ class RaterLine:
     total_seconds: float
     last: str | None
     ties: float | None
-    first: Interval
+    first: Estimate
     same: int
     compared: int
     gold: int
@@ -164,7 +168,7 @@ def rater_lines(
                 total_seconds=sum(times),
                 last=max((rating.last for rating in own), default=None),
                 ties=letters.count(TIE) / len(letters) if letters else None,
-                first=wilson(*leaning, level=level),
+                first=unit_proportion(np.arange(leaning[1]) < leaning[0], np.arange(leaning[1]), level=level),
                 same=same,
                 compared=compared,
                 gold=len(gold),
@@ -208,8 +212,7 @@ def _leaning(study: Sequence[PairRating]) -> tuple[int, int]:
 
 
 def _one_sided(first: int, leaning: int) -> bool:
-    interval = clopper_pearson(first, leaning, level=1 - RARE)
-    return interval.low is not None and interval.high is not None and not interval.low <= 0.5 <= interval.high
+    return leaning > 0 and binomtest(first, leaning).pvalue < RARE
 
 
 def longest_run(own: Sequence[PairRating], pressed: Counter[tuple[str, Choice]]) -> Run | None:

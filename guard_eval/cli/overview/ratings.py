@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from guard_eval.records import Choice, Pair, RaterKind, Role
-from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Skip, Store
+from guard_eval.records import PEOPLE, Choice, Pair, RaterKind, Role
+from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Skip, Store, settings, unblind
+from guard_eval.store import notes as store_notes
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,22 +21,22 @@ class StudySnapshot:
     notes: Sequence[Note]
     raters: Sequence[RaterProgress]
     pairs: Sequence[Pair]
-    study_hash: str | None
+    declared: str | None
     skips: Sequence[Skip] = ()
 
 
 def read(store: Store) -> StudySnapshot:
     """Read a study's state: while raters rate, each part is as new as the moment it was read."""
     # Raters and pairs are read last, so that whatever the other rows refer to is among them.
-    history, checks, notes, study_hash = store.history(), store.checks(), store.notes(), store.study_hash()
-    skips = store.skips()
+    history, checks, notes = unblind.history(store), unblind.checks(store), store_notes.read(store)
+    skips = store_notes.read_skips(store)
     return StudySnapshot(
         history=history,
         checks=checks,
         notes=notes,
-        raters=store.raters(),
-        pairs=[pair for pair in store.pairs() if pair.for_people],
-        study_hash=study_hash,
+        raters=store_raters.read(store),
+        pairs=[pair for pair in store_pairs.read(store) if pair.for_people],
+        declared=settings.declared(store, PEOPLE),
         skips=skips,
     )
 

@@ -15,11 +15,12 @@ from guard_eval.cli.console import StudyFolder, count_of, record, say, say_next
 from guard_eval.cli.overview.progress import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.store import Store
+from guard_eval.store import Store, raters
+from guard_eval.store import pairs as store_pairs
 from guard_eval.study.folder import Study
-from guard_eval.texts.current import current_continuations
+from guard_eval.texts.current import find_texts
 from guard_eval.texts.prompts import read_prompts
-from judge.rater import judge_plan, rater_name
+from judge.questions import count_left
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -105,10 +106,7 @@ def _texts(study: Study, prompts: list[Prompt], name: str) -> Part:
     settings = study.settings
     wanted = {one: len(prompts) * settings.runs_of(one) for one in settings.generation.strategies}
     try:
-        made = {
-            one: sum(map(len, current_continuations(study.continuations, one, prompts, settings).values()))
-            for one in wanted
-        }
+        made = {one: len(found.texts) for one, found in find_texts(study, list(wanted), prompts).items()}
     except StudyError as error:
         return Part("continuations", "broken", str(error))
     total, all_ = sum(made.values()), sum(wanted.values())
@@ -144,15 +142,10 @@ def _verdicts(study: Study, name: str) -> Iterator[Part]:
         yield Part("pairs", "missing", "none drawn", pair)
         return
     try:
-        with Store.open(study.database, study_hash=study.hash) as store:
-            pairs = store.pairs()
-            kinds = Counter(rater.kind for rater in store.raters())
-            left = {
-                rater_name(judge): len(
-                    store.waiting(rater_name(judge), judge_plan(judge, seed=study.settings.seed))
-                )
-                for judge in study.settings.judge
-            }
+        with Store.open(study.database, declared=study.declared) as store:
+            pairs = store_pairs.read(store)
+            kinds = Counter(rater.kind for rater in raters.read(store))
+            left = count_left(store, study.settings.judge, seed=study.settings.seed)
         found = progress(study)
     except StudyError as error:
         yield Part("database", "broken", str(error))

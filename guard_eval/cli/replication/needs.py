@@ -13,8 +13,9 @@ from guard_eval.cli.replication.paper import COHERENCE_MODEL, MODELS, Entry
 from guard_eval.cli.replication.studies import settings_of
 from guard_eval.strategies import BeamSearch, ContrastiveDecoding, Strategy, parse
 from guard_eval.study.judge_settings import Judge
-from judge.pricing.estimate import REASONING_TOKENS
-from judge.pricing.prices import price
+from judge.preview import REASONING_TOKENS
+from judge.price import find_price
+from judge.server import resolve_server
 
 STEP_SECONDS = 0.020
 """A step of a 7B model on an H200, bfloat16, run eagerly, for 1 text as for 32 (`benchmarks/RESULTS.md`)."""
@@ -77,9 +78,9 @@ def needs(entry: Entry) -> Needs:
 
 def _usd(judge: Judge, requests: int) -> float | None:
     """Return what so many requests are expected to cost, in US dollars; None where the price is unknown."""
-    known = price(judge)
+    known = find_price(resolve_server(judge))
     answer = JUDGE_ANSWER_TOKENS + REASONING_TOKENS * judge.is_reasoning
-    return None if known is None else known.usd(requests * JUDGE_PROMPT_TOKENS, requests * answer)
+    return None if known is None else requests * known.usd(JUDGE_PROMPT_TOKENS, answer)
 
 
 def _cost(strategy: Strategy) -> float:

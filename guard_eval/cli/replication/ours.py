@@ -149,13 +149,20 @@ def of_counts(path: Path, *, who: str) -> dict[Key, Ours]:
         who: `people` or `judge`.
 
     Raises:
-        StudyError: The file cannot be read, or a count is no whole number.
+        StudyError: The file cannot be read, a count is no whole number, or there are not two strategies.
     """
     sums: dict[tuple[str, str], NDArray[np.float64]] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)
-            first, second = (name for name in reader.fieldnames or () if name.endswith("_wins"))
+            wins_columns = [name for name in reader.fieldnames or () if name.endswith("_wins")]
+            if len(wins_columns) != 2:
+                named = ", ".join(wins_columns) or "none"
+                raise StudyError(
+                    f"{path} has {len(wins_columns)} columns NAME_wins ({named}); "
+                    "counts compare two strategies: keep one such column for each of the two"
+                )
+            first, second = wins_columns
             for line in reader:
                 counts = np.array([int(line[name]) for name in (first, "ties", second)], dtype=np.float64)
                 for dataset in (dataset_named(line["dataset"]), "All"):
@@ -169,6 +176,8 @@ def of_counts(path: Path, *, who: str) -> dict[Key, Ours]:
     found: dict[Key, Ours] = {}
     for (dataset, criterion), (won, tied, lost) in sums.items():
         n = won + tied + lost
+        if n == 0:  # nothing was judged: there is no share, and no difference from the paper's
+            continue
         for key, wins in (((a, b), won), ((b, a), lost)):
             for what, count in (("win", wins), ("tie", tied), ("share", wins + tied / 2)):
                 found["", dataset, *key, f"{who}.{criterion}.{what}"] = Ours(

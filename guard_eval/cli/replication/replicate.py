@@ -88,8 +88,22 @@ def command(
             raise StudyError("--list shows all tables; give either --list or a table's name")
         commands.show_list(as_json=json_)
         return
+    study_options = {
+        "--model": model,
+        "--amateur": amateur,
+        "--prompts": prompts,
+        "--limit": limit,
+        "--max-new-tokens": max_new_tokens,
+        "--device": device,
+        "--metrics": metrics,
+        "--coherence-model": coherence_model,
+    }
+    if verdicts is not None and (unused := [name for name, value in study_options.items() if value]):
+        raise StudyError(f"--verdicts runs nothing, so that {unused[0]} has no effect; leave one of them out")
+    if rater_kind is not None and verdicts is None:
+        raise StudyError(f"--rater-kind {rater_kind} has no effect without --verdicts FILE.csv; give both")
     if verdicts is not None:
-        commands.replicate_verdicts(table, verdicts, folder, rater_kind=rater_kind)
+        commands.replicate_verdicts(table, verdicts, None if dry_run else folder, rater_kind=rater_kind)
         return
     options = commands.ReplicationOptions(
         models=tuple(model or ()),

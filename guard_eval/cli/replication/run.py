@@ -9,12 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from analysis.verdicts.tidy import validate
+from analysis.reports.study_report import table_of
+from analysis.verdicts.tidy import read, validate
+from guard_eval import progress
 from guard_eval.cli.console import say, say_next
-from guard_eval.cli.generate import generate
-from guard_eval.cli.judging.running import JudgeRunner
-from guard_eval.cli.measuring.job import measure
-from guard_eval.cli.pair import pair
 from guard_eval.cli.replication.compare import Departures, Key, Ours, compare
 from guard_eval.cli.replication.needs import needs
 from guard_eval.cli.replication.ours import WHO, is_counts, of_counts, of_metrics, of_speed, of_verdicts
@@ -29,16 +27,19 @@ from guard_eval.cli.replication.studies import (
     planned,
     settings_of,
 )
-from guard_eval.cli.reporting.verdict_tables import table_of, verdicts
+from guard_eval.commands import load
+from guard_eval.engines.generate import generate
 from guard_eval.errors import StudyError
-from guard_eval.metrics.figures.trace_figures import behaviour
+from guard_eval.metrics.command import measure
+from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import SIMULATED, RaterKind
-from guard_eval.store import Store
+from guard_eval.results import Result
+from guard_eval.store import Store, unblind
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import read_traces, trace_files
-from guard_eval.texts.current import current_texts
+from guard_eval.texts.current import current_texts, find_current
+from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
-from judge.pricing.availability import shutdown
 
 Studies = Sequence[tuple[str, Study]]
 """Each with its model's name."""
@@ -99,7 +100,7 @@ def replicate_verdicts(table: str, path: Path, folder: Path | None, *, rater_kin
     if is_counts(path):
         ours = of_counts(path, who=WHO[kind or "person"])
     else:
-        ours = of_verdicts(verdicts(path, rater_kind=kind))
+        ours = of_verdicts(read(path, rater_kind=kind))
     remark = f"from {path.name}; nothing is known of its setting but what the file says"
     _finish_verdicts(entry, ours, Departures(), folder, (remark,))
 
@@ -108,7 +109,7 @@ def _forecast(entry: Entry, place: Path, options: ReplicationOptions, studies: S
     """Say what would be run; where a study exists, the commands say what is left of it."""
     say(f"{entry.label}: {entry.title}")
     for _, study in studies:
-        generate(study, dry_run=True)
+        _say(generate(study, dry_run=True))
         if entry.judged:
             _preview_judge(study)
     for one in [] if studies else planned(entry, place, options):
@@ -133,31 +134,34 @@ def _forecast(entry: Entry, place: Path, options: ReplicationOptions, studies: S
     say_next(f"guard-eval replicate {entry.name} {place}, with the same options")
 
 
+def _say(result: Result) -> None:
+    """Print what a command says; its next command is not ours."""
+    for line in (*result.lines, *result.warnings):
+        say(line)
+
+
 def _judge_model(model: str) -> str:
     """Return a sentence about the paper's judge, which cannot be asked any more, and ours."""
-    end = shutdown(PAPER_JUDGE)
-    return f"the paper's judge, {PAPER_JUDGE}, was shut down on {end}: {model} is asked in its place"
+    return f"the paper's judge, {PAPER_JUDGE}, cannot be asked any more: {model} is asked in its place"
 
 
 def _preview_judge(study: Study) -> None:
     if not (study.folder / "study.db").exists() and study.settings.database is None:
         say("the judge's requests are known when there are pairs")
         return
-    with Store.open(study.database, study_hash=study.hash) as store:
-        runner = JudgeRunner(study, store, budget=None, calibrate=False, replay=None)
-        runner.judge(study.settings.judge, dry_run=True, yes=False)
+    for line in load("judge")(study, dry_run=True).lines:
+        say(line)
 
 
 def _metrics(entry: Entry, place: Path, studies: Studies) -> None:
     several = len(entry.models) > 1
     ours: dict[Key, Ours] = {}
-    failures = []
+    failures: list[str] = []
     for model, study in studies:
-        generate(study)
-        try:
-            measure(study)
-        except StudyError as error:  # a metric whose model is not available; the others are measured
-            failures.append(str(error))
+        _say(generate(study))
+        measured = measure(study)
+        progress.show(measured)
+        failures += measured.failures  # a metric whose model is not available; the others are measured
         ours |= of_metrics(study.metrics, model=model if several else "")
     if ours and entry.label in labels():
         apart, figures = apart_of(entry, studies), published(entry.label)
@@ -190,10 +194,10 @@ def _speed(entry: Entry, place: Path, studies: Studies) -> None:
 def _verdicts(entry: Entry, place: Path, studies: Studies) -> None:
     """Make texts and pairs, print the table of the verdicts so far, and say how to collect more."""
     ((_, study),) = studies
-    generate(study)
-    pair(study)
-    with Store.open(study.database, study_hash=study.hash) as store:
-        rows = store.tidy()
+    _say(generate(study))
+    _say(pair(study))
+    with Store.open(study.database, declared=study.declared) as store:
+        rows = unblind.tidy(store)
     if rows:
         frame = validate(table_of(rows))
         simulated = set(frame["rater_kind"]) <= SIMULATED
@@ -233,7 +237,7 @@ def _finish_verdicts(
 
 def _cases(entry: Entry, place: Path, studies: Studies) -> None:
     ((_, study),) = studies
-    generate(study)
+    _say(generate(study))
     paper = cases()[entry.label]
     ours = _texts(study, entry.label.removeprefix("tab:"), tuple(_CASES.values()))
     rows: list[PaperText] = [(name, paper[name], None) for name in ("Prompt", "Reference")]
@@ -249,8 +253,9 @@ def _trace(entry: Entry, place: Path, studies: Studies) -> None:
         StudyError: The text was made without its trace.
     """
     ((_, study),) = studies
-    generate(study, strategies=("guard",), trace=True)
-    traces = read_traces(trace_files(study.continuations, "guard"))
+    _say(generate(study, strategy=("guard",), trace=True))
+    found = find_current(study, ["guard"], read_prompts(study.prompts_path))["guard"]
+    traces = read_traces(trace_files(found.folder, "guard")) if found.folder else []
     if not traces:
         raise StudyError(
             f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"

@@ -14,15 +14,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.entropy import CLAMP, aggregate, stretched
+from guard_eval.decoding.entropy import CLAMP, aggregate, apply_mapping
 from guard_eval.decoding.guard.equations import (
     EPSILON,
     Adapted,
     amplification,
     candidate_number,
+    combine_deltas,
     deltas,
     differences,
-    glocal,
     local_weight,
     log_penalty,
     relative_change,
@@ -37,8 +37,8 @@ def relative_difference(local: Tensor, overall: Tensor) -> Tensor:
 
 def first_deltas(entropies: Tensor, log_vocabulary: float, strategy: Guard) -> Tensor:
     """Return δ_loc = 0 and δ_global, `[2, B]`, while t < w, of all entropies so far, `[t, B]`."""
-    apart = entropies[-1] - aggregate(entropies, strategy.aggregation)
-    mapped = stretched(apart / log_vocabulary, strategy.mapping, CLAMP)
+    gaps = entropies[-1] - aggregate(entropies, strategy.aggregation)
+    mapped = apply_mapping(gaps / log_vocabulary, strategy.mapping, CLAMP)
     return torch.stack([torch.zeros_like(mapped), mapped])
 
 
@@ -64,6 +64,6 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         q = torch.ones_like(overall)
     else:
         q, both = later_deltas(entropies, overall, log_vocabulary, strategy)
-    exponent = glocal(local_weight(both), both)
+    exponent = combine_deltas(local_weight(both), both)
     k = candidate_number(exponent).floor()
     return Adapted(k, log_penalty_outside(exponent, k), q)

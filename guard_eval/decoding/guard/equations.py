@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.entropy import CLAMP, aggregate, stretched
-from guard_eval.strategies import Guard, Mapping
+from guard_eval.decoding.entropy import CLAMP, aggregate, apply_mapping
+from guard_eval.strategies.values import Guard, Mapping
 
 EPSILON = 1e-6
 K_MIN, K_RANGE = 5, 10
@@ -61,7 +61,7 @@ def differences(entropy: Tensor, local: Tensor, overall: Tensor) -> Tensor:
 
 def deltas(
     q: Tensor,
-    apart: Tensor,
+    gaps: Tensor,
     log_size: Tensor | float,
     mapping: Mapping = "arctanh",
     edge: float = CLAMP,
@@ -70,14 +70,14 @@ def deltas(
 
     Args:
         q: `amplification`, `[B]`.
-        apart: `differences`, `[2, B]`.
+        gaps: `differences`, `[2, B]`.
         log_size: ln|V| for k_t; ln k_t, `[B]`, for α_t.
         mapping: arctanh, or what is tried in its place.
         edge: Where arctanh's argument is held.
 
     Source: `eq:deltaloc`, `eq:deltaglob`.
     """
-    return q * stretched(apart / log_size, mapping, edge)
+    return q * apply_mapping(gaps / log_size, mapping, edge)
 
 
 def local_weight(deltas: Tensor, epsilon: float = EPSILON) -> Tensor:
@@ -86,18 +86,21 @@ def local_weight(deltas: Tensor, epsilon: float = EPSILON) -> Tensor:
     return sizes[0] / (sizes.sum(0) + epsilon)
 
 
-def glocal(weight: Tensor, deltas: Tensor) -> Tensor:
+def combine_deltas(weight: Tensor, deltas: Tensor) -> Tensor:
     """Return λ_k δ_loc + (1 − λ_k) δ_glob, `[B]`: the exponent that `eq:kt` and `eq:alphat` share."""
     return deltas[1].lerp(deltas[0], weight)
 
 
 def candidate_number(exponent: Tensor) -> Tensor:
-    """Return k_t, `[B]`, before it is made a whole number, of `glocal` with ln|V|. Source: `eq:kt`."""
+    """Return k_t, `[B]`, before it is rounded down, of `combine_deltas` with ln|V|. Source: `eq:kt`."""
     return K_RANGE * exponent.sigmoid() + K_MIN
 
 
 def log_penalty(exponent: Tensor) -> Tensor:
-    """Return ln α_t, `[B]`, of `glocal` with ln k_t; finite where α_t rounds to 0. Source: `eq:alphat`."""
+    """Return ln α_t, `[B]`, of `combine_deltas` with ln k_t; finite where α_t rounds to 0.
+
+    Source: `eq:alphat`.
+    """
     return torch.nn.functional.logsigmoid(exponent)
 
 
@@ -116,9 +119,9 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     else:
         before = local = overall = entropy
     q = amplification(relative_change(entropy, before), relative_difference(local, overall))
-    apart = differences(entropy, local, overall)
-    for_k = deltas(q, apart, log_vocabulary, strategy.mapping)
+    gaps = differences(entropy, local, overall)
+    for_k = deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(for_k)
-    k = candidate_number(glocal(weight, for_k)).floor()
-    for_alpha = deltas(q, apart, k.log(), strategy.mapping)
-    return Adapted(k, log_penalty(glocal(weight, for_alpha)), q)
+    k = candidate_number(combine_deltas(weight, for_k)).floor()
+    for_alpha = deltas(q, gaps, k.log(), strategy.mapping)
+    return Adapted(k, log_penalty(combine_deltas(weight, for_alpha)), q)

@@ -21,8 +21,8 @@ from guard_eval.decoding.entropy import aggregate
 from guard_eval.decoding.guard.equations import (
     Adapted,
     candidate_number,
+    combine_deltas,
     deltas,
-    glocal,
     local_weight,
     log_penalty,
     relative_change,
@@ -51,14 +51,14 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         local = aggregate(entropies[-strategy.window :], strategy.aggregation, lower=True)
         shorter = aggregate(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
     q = damped_amplification(change, relative_difference(shorter, overall, EPSILON))
-    apart = torch.stack([entropy - local, shorter - overall])
-    k = candidate_number(_mixed(q, apart, log_vocabulary, strategy))
-    return Adapted(k.floor(), log_penalty(_mixed(q, apart, (k + EPSILON).log(), strategy)), q)
+    gaps = torch.stack([entropy - local, shorter - overall])
+    k = candidate_number(_combine(q, gaps, log_vocabulary, strategy))
+    return Adapted(k.floor(), log_penalty(_combine(q, gaps, (k + EPSILON).log(), strategy)), q)
 
 
-def _mixed(q: Tensor, apart: Tensor, log_size: Tensor | float, strategy: Guard) -> Tensor:
-    both = deltas(q, apart, log_size, strategy.mapping, CLAMP)
-    return glocal(local_weight(both, EPSILON), both)
+def _combine(q: Tensor, gaps: Tensor, log_size: Tensor | float, strategy: Guard) -> Tensor:
+    both = deltas(q, gaps, log_size, strategy.mapping, CLAMP)
+    return combine_deltas(local_weight(both, EPSILON), both)
 
 
 def unless_nothing_is_left(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:

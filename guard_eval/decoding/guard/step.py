@@ -1,32 +1,26 @@
 """GUARD's step, in each of its three formulations (`equations`, `algorithm1`, `released`).
 
-A step is a pure function of logits, of what earlier steps left behind, and of the tokens so far.
-`GuardChooser` keeps that memory for a batch. Scores are computed in log space, ln p + count · ln α_t, so
-nothing underflows.
+A step is a pure function of logits, of the entropies before, and of the tokens so far. Scores are computed in
+log space, ln p + count · ln α_t, so nothing underflows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import (
-    discount_sums,
-    discounted_sum,
-    global_entropy,
-    shannon_entropy,
-    smoothed_entropy,
-)
+from guard_eval.decoding.entropy import discounted_sum, global_entropy, shannon_entropy, smoothed_entropy
 from guard_eval.decoding.guard import algorithm1, equations, released
 from guard_eval.decoding.guard.equations import K_MIN, K_RANGE, Adapted
 from guard_eval.decoding.guard.released import unless_nothing_is_left
-from guard_eval.decoding.noise import gumbel
-from guard_eval.strategies import Formulation, Guard
+from guard_eval.decoding.sampling import scatter
+from guard_eval.strategies.protocol import apply_step, initial_state, trace_values
+from guard_eval.strategies.values import Formulation, Guard
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "equations": equations.adapt,
@@ -34,40 +28,23 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "released": released.adapt,
 }
 
-
-ENTROPY, TOTAL, OVERALL, K, LOG_ALPHA, Q = range(6)
-NOTES = 6
-"""How many numbers a step leaves behind: H_t, the numerator of H_glob,t, H_glob,t, k_t, ln α_t and q."""
-
-
-class StepHistory(NamedTuple):
-    """What a step finds.
-
-    Attributes:
-        entropies: H(X)_i of up to w steps before, `[n, B]`, oldest first.
-        total: Σ_i λ^(t−1−i) H(X)_i over all steps before, `[B]`; 0 at the first.
-        weights: Σ_i λ^(t−i) over these and the present one, without dimensions.
-    """
-
-    entropies: Tensor
-    total: Tensor
-    weights: Tensor
+TOTAL, WEIGHT, OVERALL, K, LOG_ALPHA, Q, ENTROPIES = range(7)
+"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, k_t, ln α_t, q, and then
+H(X)_{t−w+1} … H(X)_t, zeros before the first."""
 
 
 class GuardStep(NamedTuple):
-    """What comes out of a step.
+    """What a step computes.
 
     Attributes:
         ids: The 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`.
         scores: Their penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
-        best: The index of the best, `[B]`; of equal scores that of the smallest token id.
-        notes: What `GuardState` records, `[NOTES, B]`.
+        state: The state that the step leaves, `[B, S]`.
     """
 
     ids: Tensor
     scores: Tensor
-    best: Tensor
-    notes: Tensor
+    state: Tensor
 
 
 def token_counts(ids: Tensor, tokens: Tensor) -> Tensor:
@@ -83,157 +60,62 @@ def penalised(log_p: Tensor, counts: Tensor, log_alpha: Tensor) -> Tensor:
     return log_p + counts * log_alpha[:, None]
 
 
-def guard_step(logits: Tensor, past: StepHistory, tokens: Tensor, strategy: Guard) -> GuardStep:
+def guard_step(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor) -> GuardStep:
     """Return the candidates of a step with their scores.
 
     Args:
-        logits: `[B, V]`.
-        past: What earlier steps left behind.
-        tokens: What counts are taken of, `[B, t]`; no token has a negative id.
         strategy: GUARD.
+        logits: `[B, V]`.
+        state: What the step before left, `[B, S]`.
+        step: 0, 1, …; from the window's length on, it makes no difference.
+        tokens: What counts are taken of, `[B, t]`; −1 is no token.
 
     Source: `eq:hglob` to `eq:alphat`, or as the formulation has it.
     """
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
     entropy, log_z = measure(logits, values[:, :1])
-    total = discounted_sum(entropy, past.total, strategy.decay)
-    overall = global_entropy(total, past.weights)
+    total = discounted_sum(entropy, state[:, TOTAL], strategy.decay)
+    weight = discounted_sum(1.0, state[:, WEIGHT], strategy.decay)
+    overall = global_entropy(total, weight)
+    window = torch.cat([state[:, ENTROPIES:], entropy[:, None]], 1)
     adapted = _ADAPT[strategy.formulation](
-        torch.cat([past.entropies, entropy[None]]), overall, math.log(logits.shape[-1]), strategy
+        window[:, -1 - min(step, strategy.window) :].T, overall, math.log(logits.shape[-1]), strategy
     )
     log_p = values - log_z[:, None]  # in float64
     scores = penalised(log_p, token_counts(ids, tokens), adapted.log_alpha)
     left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
     if strategy.formulation == "released":
         scores = unless_nothing_is_left(scores, log_p, ~left_out)
-    scores = scores.masked_fill(left_out, -torch.inf)
-    notes = torch.stack([entropy, total, overall, adapted.k, adapted.log_alpha, adapted.q])
-    return GuardStep(ids, scores, smallest_best(scores, ids), notes)
+    numbers = torch.stack([total, weight, overall, adapted.k, adapted.log_alpha, adapted.q], 1)
+    return GuardStep(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
 
 
-def _step_at(
-    logits: Tensor, past: StepHistory, tokens: Tensor, counted: Tensor, strategy: Guard
-) -> GuardStep:
-    """Apply `guard_step` to the first `counted` of `tokens`: of shapes that no step changes."""
-    seen = torch.arange(tokens.shape[1], device=tokens.device) < counted
-    return guard_step(logits, past, torch.where(seen, tokens, -1), strategy)
+@apply_step.register
+def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+    """Leave the best of the candidates, or with `select="sample"` all of them with their penalised scores."""
+    tokens = context.tokens if strategy.formulation == "released" else context.written
+    made = guard_step(strategy, logits, context.state, context.step, tokens)
+    context.state.copy_(made.state)
+    if strategy.select == "sample":
+        return scatter(logits, made.ids, made.scores.to(logits.dtype))
+    best = smallest_best(made.scores, made.ids)[:, None]
+    return scatter(logits, made.ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
 
 
-class GuardState:
-    """The numbers of up to `steps` steps of a batch of `rows` texts; more when `reserve` is called."""
-
-    def __init__(self, rows: int, steps: int, decay: float, device: torch.device) -> None:
-        self._decay = decay
-        # Line t holds step t − 1, so that the line before the first exists, and is zero.
-        self.lines = torch.zeros(steps + 1, NOTES, rows, dtype=torch.float64, device=device)
-        self.weights = torch.tensor(discount_sums(steps, decay), dtype=torch.float64, device=device)
-        self.done = 0
-
-    def past(self, step: int | Tensor, window: int) -> StepHistory:
-        """Return what a step 0, 1, … finds; a tensor's step is not before the `window`-th."""
-        if isinstance(step, Tensor):
-            before = torch.arange(1 - window, 1, device=step.device) + step
-            lines = self.lines.index_select(0, before)
-            weights = self.weights.index_select(0, step[None])[0]
-            return StepHistory(lines[:, ENTROPY], lines[-1, TOTAL], weights)
-        return StepHistory(
-            self.lines[max(1, step + 1 - window) : step + 1, ENTROPY],
-            self.lines[step, TOTAL],
-            self.weights[step],
-        )
-
-    def write(self, step: int | Tensor, notes: Tensor) -> None:
-        """Record the `NOTES` of a step, `[NOTES, B]`."""
-        if isinstance(step, Tensor):  # whose value only the device knows
-            self.lines.index_copy_(0, step[None] + 1, notes[None])
-            self.done = len(self.lines) - 1
-            return
-        self.lines[step + 1] = notes
-        self.done = max(self.done, step + 1)
-
-    def keep(self, rows: Tensor) -> None:
-        """Go on with these rows `[B']`."""
-        self.lines = self.lines[:, :, rows]
-
-    def reserve(self, steps: int) -> None:
-        """Make room for as many steps, and as many again, if there is not enough."""
-        lines, notes, rows = self.lines.shape
-        if steps < lines:
-            return
-        more = self.lines.new_zeros(2 * steps + 1, notes, rows)
-        more[:lines] = self.lines
-        self.lines = more
-        self.weights = self.weights.new_tensor(discount_sums(2 * steps, self._decay))
-
-    @property
-    def trace(self) -> dict[str, Tensor]:
-        """The paper's H_t, H_glob,t, k_t, α_t and q of the steps done, `[B, steps]` each."""
-        done = self.lines[1 : self.done + 1]
-        return {
-            "H": done[:, ENTROPY].T,
-            "H_glob": done[:, OVERALL].T,
-            "k": done[:, K].T,
-            "alpha": done[:, LOG_ALPHA].T.exp(),
-            "q": done[:, Q].T,
-        }
+@initial_state.register
+def first_state(strategy: Guard) -> list[float]:
+    """Return zeros: no step was made."""
+    return [0.0] * (ENTROPIES + strategy.window)
 
 
-class GuardChooser:
-    """GUARD for one batch: a `choosers.Chooser` with the memory of its steps."""
-
-    def __init__(
-        self,
-        strategy: Guard,
-        keys: Tensor,
-        steps: int,
-        *,
-        prompts: Tensor | None = None,
-    ) -> None:
-        """Begin before the first step; arguments as in `choosers.chooser`."""
-        self._strategy = strategy
-        self.fixed_from = strategy.window
-        self._keys = keys
-        self._prompts = prompts if strategy.formulation == "released" else None
-        self._state = GuardState(len(keys), steps, strategy.decay, keys.device)
-
-    def __call__(self, logits: Tensor, step: int | Tensor, history: Tensor) -> Tensor:
-        """See `choosers.Chooser`."""
-        made = self.step(logits, step, history)
-        if self._strategy.select == "sample":
-            best = (made.scores + gumbel(self._keys, step, made.ids)).argmax(-1)
-        else:
-            best = made.best
-        return made.ids.gather(1, best[:, None])[:, 0]
-
-    def step(self, logits: Tensor, step: int | Tensor, history: Tensor) -> GuardStep:
-        """Return a step's candidates and scores, and remember it; arguments as in `choosers.Chooser`."""
-        state = self._state
-        past = state.past(step, self._strategy.window)
-        if isinstance(step, Tensor):
-            prompts = history[:, :0] if self._prompts is None else self._prompts
-            tokens, counted = torch.cat([prompts, history], 1), step + prompts.shape[1]
-            made = _step_at(logits, past, tokens, counted, self._strategy)
-        else:
-            made = guard_step(logits, past, self._tokens(history[:, :step]), self._strategy)
-        state.write(step, made.notes)
-        return made
-
-    def reserve(self, steps: int) -> None:
-        """Make room for more steps than were announced."""
-        self._state.reserve(steps)
-
-    def keep(self, rows: Tensor) -> None:
-        """See `choosers.Chooser`."""
-        self._keys = self._keys[rows]
-        self._state.keep(rows)
-        if self._prompts is not None:
-            self._prompts = self._prompts[rows]
-
-    @property
-    def trace(self) -> dict[str, Tensor]:
-        """See `choosers.Chooser`."""
-        return self._state.trace
-
-    def _tokens(self, generated: Tensor) -> Tensor:
-        return generated if self._prompts is None else torch.cat([self._prompts, generated], 1)
+@trace_values.register
+def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+    """Return the paper's H_t, H_glob,t, k_t, α_t and q of a step."""
+    return {
+        "H": after[:, -1],
+        "H_glob": after[:, OVERALL],
+        "k": after[:, K],
+        "alpha": after[:, LOG_ALPHA].exp(),
+        "q": after[:, Q],
+    }

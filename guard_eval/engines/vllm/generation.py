@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,19 +17,122 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from guard_eval import progress
+from guard_eval.engines.decode import check_vocabulary
+from guard_eval.engines.encoding import (
+    EncodedPrompt,
+    StopStrings,
+    encode,
+    eos_ids,
+    make_continuation,
+    too_long,
+)
+from guard_eval.engines.generate import Batches, Work
+from guard_eval.engines.generation import recipe_of
 from guard_eval.engines.loading import LoadedModel, first_line, model_revision
-from guard_eval.engines.local.texts import EncodedPrompt, eos_ids, make_continuation, stops_of
 from guard_eval.engines.vllm.plugin import PROCESSOR
-from guard_eval.engines.vllm.request import extra_args
-from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Recipe
-from guard_eval.strategies import Greedy, Strategy
+from guard_eval.engines.vllm.request import extra_args, unsupported
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.strategies import Greedy, Strategy, parse
+from guard_eval.study.folder import Study
 
 ENGINE = "vllm"
 """What a `Recipe` says of this engine."""
 
 _PAUSE = 2.0
 """Seconds after which the texts that are finished are handed out."""
+
+
+_ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "ERROR",  # its start fills a screen
+    "VLLM_NO_USAGE_STATS": "1",  # it would report to its authors what it runs on
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # an error in a process of its own would not arrive here
+}
+"""vLLM's settings, where the environment does not set them."""
+
+
+def check_study(study: Study, strategies: Sequence[str]) -> None:
+    """Refuse strategies and settings of a study that vLLM cannot run.
+
+    Raises:
+        StudyError: There are some; all strategies are named.
+    """
+    if refused := {name: why for name in strategies if (why := unsupported(parse(name)))}:
+        named = "; ".join(f"{name} does not run on vLLM: {why}" for name, why in refused.items())
+        options = [text for name in refused for text in ("--strategy", name)]
+        local = study.command("generate", "--engine", "local", *options)
+        raise StudyError(f"{named}. Write them with: {local}; then this command writes the rest")
+    model = study.settings.model
+    if model.device not in {"auto", "cpu", "cuda"}:
+        raise StudyError(
+            f"model.device = {model.device!r}: vLLM takes the GPUs that it sees; set model.device = auto and "
+            "choose them by CUDA_VISIBLE_DEVICES"
+        )
+    if isinstance(model.device_map, dict):
+        raise StudyError(
+            "model.device_map is a table, and vLLM spreads a model evenly over the GPUs that it sees; "
+            "set model.device_map = auto, or use --engine local"
+        )
+
+
+@contextmanager
+def open_vllm(work: Work) -> Iterator[Batches]:
+    """Start vLLM with a study's model; what does not fit is refused first.
+
+    Raises:
+        StudyError: vLLM cannot run the model, or a prompt is too long.
+        MissingExtraError: vLLM is not installed.
+    """
+    if find_spec("vllm") is None:
+        raise MissingExtraError("vllm", "vllm")
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    study, model, generation = work.study, work.study.settings.model, work.study.settings.generation
+    location = study.locate_model(model.name)
+    described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
+    if model.device != "auto" and (model.device == "cpu") != (described.device == "cpu"):
+        raise StudyError(
+            f"model.device = {model.device!r}, and the vLLM that is installed here runs on "
+            f"{described.device}; set model.device = auto, or use --engine local"
+        )
+    work.find({**work.known, "revision": described.revision, "dtype": described.dtype})
+    check_study(study, [name for name, texts in work.missing.items() if texts])
+    prompts = {prompt.id: prompt for texts in work.missing.values() for prompt, _ in texts}
+    rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
+    encoded = {row.prompt.id: row for row in rows}
+    if problem := too_long(described, rows, generation.max_new_tokens):
+        raise StudyError(problem)
+    for name in work.missing:
+        check_vocabulary(described.model, described.name, parse(name))
+    progress.notice("loading the model")
+    served = start(
+        described,
+        location,
+        tokens=max((len(row.ids) for row in rows), default=1) + generation.max_new_tokens,
+        at_once=None if generation.batch_size == "auto" else generation.batch_size,
+        devices=torch.cuda.device_count() if model.device_map else 1,
+        # On a CPU compiling takes longer than most runs; on a GPU graphs are what makes vLLM fast.
+        enforce_eager=described.device == "cpu" and not generation.compile,
+    )
+    progress.notice(f"{served.described}: up to {served.at_once} texts at once")
+
+    def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
+        recipe = recipe_of(
+            served.described,
+            parse(name),
+            seed=study.settings.seed,
+            max_new_tokens=generation.max_new_tokens,
+            max_prompt_tokens=generation.max_prompt_tokens,
+            chat=generation.chat,
+            engine=ENGINE,
+            stop=generation.stop,
+        )
+        waiting = [replace(encoded[prompt.id], run=run) for prompt, run in texts]
+        return generate(served, waiting, parse(name), recipe)
+
+    with closing(served):
+        yield batches
 
 
 def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
@@ -176,8 +282,7 @@ def generate(
     """
     waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id, row.run))))
     running: dict[str, EncodedPrompt] = {}
-    stops = stops_of(served.described.tokenizer, made_by)
-    searched: dict[str, int] = {}
+    stops = StopStrings(served.described.tokenizer, made_by.stop) if made_by.stop else None
     finished: list[tuple[EncodedPrompt, list[int]]] = []
     since, most = time.perf_counter(), 0
     while waiting or running:
@@ -191,8 +296,7 @@ def generate(
             name, new = output.request_id, list(output.outputs[0].token_ids)
             if name not in running:  # it was stopped, and this is what was under way
                 continue
-            stopped = stops and stops.find(running[name].ids, new, searched.get(name, 0)) is not None
-            searched[name] = len(new)
+            stopped = stops is not None and stops.reached(new)
             if stopped and not output.finished:
                 served.engine.abort_request([name])
             if stopped or output.finished:

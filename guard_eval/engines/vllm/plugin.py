@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from guard_eval.engines.local.texts import breaker_ids
+from guard_eval.decoding.processor import breaker_ids
 from guard_eval.engines.vllm.memory import Request, Requests, Row
 from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_request
 
@@ -42,6 +42,7 @@ class ForRunnerV1:
         self._requests = Requests(
             device,
             running=vllm_config.scheduler_config.max_num_seqs,
+            length=vllm_config.model_config.max_model_len,
             breakers=functools.partial(_breakers, vllm_config),
         )
         self._device = device
@@ -97,6 +98,7 @@ class ForRunnerV2:
         self._requests = Requests(
             req_states.device,
             running=req_states.max_num_reqs,
+            length=vllm_config.model_config.max_model_len,
             breakers=functools.partial(_breakers, vllm_config),
         )
         self._new: dict[int, StrategyRequest] = {}

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from guard_eval.decoding.choosers import LogitStrategy
 from guard_eval.decoding.noise import row_key
+from guard_eval.decoding.steps import LogitStrategy
 from guard_eval.errors import StudyError
 from guard_eval.strategies import BeamSearch, Strategy, draws, parse, signature
 

@@ -10,7 +10,7 @@ from ratings_by_hand import A, B, changed, note, pair, person, pressed, snapshot
 from guard_eval.cli.overview.overview import view
 from guard_eval.cli.overview.ratings import read
 from guard_eval.records import Plan
-from guard_eval.store import Store
+from guard_eval.store import Store, handout, pairs, raters, verdicts
 
 PEOPLE = [person("ann", rated=4, handed_out=4), person("ben", rated=4, handed_out=4)]
 PAIRS = [pair(number) for number in range(5)]
@@ -34,12 +34,12 @@ def test_agreement_is_by_method_and_sides_by_letter():
     found = view(snapshot(four_pairs(), pairs=PAIRS, raters=PEOPLE), slots=2)
     (line,) = found.criteria
     # Three of four pairs agree; chance: 3/8 for a, 2/8 ties, 3/8 for b, so 22/64.
-    assert line.agreement.raw == 3 / 4
+    assert line.raw == 3 / 4
     assert line.agreement.value == pytest.approx((3 / 4 - 22 / 64) / (1 - 22 / 64))
     assert line.agreement.low is None  # of four pairs none is given
     assert line.ties == 2 / 8
     # A was pressed by ann twice and by ben twice, B once each.
-    assert line.first.estimate == 4 / 6
+    assert line.first.value == 4 / 6
     assert line.first.n == 6
 
 
@@ -58,14 +58,14 @@ def test_excluded_and_surplus_ratings_do_not_count_and_are_told_of():
     found = view(snapshot(rows, pairs=PAIRS, raters=PEOPLE), slots=2)
     assert (found.counted, found.excluded, found.surplus) == (3, 4, 1)
     assert found.filled == (2, 3, 0)
-    assert found.criteria[0].agreement.reason == "no item was rated twice"
+    assert found.criteria[0].agreement.note == "no item was rated twice"
 
 
 def test_a_change_of_mind_counts_as_it_stands_and_keeps_its_time():
     rows = four_pairs()
     rows.append(changed(rows[3], "B"))
     found = view(snapshot(rows, pairs=PAIRS, raters=PEOPLE), slots=2)
-    assert found.criteria[0].agreement.raw == 1.0
+    assert found.criteria[0].raw == 1.0
     assert found.seconds == 30.0
     assert found.counted == 8
 
@@ -113,7 +113,7 @@ def test_decisions_are_told_with_their_reason():
     ("first", "today", "expected"), [("x", "y", True), ("x", "x", False), (None, "y", False)]
 )
 def test_changed_settings_are_reported(first, today, expected):
-    found = view(snapshot([], pairs=PAIRS, raters=PEOPLE, study_hash=first), slots=2, study_hash=today)
+    found = view(snapshot([], pairs=PAIRS, raters=PEOPLE, declared=first), slots=2, declared=today)
     assert found.changed_settings is expected
 
 
@@ -128,18 +128,19 @@ def test_what_the_store_gives(tmp_path, make_pairs):
     """A gold pair and a repeat among the rest, and a rater who is excluded."""
     plan = Plan(seed=1, slots=2, lease=timedelta(minutes=30), repeats=1)
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        store.add_pairs(make_pairs(4))
+        pairs.add(store, make_pairs(4))
         for name in ("ann", "ben"):
-            rater, _ = store.invite(name)
-            while batch := store.hand_out(rater, plan):
-                store.save(
+            rater, _ = raters.invite(store, name)
+            while batch := handout.claim(store, rater, plan):
+                verdicts.save(
+                    store,
                     batch[0].presentation,
                     {"fluency": "A"},
                     rater=rater,
                     seconds=9.0,
                     comment=f"so says {name}",
                 )
-        store.exclude("ben", "for the test", "owner")
+        raters.exclude(store, "ben", "for the test", "owner")
         found = view(read(store), slots=2)
     ann, ben = found.raters
     assert (found.counted, found.excluded, found.wanted) == (4, 4, 8)

@@ -52,7 +52,7 @@ def test_json_holds_every_number():
     assert (read["study"], read["counted"], read["wanted"]) == ("t", 11, 12)
     assert read["raters"][0]["flags"] == ["fast", "same answer", "one side"] or read["raters"][0]["run"]
     assert read["remarks"][0]["text"] == HOSTILE
-    assert read["criteria"][0]["agreement"]["reason"] == "no item was rated twice"
+    assert read["criteria"][0]["agreement"]["note"] == "no item was rated twice"
 
 
 def test_the_headline_says_what_is_left():
@@ -76,3 +76,10 @@ def test_tables_name_what_is_worth_a_look():
         assert criteria_table(seen, narrow=narrow).rows
     assert warnings(seen) == ()
     assert "study.toml" in warnings(replace(seen, changed_settings=True))[0]
+
+
+def test_an_excluded_rater_is_no_longer_worth_a_look():
+    seen = hostile()
+    excluded = replace(seen, raters=tuple(replace(line, state="excluded") for line in seen.raters))
+    assert looks(seen)
+    assert looks(excluded) == ()

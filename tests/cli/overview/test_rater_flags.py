@@ -52,7 +52,7 @@ def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(n, flagged):
         row for number in range(n) for row in pressed(number, f"p{number}", "ann", fluency="A", coherence="A")
     ]
     line = lines(rows, n=n)["ann"]
-    assert line.first.estimate == 1.0
+    assert line.first.value == 1.0
     assert line.first.n == n  # pairs, not answers
     assert ("one side" in line.flags) is flagged
 

@@ -171,3 +171,28 @@ def test_the_published_verdicts_of_the_judge_give_its_tables(label, figures):
     cells = [cell for block in blocks for _, row in block.rows for cell in row if cell and cell.ours]
     assert len(cells) == figures
     assert all(cell.equal for cell in cells)
+
+
+def test_a_dataset_without_a_verdict_has_no_share(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(
+        "dataset,criterion,guard_wins,acs_wins,ties\nwikitext,fluency,0,0,0\nbook,fluency,3,1,0\n"
+    )
+    found = of_counts(path, who="people")
+    assert {key[1] for key in found} == {"BookCorpus", "All"}
+    assert found["", "All", "guard", ACS, "people.fluency.win"].value == 75  # 3 of 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ("guard_wins", "1 columns NAME_wins \\(guard_wins\\)"),
+        ("a_wins,b_wins,c_wins", "3 columns"),
+        ("x", "none"),
+    ],
+)
+def test_counts_are_of_two_strategies(tmp_path, columns, named):
+    path = tmp_path / "counts.csv"
+    path.write_text(f"dataset,criterion,ties,{columns}\nbook,fluency,1,2,3,4\n")
+    with pytest.raises(StudyError, match=f"{named}.*keep one such column"):
+        of_counts(path, who="people")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from guard_eval.cli import app
-from guard_eval.cli.demo import simulate
+from guard_eval.cli.old import app
 from guard_eval.cli.replication.needs import Machine, needs
 from guard_eval.cli.replication.paper import ENTRIES, find
 from guard_eval.cli.replication.studies import ReplicationOptions, planned
+from guard_eval.demo.run import simulate
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 
@@ -109,7 +109,7 @@ def test_a_case_and_the_figure_of_entropies(tmp_path):
     drawing = (tmp_path / "figure" / "replication-entropy.svg").read_text()
     assert "local entropy" in drawing
     assert "local entropy" in (tmp_path / "figure" / "replication-entropy.html").read_text()
-    assert (tmp_path / "figure" / "continuations" / "guard.trace.jsonl").exists()
+    assert [*(tmp_path / "figure" / "continuations").glob("*/guard.trace.jsonl")]
 
 
 def test_pairs_for_people_and_what_to_do_next():
@@ -188,6 +188,9 @@ def test_prompts_of_other_datasets_are_left_out(tmp_path):
         (("main", "--verdicts", "v.csv"), "not a table of verdicts; --verdicts goes with: humaneval, llm"),
         (("llm", "--verdicts", "v.csv", "--rater-kind", "robot"), "--rater-kind 'robot' is unknown"),
         (("llm", "--verdicts", "v.csv"), "v.csv"),
+        (("llm", "--verdicts", "v.csv", "--limit", 3), "--limit has no effect; leave one of them out"),
+        (("llm", "--verdicts", "v.csv", "--model", "bundled"), "--model has no effect"),
+        (("llm", "--rater-kind", "model"), "--rater-kind model has no effect without --verdicts"),
     ],
 )
 def test_what_is_refused(arguments, message):
@@ -200,8 +203,19 @@ def test_what_cannot_be_run_says_where_it_is():
     assert "guard_eval/decoding/guard/step.py" in run("fig:figure_two")
 
 
-def test_a_broken_study_is_not_gone_on_with(tmp_path):
+def test_texts_that_were_lost_are_written_again(tmp_path):
     out = tmp_path / "cases"
     run("case1", out, "--model", "bundled", "--max-new-tokens", 4)
+    before = {path.name: len(path.read_text().splitlines()) for path in out.glob("continuations/*/*.jsonl")}
+    assert sorted(before.values()) == [3, 3, 3]
     shutil.rmtree(out / "continuations")
-    assert "0 of 3 continuations exist" in run("case1", out)
+    assert "guard: 3 of 3 continuations exist" in run("case1", out)
+    after = {path.name: len(path.read_text().splitlines()) for path in out.glob("continuations/*/*.jsonl")}
+    assert after == before
+
+
+def test_a_dry_run_on_verdicts_writes_nothing():
+    counts = "dataset,criterion,n_judgements,guard_wins,acs_wins,ties\nwikitext,coherence,200,88,38,74\n"
+    Path("v.csv").write_text(counts)
+    run("humaneval-counts", "R", "--verdicts", "v.csv", "--dry-run")
+    assert not Path("R").exists()

@@ -4,7 +4,7 @@ import importlib.util
 from dataclasses import dataclass
 
 import pytest
-from ray_cluster import scores_of, texts_of, write_study
+from ray_cluster import texts_of, write_study
 
 from guard_eval.study.folder import Study
 
@@ -23,19 +23,17 @@ def study(tmp_path):
 
 @dataclass
 class OneMachine:
-    """A study that one process has made and measured."""
+    """A study whose texts one process has written."""
 
     study: Study
     texts: list
-    scores: tuple
 
 
 @pytest.fixture(scope="session")
 def one_machine(tmp_path_factory):
-    """The same study by the engine of one machine: its texts, sorted, and its metrics."""
-    from guard_eval.cli.generate import generate
-    from guard_eval.cli.measuring.job import MeasureOptions
+    """The same study by the engine of one machine: its texts, sorted."""
+    from guard_eval.engines.generate import generate
 
     study = write_study(tmp_path_factory.mktemp("one") / "many")
     generate(study)
-    return OneMachine(study, texts_of(study), scores_of(study, MeasureOptions()))
+    return OneMachine(study, texts_of(study))

@@ -6,21 +6,18 @@ import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from command_line import command, environment
-from made import continuation
+from made import continuation, text_file
 from made import recipe as made_with
 
-from guard_eval.cli.generation import vllm
+from guard_eval.engines.generate import generate
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import append_continuations, continuation_file, read_continuations
-from guard_eval.texts.current import current_continuations
-from guard_eval.texts.model_files import folder_revision
-from guard_eval.texts.shards import Shard
+from guard_eval.texts.continuations import append_continuations, read_continuations
+from guard_eval.texts.current import find_texts
 
 pytestmark = pytest.mark.slow
 
@@ -50,13 +47,12 @@ per_dataset = 1
 
 
 def run(made: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
-    vllm.run(made, dry_run=dry_run, shard=Shard(), only=only)
+    generate(made, engine="vllm", dry_run=dry_run, strategy=only)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_path, monkeypatch, dry_run):
+def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_path, dry_run):
     made = study(tmp_path / "s", ["guard", "acs", "contrastive(k=5, alpha=0.6)", "beam"])
-    monkeypatch.setattr(vllm, "_make", None)  # it is not come to that
     with pytest.raises(StudyError) as refused:
         run(made, dry_run=dry_run)
     message = str(refused.value)
@@ -67,27 +63,6 @@ def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_pa
     assert "guard does not run" not in message
 
 
-def test_what_is_there_needs_no_engine(tmp_path, monkeypatch):
-    made = study(tmp_path / "s", ["guard", "acs"])
-    revision = folder_revision(Path(made.locate_model("bundled")))
-    described = SimpleNamespace(revision=revision, dtype="float32")
-    monkeypatch.setattr(vllm, "_described", lambda _: described)
-    monkeypatch.setattr(
-        vllm,
-        "_make",
-        lambda _, __, missing, ___: lacking.extend(missing.counts()),
-    )
-    lacking: list[str] = []
-    recipe = made_with(model="bundled", revision=revision, strategy="acs(q=1)")
-    prompts = [Prompt(id=f"p{n}", dataset="d", text="Once upon a time") for n in range(3)]
-    append_continuations(
-        continuation_file(made.continuations, "acs(q=1)"),
-        [continuation(prompt=one, made_by=recipe) for one in prompts],
-    )
-    run(made)
-    assert lacking == ["guard"]
-
-
 def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     made = study(tmp_path / "s", ["guard", "greedy"])
     local = made_with(model="bundled", strategy="guard")
@@ -95,11 +70,10 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
     by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
     assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
-    path = continuation_file(made.continuations, "guard")
-    append_continuations(path, [continuation(prompt=prompt, made_by=served)])
-    assert json.loads(path.read_text())["engine"] == "vllm"
-    found = current_continuations(made.continuations, "guard", [prompt], made.settings)
-    assert found[1]["p0"].recipe == served
+    append_continuations(made.continuations, [continuation(prompt=prompt, made_by=served)])
+    assert json.loads(text_file(made.folder, "guard.vllm").read_text())["engine"] == "vllm"
+    found = find_texts(made, ["guard"], [prompt])["guard"]
+    assert found.texts["p0", 1].recipe == served
 
 
 @pytest.mark.parametrize(
@@ -136,13 +110,13 @@ def test_a_study_by_vllm_is_the_study_by_transformers_and_goes_on_where_it_was(t
                 command(*arguments, *part), env=settings, capture_output=True, text=True, check=False
             )
             assert ran.returncode == 0, ran.stderr[-2000:]
-        before = {path.name: path.read_bytes() for path in made.continuations.glob("*.jsonl")}
+        before = {path.name: path.read_bytes() for path in made.continuations.glob("*/*.jsonl")}
         ran = subprocess.run(command(*arguments), env=settings, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr[-2000:]
-        assert before == {path.name: path.read_bytes() for path in made.continuations.glob("*.jsonl")}
+        assert before == {path.name: path.read_bytes() for path in made.continuations.glob("*/*.jsonl")}
         texts = [
             (text.recipe.strategy, text.prompt_id, text.text, text.new_tokens, text.finish)
-            for path in made.continuations.glob("*.jsonl")
+            for path in made.continuations.glob("*/*.jsonl")
             for text in read_continuations(path)
         ]
         by[engine] = sorted(texts)

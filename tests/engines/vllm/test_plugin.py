@@ -6,8 +6,8 @@ import pytest
 import torch
 from fake_vllm import BatchUpdate, Job, LogitsContext, Model, RunnerV1, RunnerV2, V, config, parameters
 from slow_guard import SLOW
+from stepping import Follower
 
-from guard_eval.decoding.choosers import chooser
 from guard_eval.decoding.noise import advanced, row_key, uniform
 from guard_eval.engines.vllm import plugin
 from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, Strategies
@@ -46,7 +46,7 @@ def jobs(names: list[str], count: int = 24) -> list[Job]:
 
 
 def alone(job: Job, model: Model) -> list[int]:
-    """Return what a request should write: by the oracle, or by the chooser of the other engines."""
+    """Return what a request should write: by the oracle, or by the steps of the other engines."""
     extra = job.parameters.extra_args
     if extra is None:
         name, strategy = "", parse("greedy")
@@ -59,16 +59,10 @@ def alone(job: Job, model: Model) -> list[int]:
             text.append(oracle.step(model(text).double().tolist()))
     else:
         key = row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
-        choose = chooser(
-            strategy,
-            torch.tensor([key]),
-            job.limit,
-            prompts=torch.tensor([job.prompt]),
-            breakers=torch.tensor(BREAKERS),
-        )
-        for step in range(job.limit):
-            history = torch.tensor([[*text[len(job.prompt) :], 0]])  # the rest is not looked at
-            text.append(int(choose(model(text)[None], step, history)))
+        prompts, breakers = torch.tensor([job.prompt]), torch.tensor(BREAKERS)
+        follower = Follower(strategy, torch.tensor([key]), prompts=prompts, breakers=breakers)
+        for _ in range(job.limit):
+            text.append(int(follower(model(text)[None])))
     return text[len(job.prompt) :]
 
 

@@ -19,8 +19,8 @@ import pytest
 
 pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
+from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import load
-from guard_eval.engines.local.generation import generate
 from guard_eval.records import Prompt
 from guard_eval.strategies import parse
 from guard_eval.study.folder import locate_model

@@ -21,11 +21,10 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
 from guard_eval.decoding.noise import row_key  # noqa: E402
+from guard_eval.engines.decode import Batch, decode  # noqa: E402
+from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
+from guard_eval.engines.generation import recipe_of  # noqa: E402
 from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
-from guard_eval.engines.local.batch import Batch  # noqa: E402
-from guard_eval.engines.local.decode import decode  # noqa: E402
-from guard_eval.engines.local.generation import recipe as recipe_of  # noqa: E402
-from guard_eval.engines.local.texts import EncodedPrompt, encode, eos_ids  # noqa: E402
 from guard_eval.engines.vllm import generation  # noqa: E402
 from guard_eval.engines.vllm.request import extra_args  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
@@ -98,7 +97,7 @@ def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -
     batch = Batch(
         prompts=[row.ids for row in rows],
         keys=torch.tensor(keys),
-        ends=torch.tensor(eos_ids(loaded)),
+        ends=eos_ids(loaded),
         limit=NEW,
     )
     return decode(loaded.model, batch, strategy).tokens
@@ -190,7 +189,7 @@ def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
 
 
 def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows):
-    from guard_eval.engines.local import generation as local
+    from guard_eval.engines import generation as local
 
     strategy = parse("guard")
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}

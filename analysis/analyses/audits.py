@@ -1,0 +1,285 @@
+"""Audits of a tidy table of verdicts: what a reader of its results must know. Nothing is dropped.
+
+Comparisons are never pooled, and neither are people, models and simulated raters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from analysis.analyses.evidence import Evidence, frame_of
+from analysis.verdicts.encoding import Coded, coded
+from guard_eval.estimate import sign_flip
+from guard_eval.records import TIE
+from guard_eval.reporting.words import and_list, equals, number, percent, plural, title
+
+REDUNDANT = "redundant criteria"
+UNBALANCED = "unbalanced sides"
+"""The kind of finding that bears on how many results there are."""
+REDUNDANT_KAPPA = 0.8
+"""Two criteria count as one from this κ on ("almost perfect", Landis and Koch 1977)."""
+SIDE_ALPHA = 0.01
+"""Sides as uneven as chance makes them this seldom, where it decides by pair, are reported."""
+UNEVEN = 0.6
+"""From this share of showings on sides decide enough of a result to be named in the report's answer."""
+ONE_SIDED = 0.9
+"""From this share of a rater's non-tied verdicts for one place or method on, the rater is reported."""
+UNSEEN = 0.1
+"""Above this share of showings rated before the end of every text was on the screen, there is a warning."""
+TEXTS_SHOWN = 3
+"""Prompt, A and B."""
+FEWEST = 10
+"""Below this number of showings, or of non-tied verdicts, there is no finding on raters or criteria."""
+
+_MISSING = -9
+_ROUNDING = 1e-12
+"""A κ that is the threshold but for rounding is the threshold."""
+_SHEET = ["cell", "rater", "pair", "showing"]
+
+Severity = Literal["note", "warning"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing an audit found.
+
+    Attributes:
+        kind: What it is, such as `redundant criteria`.
+        where: The rater or criterion, the comparison and the kind of raters it concerns.
+        what: The finding with its figures, in words.
+        severity: A `warning` bears on how the results may be read; a `note` does not.
+    """
+
+    kind: str
+    where: str
+    what: str
+    severity: Severity
+
+
+def audits(evidence: Evidence) -> pd.DataFrame:
+    """Return the findings of all audits, warnings first: kind, where, what, severity."""
+    table = coded(evidence.frame)
+    found = [
+        *redundant_criteria(table),
+        *unbalanced_sides(table),
+        *uneven_overlap(table),
+        *unvarying_raters(table),
+        *identical_verdicts(table),
+    ]
+    found.sort(key=lambda finding: finding.severity != "warning")
+    return frame_of([asdict(finding) for finding in found], ("kind", "where", "what", "severity"))
+
+
+def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:
+    """Yield the groups of criteria that agree on a showing: a pair as one rater once saw it.
+
+    Two criteria belong together where Cohen's κ between them (Cohen 1960) is at least `threshold`, and a
+    group is what such links connect. The finding says on how many showings the whole group carries one
+    verdict, and how far any two of it agree at the least. Where κ is undefined there is no finding.
+    """
+    sheets = table.rows.groupby(_SHEET, sort=True)
+    number_of = sheets.ngroup().to_numpy()
+    verdicts = np.full((sheets.ngroups, len(table.criteria)), _MISSING, dtype=np.int8)
+    verdicts[number_of, table.rows["criterion"]] = table.rows["side"]
+    cell = np.zeros(sheets.ngroups, dtype=np.int64)
+    cell[number_of] = table.rows["cell"]
+    for place in range(len(table.cells)):
+        own = verdicts[cell == place]
+        links = {
+            (left, right): link
+            for left, right in combinations(range(len(table.criteria)), 2)
+            if (link := _agreement(own[:, left], own[:, right])) is not None
+        }
+        alike = np.zeros((len(table.criteria), len(table.criteria)), dtype=bool)
+        for pair, (_, kappa) in links.items():
+            alike[pair] = kappa >= threshold - _ROUNDING
+        groups, group_of = connected_components(alike, directed=False)
+        for group in (np.flatnonzero(group_of == label).tolist() for label in range(groups)):
+            if len(group) < 2:
+                continue
+            within = [links[pair] for pair in combinations(group, 2) if pair in links]
+            whole = own[:, group][(own[:, group] != _MISSING).all(axis=1)]
+            same = int((whole == whole[:, :1]).all(axis=1).sum())
+            share = f" ({percent(same / len(whole))})" if len(whole) else ""
+            names = and_list([title(table.criteria[code]) for code in group])
+            what = (
+                f"{names} carry the same verdict on {same} of "
+                f"{plural(len(whole), 'showing')}{share}; any two on at least "
+                f"{percent(min(raw for raw, _ in within))}, "
+                f"κ\u00a0≥\u00a0{number(min(kappa for _, kappa in within))}: "
+                "they hardly count as separate evidence"
+            )
+            yield Finding(kind=REDUNDANT, where=table.where(place), what=what, severity="warning")
+
+
+def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, float] | None:
+    """Return the share of equal verdicts and Cohen's κ; `None` where κ is undefined or the data are few."""
+    both = (left != _MISSING) & (right != _MISSING)
+    n = int(both.sum())
+    if n < FEWEST:
+        return None
+    pairs = 3 * (left[both].astype(np.int64) + 1) + right[both] + 1
+    counts = np.bincount(pairs, minlength=9).reshape(3, 3)
+    if counts.diagonal().max() == n:
+        return None
+    shares = counts / n
+    raw = float(shares.trace())
+    chance = float(shares.sum(axis=0) @ shares.sum(axis=1))
+    return raw, (raw - chance) / (1 - chance)
+
+
+def unbalanced_sides(table: Coded, alpha: float = SIDE_ALPHA) -> Iterator[Finding]:
+    """Yield the comparisons where one method was shown first more often than chance would have it.
+
+    Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
+    that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
+    one method first less those with the other: it holds where a pair's sides are as likely as their mirror
+    image, whatever the showings of the pair have to do with each other. A showing counts once, however many
+    criteria it has. A table that does not say what was shown first has no findings.
+    """
+    known = table.rows[table.rows["first"] != 0].drop_duplicates(_SHEET)
+    for place in range(len(table.cells)):
+        showings = known["first"][known["cell"] == place]
+        nets = showings.groupby(known["pair"]).sum().to_numpy()
+        test = sign_flip(nets)
+        if test.p is None or test.p > alpha:
+            continue
+        n, side = len(showings), 1 if nets.sum() > 0 else -1
+        times = (n + abs(int(nets.sum()))) // 2
+        what = (
+            f"{table.answer(place, side)} was shown first in {times} of {plural(n, 'showing')} "
+            f"({percent(times / n)}; sign-flip test by pair, {equals(test.p)}): "
+            "preferences for place and method mix"
+        )
+        severity: Severity = "warning" if times / n > UNEVEN else "note"
+        yield Finding(kind=UNBALANCED, where=table.where(place), what=what, severity=severity)
+
+
+def uneven_overlap(table: Coded) -> Iterator[Finding]:
+    """Yield the criteria on which some items have fewer raters than most.
+
+    What most have is the commonest number of raters of an item, and the larger of two equally common ones.
+    An item that was judged, but never on this criterion, has none.
+    """
+    once = table.rows[["cell", "criterion", "pair", "rater"]].drop_duplicates()
+    for place in range(len(table.cells)):
+        rows = once[once["cell"] == place]
+        pairs, pair = np.unique(rows["pair"].to_numpy(), return_inverse=True)
+        many = len(table.criteria)
+        counts = np.bincount(pair * many + rows["criterion"].to_numpy(), minlength=len(pairs) * many)
+        for code, name in enumerate(table.criteria):
+            raters = counts.reshape(-1, many)[:, code]
+            often = np.bincount(raters)
+            often[0] = 0
+            usual = len(often) - 1 - int(np.argmax(often[::-1]))
+            fewer = raters < usual
+            if not often.any() or not fewer.any():
+                continue
+            none = int((raters == 0).sum())
+            what = (
+                f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
+                f"{f', {none} of them with none' if none else ''}: {table.some(pairs[fewer])}"
+            )
+            where = table.where(place, title(name))
+            yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
+
+
+def unvarying_raters(table: Coded) -> Iterator[Finding]:
+    """Yield the raters whose verdicts hardly depend on what they read, of those with `FEWEST` showings.
+
+    The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
+    (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
+    method. The last may be the method's merit, and is a note.
+    """
+    rows = table.rows.drop_duplicates([*_SHEET, "criterion"])
+    decided = rows["side"] != 0
+    placed = decided & (rows["first"] != 0)
+    marks = rows[["cell", "rater"]].assign(
+        verdicts=1,
+        decided=decided,
+        low=rows["side"] == 1,
+        placed=placed,
+        at_first=placed & (rows["side"] == rows["first"]),
+    )
+    sheets = rows.groupby(_SHEET)["side"].agg(["min", "max", "count"]).reset_index()
+    sheets["several"] = sheets["count"] > 1
+    sheets["straight"] = sheets["several"] & (sheets["min"] == sheets["max"])
+    habits = (
+        sheets.groupby(["cell", "rater"])
+        .agg(showings=("count", "size"), several=("several", "sum"), straight=("straight", "sum"))
+        .join(marks.groupby(["cell", "rater"]).sum())
+        .astype(int)
+    )
+    often: list[Any] = list(habits[habits["showings"] >= FEWEST].reset_index().itertuples())
+    for row in often:
+        where = table.where(row.cell, f"rater {table.raters[row.rater]}")
+        for kind, what in _unvarying(row, table.cells[row.cell][:2]):
+            severity: Severity = "note" if kind == "one method" else "warning"
+            yield Finding(kind=kind, where=where, what=what, severity=severity)
+
+
+def _unvarying(did: Any, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a row of numbers
+    """Yield the kind of each habit worth reporting, and the sentence."""
+    answers = {methods[0]: did.low, methods[1]: did.decided - did.low, TIE: did.verdicts - did.decided}
+    always = next((answer for answer, times in answers.items() if times == did.verdicts), None)
+    if always is not None:
+        yield "unvarying rater", f"all {plural(did.verdicts, 'verdict')} are {always}"
+    elif did.several >= FEWEST and did.straight == did.several:
+        yield "straight-lining", f"one verdict for all criteria on each of {plural(did.several, 'showing')}"
+    places = ("the text shown first", "the text shown second")
+    yield from _one_sided("one place", did.at_first, did.placed, places)
+    if always is None:
+        yield from _one_sided("one method", did.low, did.decided, methods)
+
+
+def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
+    if whole >= FEWEST and times >= ONE_SIDED * whole:
+        verdicts = plural(whole, "non-tied verdict")
+        yield kind, f"{times} of {verdicts} are for {name} ({percent(times / whole)})"
+
+
+def identical_verdicts(table: Coded) -> Iterator[Finding]:
+    """Yield the comparisons and criteria of two or more verdicts that are all the same."""
+    sides = table.rows.groupby(["cell", "criterion"])["side"].agg(["min", "max", "count"])
+    for (place, code), low, high, n in sides.itertuples():
+        if low != high or n < 2:
+            continue
+        no_test = ", and there is no test" if low == 0 else ""
+        what = (
+            f"all {plural(int(n), 'verdict')} are {table.answer(place, int(low))}: "
+            f"agreement beyond chance is undefined{no_test}"
+        )
+        where = table.where(place, title(table.criteria[code]))
+        yield Finding(kind="identical verdicts", where=where, what=what, severity="warning")
+
+
+def unseen_ends(table: Coded) -> Iterator[Finding]:
+    """Yield the comparisons with showings that were rated before the end of every text was on the screen.
+
+    The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
+    first submission. Showings without it are left out.
+    """
+    known = table.rows.groupby(_SHEET)["ends_seen"].max().dropna().reset_index()
+    for place in range(len(table.cells)):
+        own = known[known["cell"] == place]
+        unseen = own[own["ends_seen"] < TEXTS_SHOWN]
+        if unseen.empty:
+            continue
+        counts = np.bincount(unseen["rater"].to_numpy())
+        rater, times = int(counts.argmax()), int(counts.max())
+        share = len(unseen) / len(own)
+        what = (
+            f"{len(unseen)} of {plural(len(own), 'showing')} ({percent(share)}) were rated before the end of "
+            f"every text had been on the screen; {times} of them by rater {table.raters[rater]}"
+        )
+        severity: Severity = "warning" if share > UNSEEN else "note"
+        yield Finding(kind="unseen ends", where=table.where(place), what=what, severity=severity)

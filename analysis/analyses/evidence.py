@@ -1,0 +1,291 @@
+"""What an analysis works on: the verdicts with their scores, and what was declared of them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.verdicts.composite import Composite
+from analysis.verdicts.panel import JudgePanel
+from analysis.verdicts.scores import Cell, ScoredVerdicts, units
+from guard_eval.estimate import Estimate
+from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, JudgeUsage, Pair
+from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.rubric import COMPOSITE, Criterion
+
+RaterSampling = Literal["fixed", "random"]
+"""Whether an answer holds for the raters who took part, or for all raters of the same kind."""
+Correction = Literal["holm", "bh"]
+CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
+ALL = "all datasets"
+"""The dataset of a result over all of them."""
+CELL_COLUMNS = ("simulated", "rater_kind", "judge", "method_a", "method_b", "criterion")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMetrics:
+    """Automatic metrics of a study.
+
+    Attributes:
+        table: Columns dataset, strategy, texts, then one column per metric.
+        intervals: Low and high by dataset, strategy and metric, where there is an interval.
+        notes: What each was measured with.
+        level: The intervals' confidence level.
+    """
+
+    table: pd.DataFrame
+    intervals: Mapping[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    level: float = 0.95
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exclusion:
+    """A rater whose verdicts the study's owner left out.
+
+    Attributes:
+        rater: The rater's name.
+        rater_kind: Its kind.
+        reason: Why, in the owner's words.
+        at: When, ISO 8601, UTC.
+        results: `before` or `after` a report first showed the results.
+        verdicts: How many verdicts were left out.
+    """
+
+    rater: str
+    rater_kind: str
+    reason: str
+    at: str
+    results: Literal["before", "after"]
+    verdicts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A study's name, plan and circumstances.
+
+    Attributes:
+        name: The study's name.
+        question: What it asks.
+        seed: The study's seed, where there is one.
+        study_hash: Hash of everything that can change a result.
+        parts: The settings of people's part and of each judge, with what changed after the first verdict.
+        criteria: The study's own criteria, and those of the paper that it rewords.
+        reworded: What was changed in the words of criteria after their first verdicts.
+        texts: What was compared, in the plural.
+        declared: What was declared of a bare table, and where: sentences.
+        planned: The family declared beforehand: (method_a, method_b, criterion); `None` if none was.
+        unfinished: What raters have still to rate of what was planned, in words.
+        alpha: The error rate.
+        correction: The correction for the number of tests in the family.
+        compare: Comparisons of several methods that are analysed in every way.
+        margin: The largest distance of a share from one half that does not matter, if one was set.
+        sequential: Whether it was declared that verdicts are looked at while they come in.
+        raters: Whether the answer is for the raters who took part, or for others of the same kind.
+        raters_per_item: How many raters of each kind make an item complete, if that is planned.
+        assisted_by: The judge who assists people in the answer, if one was declared.
+        panel: The judges who count as one besides, if that was declared.
+        composite: The criteria whose weighted mean is an overall result, if one was declared.
+        random_part: Whether the pairs that people rated are known to be a random part of those judged.
+        metrics: The automatic metrics, if they were measured.
+        examples: Pairs to show side by side.
+        judging: How judges were asked; `None` if none was.
+        failures: (kind, count) of verdicts that are missing since a judge failed.
+        exclusions: The raters whose verdicts were left out.
+        with_excluded: All verdicts with theirs, if some were left out.
+        versions: Versions of the software, by name.
+        settings: The study's settings as they stand.
+        command: The command that writes this report.
+    """
+
+    name: str
+    question: str = "Which decoding strategy writes better continuations?"
+    seed: int | None = None
+    study_hash: str | None = None
+    parts: tuple[DeclaredPart, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    reworded: tuple[str, ...] = ()
+    texts: str = "continuations"
+    declared: tuple[str, ...] = ()
+    planned: tuple[tuple[str, str, str], ...] | None = None
+    unfinished: tuple[str, ...] = ()
+    alpha: float = 0.05
+    correction: Correction = "holm"
+    compare: tuple[tuple[str, str], ...] = ()
+    margin: float | None = None
+    sequential: bool = False
+    raters: RaterSampling = "fixed"
+    raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    assisted_by: str | None = None
+    panel: JudgePanel | None = None
+    composite: Composite | None = None
+    random_part: bool = False
+    metrics: MeasuredMetrics | None = None
+    examples: tuple[Pair, ...] = ()
+    judging: JudgeUsage | None = None
+    failures: tuple[tuple[str, int], ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    with_excluded: pd.DataFrame | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: str = ""
+    command: str = ""
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Return the titles of the study's own criteria, by name."""
+        return {COMPOSITE: "the composite", **{each.name: each.title for each in self.criteria}}
+
+    @property
+    def changed_judges(self) -> tuple[str, ...]:
+        """Return for each judge whose settings changed after its first verdict what changed."""
+        changed = [part for part in self.parts if part.name != PEOPLE and part.changes]
+        return tuple(f"{part.name}: {'; '.join(part.changes)}" for part in changed)
+
+    @property
+    def why_exploratory(self) -> tuple[str, ...]:
+        """Return why the results are exploratory; nothing if the analysis is the one declared."""
+        reasons = [
+            f"settings were changed after the first verdict: {'; '.join(part.changes)}"
+            for part in self.parts
+            if part.name == PEOPLE and part.changes
+        ]
+        reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
+        if self.planned is None:
+            reasons.append("no comparison was declared before the verdicts were collected")
+        return tuple(reasons)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what an analysis rests on."""
+    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
+    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Scored verdicts and their context: made once, given to each analysis, never changed.
+
+    Attributes:
+        scored: The verdicts; `scored.scores` has a row per rater and pair, `scored.items` one per pair.
+        context: What was declared, and what else is known.
+    """
+
+    scored: ScoredVerdicts
+    context: Context
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
+        """Return a validated table as `context` declares it."""
+        scored = ScoredVerdicts.of(table, context.planned, context.panel, context.composite)
+        return cls(scored=scored, context=context)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Return the table of verdicts, each comparison one way round, in one order of rows."""
+        return self.scored.frame
+
+    @property
+    def alpha(self) -> float:
+        """Return the error rate."""
+        return self.context.alpha
+
+    @property
+    def level(self) -> float:
+        """Return the confidence level."""
+        return 1 - self.context.alpha
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of drawn signs and drawn errors."""
+        return self.context.seed or 0
+
+    def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
+        """Return the evidence on some comparisons."""
+        part = self.scored.only(tuple(comparisons))
+        return self if part is self.scored else Evidence(scored=part, context=self.context)
+
+
+def cell_record(cell: Cell) -> dict[str, Any]:
+    """Return a cell as the first columns of a row."""
+    return {
+        "simulated": cell.rater_kind in SIMULATED,
+        **{name: getattr(cell, name) for name in CELL_COLUMNS[1:]},
+    }
+
+
+def estimate_record(estimate: Estimate | None, name: str, prefix: str = "") -> dict[str, float | None]:
+    """Return an estimate as three columns: its value, named `name`, and its limits."""
+    value, low, high = (None,) * 3 if estimate is None else (estimate.value, estimate.low, estimate.high)
+    return {name: value, f"{prefix}low": low, f"{prefix}high": high}
+
+
+def frame_of(
+    records: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), order: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return records as a frame of Python objects, so that None stays None and an integer an integer.
+
+    Args:
+        records: The rows.
+        columns: The columns of a frame without rows.
+        order: Columns to sort by; kinds of raters stand in the order people, unknown, models, simulated.
+    """
+    names = list(records[0]) if records else list(columns)
+    rows = list(records)
+    if order:
+        rows.sort(
+            key=lambda row: tuple(
+                KIND_PLACE[row[name]] if name == "rater_kind" else row[name] for name in order
+            )
+        )
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in names})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitScores:
+    """The items of a result by their independent units: prompts if these are known, else pairs.
+
+    Attributes:
+        name: `prompt` or `pair`.
+        place: Each item's unit, [items].
+        strata: Each unit's dataset as a number, [units]; all 0 if a dataset has one unit only.
+        lonely: Whether datasets are ignored since one of them has one unit only.
+    """
+
+    name: str
+    place: NDArray[np.int64]
+    strata: NDArray[np.int64]
+    lonely: bool
+
+    @classmethod
+    def of(cls, items: pd.DataFrame) -> UnitScores:
+        """Return the units of items (`item_scores`), in the order of their numbers."""
+        found = units(items)
+        strata = np.zeros(found.n, dtype=np.int64)
+        strata[found.place] = pd.factorize(items["dataset"], sort=True)[0]
+        lonely = found.n > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
+        return cls(
+            name=found.name,
+            place=found.place,
+            strata=np.zeros_like(strata) if lonely else strata,
+            lonely=lonely,
+        )
+
+    @property
+    def n(self) -> int:
+        """Return how many units there are."""
+        return len(self.strata)
+
+    def sums(self, *columns: Any) -> NDArray[np.float64]:  # noqa: ANN401  arrays or series
+        """Return the sums of columns of the items over each unit, [units, columns]."""
+        parts = [
+            np.bincount(self.place, weights=np.asarray(each, dtype=float), minlength=self.n)
+            for each in columns
+        ]
+        return np.stack(parts, axis=1)

@@ -1,0 +1,128 @@
+"""How judges were asked: tokens, money, failures, models that answered, and known pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import pandas as pd
+
+from analysis.analyses.evidence import Evidence, estimate_record, frame_of
+from analysis.analyses.win_share import unit_proportion
+from guard_eval.records import CheckedItem, CheckName, JudgeUsage
+
+CHECKS: tuple[CheckName, ...] = ("identical", "shuffled", "swapped", "padded")
+"""In the order in which they are reported."""
+
+
+def spending(evidence: Evidence) -> pd.DataFrame:
+    """Return tokens and cost of each judge, over all runs, calibration included."""
+    return frame_of(
+        [
+            {
+                "judge": row.judge,
+                "requests": row.requests,
+                "answers": row.answers,
+                "lost": row.lost,
+                "under_way": row.open,
+                "prompt_tokens": row.input_tokens,
+                "cached_tokens": row.cached_tokens,
+                "completion_tokens": row.output_tokens,
+                "reasoning_tokens": row.reasoning_tokens,
+                "answers_without_tokens": row.unmetered,
+                "requests_without_price": row.unpriced,
+                "usd": row.usd,
+                "held_usd": row.held_usd,
+            }
+            for row in _usage(evidence).spent
+        ]
+    )
+
+
+def failures(evidence: Evidence) -> pd.DataFrame:
+    """Return what each judge left without a verdict, by kind and reason, the most frequent first."""
+    return frame_of(
+        [
+            {"judge": row.judge, "kind": row.kind, "reason": row.reason, "count": row.count}
+            for row in _usage(evidence).failed
+        ]
+    )
+
+
+def models(evidence: Evidence) -> pd.DataFrame:
+    """Return which models answered each judge's requests; a judge should have one."""
+    return frame_of(
+        [
+            {
+                "judge": row.judge,
+                "model": row.model,
+                "fingerprint": row.fingerprint,
+                "answers": row.answers,
+                "first": row.first.astimezone(UTC).isoformat(),
+                "last": row.last.astimezone(UTC).isoformat(),
+            }
+            for row in _usage(evidence).seen
+        ]
+    )
+
+
+def changed_models(usage: JudgeUsage) -> tuple[str, ...]:
+    """Return the judges of which more than one model answered, each with these, in a sentence."""
+    known: dict[str, list[str]] = {}
+    for row in sorted(usage.seen, key=lambda row: row.first):
+        if row.model is not None and row.model not in known.setdefault(row.judge, []):
+            known[row.judge].append(row.model)
+    return tuple(
+        f"The model behind {judge} changed while it judged: {', then '.join(names)}."
+        for judge, names in known.items()
+        if len(names) > 1
+    )
+
+
+def calibration(evidence: Evidence) -> pd.DataFrame:
+    """Return how each judge did on pairs whose answer is known, by check and criterion.
+
+    `hits` are identical texts that tie in every order; intact texts that are preferred to their own words in
+    disorder; swapped pairs with the same verdict both ways round; padded texts that are preferred. Items
+    that were not answered in every order are `missing` and not counted.
+    """
+    groups: dict[tuple[str, CheckName, str], list[CheckedItem]] = {}
+    for each in _usage(evidence).checked:
+        groups.setdefault((each.judge, each.check, each.criterion), []).append(each)
+    records = []
+    for (judge, check, criterion), items in sorted(groups.items(), key=lambda group: _place(group[0])):
+        whole = [each.answers for each in items if each.answers and len(each.answers) == each.asked]
+        outcomes = [_outcome(check, answers) for answers in whole]
+        hits = [outcome == 1 for outcome in outcomes]
+        share = unit_proportion(hits, pd.RangeIndex(len(hits)).to_numpy(), level=evidence.level)
+        records.append(
+            {
+                "judge": judge,
+                "check": check,
+                "criterion": criterion,
+                "items": len(whole),
+                "missing": len(items) - len(whole),
+                "hits": sum(hits),
+                "opposite": outcomes.count(-1),
+                **estimate_record(share, "share"),
+            }
+        )
+    return frame_of(records)
+
+
+def _place(key: tuple[str, CheckName, str]) -> tuple[str, int, str]:
+    return key[0], CHECKS.index(key[1]), key[2]
+
+
+def _outcome(check: CheckName, answers: Sequence[str]) -> int:
+    """Return 1 for the check's outcome, −1 for its opposite, 0 between them."""
+    if check == "identical":
+        return 1 if set(answers) == {"tie"} else -1
+    if check == "swapped":
+        return 1 if len(set(answers)) == 1 else -1
+    lead = answers.count("target") - answers.count("other")
+    return (lead > 0) - (lead < 0)
+
+
+def _usage(evidence: Evidence) -> JudgeUsage:
+    return evidence.context.judging or JudgeUsage()

@@ -1,0 +1,172 @@
+"""Does the longer text win, and what is the share at equal length?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+from statsmodels.genmod.cov_struct import Independence
+from statsmodels.genmod.generalized_estimating_equations import GEE
+
+from analysis.analyses.evidence import (
+    CELL_COLUMNS,
+    Evidence,
+    UnitScores,
+    cell_record,
+    estimate_record,
+    frame_of,
+)
+from analysis.analyses.win_share import unit_proportion
+from analysis.verdicts.scores import by_cell
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.reporting.words import plural
+
+METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
+_ITEM = ["method_a", "method_b", "pair_id"]
+
+
+def share_at_equal_length(
+    shares: ArrayLike, ratios: ArrayLike, strata: ArrayLike, unit: ArrayLike, *, level: float = 0.95
+) -> tuple[Estimate, Estimate]:
+    """Estimate the win share at equal length, and the slope on length, by a linear model of item means.
+
+    share = α + β · log₂(ratio) + the dataset's effect, the effects summing to zero over items. α is the share
+    at a ratio of 1, in the spirit of AlpacaEval's length-controlled win rate (Dubois et al. 2024). Errors are
+    Mancl and DeRouen's (2001) over units, with units − k degrees of freedom. It is observational: a text may
+    be preferred because it is longer, or be long because it is good, and α takes away both.
+
+    Args:
+        shares: Item means, 0 to 1, [items].
+        ratios: log₂ of the method's length over the other's, [items].
+        strata: Each item's dataset as a number from 0, [items].
+        unit: Each item's unit, [items].
+        level: The confidence level.
+    """
+    y, x = np.asarray(shares, dtype=float), np.asarray(ratios, dtype=float)
+    place = np.unique(np.asarray(unit), return_inverse=True)[1]
+    code, count = np.asarray(strata, dtype=np.int64), np.bincount(np.asarray(strata, dtype=np.int64))
+    columns = [np.ones(len(x)), x]
+    if len(count) > 1 and count.min() >= 2:
+        columns += [(code == number) - count[number] / len(x) for number in range(1, len(count))]
+    design, units = np.column_stack(columns), int(place.max(initial=-1)) + 1
+    why = _why_undefined(x, design, units)
+    if not why:
+        share, slope = _fitted(y, design, place, units - design.shape[1], level)
+        if share is not None and slope is not None:
+            if not x.min() <= 0 <= x.max():
+                note = "the same method's text is longer in every pair, so the share is extrapolated"
+                share = share.with_note(note)
+            return share, slope
+        why = "the line goes through some or all items, so their spread about it is unknown"
+    return (Estimate(level=level, n=units, method=METHOD, note=why),) * 2
+
+
+def _why_undefined(x: NDArray[np.float64], design: NDArray[np.float64], units: int) -> str:
+    k = design.shape[1]
+    if units <= k:
+        return f"{units} units are too few for {k} coefficients"
+    if np.ptp(x) == 0:
+        return "the length ratio is the same in every pair"
+    if np.linalg.matrix_rank(design) < k:
+        return "the length ratio does not vary within datasets"
+    return ""
+
+
+def _fitted(
+    y: NDArray[np.float64], design: NDArray[np.float64], place: NDArray[np.int64], df: int, level: float
+) -> tuple[Estimate | None, Estimate | None]:
+    """Return intercept and slope; None if one unit alone determines a coefficient, or all lie on the line."""
+    inverse = np.linalg.pinv(design)
+    residuals = y - design @ (inverse @ y)
+    own = np.zeros((int(place.max()) + 1, design.shape[1], design.shape[1]))
+    q = np.linalg.qr(design)[0]
+    np.add.at(own, place, q[:, :, None] * q[:, None, :])
+    if np.linalg.eigvalsh(own).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
+        return None, None
+    order = np.argsort(place, kind="stable")
+    model = GEE(y[order], design[order], groups=place[order], cov_struct=Independence())
+    found = model.fit(cov_type="bias_reduced", maxiter=1)
+    values, errors = found.params, np.sqrt(np.diag(found.cov_params()))
+    half = float(special.stdtrit(df, 0.5 + level / 2))
+    estimates = []
+    for value, error, null, bounds in zip(
+        values, errors, (0.5, 0.0), ((0, 1), (-np.inf, np.inf)), strict=False
+    ):
+        low, high = (float(np.clip(value + sign * half * error, *bounds)) for sign in (-1, 1))
+        p = 2 * float(special.stdtr(df, -abs(value - null) / error))
+        clipped = float(np.clip(value, *bounds))
+        note = "the line predicts beyond 0 or 1 and was cut there" if clipped != value else ""
+        estimates.append(
+            Estimate(
+                value=clipped, low=low, high=high, level=level, error=float(error), df=float(df), p=p
+            ).with_note(note)
+        )
+    return estimates[0], estimates[1]
+
+
+def length(evidence: Evidence) -> pd.DataFrame:
+    """Return a row per comparison, criterion and who judged; none if no pair has both lengths.
+
+    Lengths may be in any unit, characters or tokens: only their ratio within a pair counts. `longer_share`
+    is the share of non-tied verdicts for the longer text; it mixes length and method if one method writes
+    longer, and `slope` does not: by how much the share rises if the method's text becomes twice as long.
+    """
+    frame = evidence.frame
+    if not {"length_a", "length_b"} <= set(frame.columns):
+        return frame_of([], CELL_COLUMNS)
+    lengths = _lengths(frame)
+    if not lengths["known"].any():
+        return frame_of([], CELL_COLUMNS)
+    items = dict(by_cell(evidence.scored.items.merge(lengths, on=_ITEM, how="left")))
+    scores = evidence.scored.scores.merge(lengths[[*_ITEM, "ratio"]], on=_ITEM, how="left")
+    records = []
+    for cell, mine in by_cell(scores):
+        own = items[cell]
+        known = own[own["known"].astype(bool)]
+        toward = (np.sign(mine["net"]) * np.sign(mine["ratio"])).to_numpy()
+        sided = np.abs(toward) > 0
+        longer = unit_proportion(toward[sided] > 0, mine["unit"].to_numpy()[sided], level=evidence.level)
+        if len(known):
+            by_unit, strata = UnitScores.of(known), pd.factorize(known["dataset"], sort=True)[0]
+            share, slope = share_at_equal_length(
+                known["share"], known["ratio"], strata, by_unit.place, level=evidence.level
+            )
+        else:
+            share = slope = Estimate(level=evidence.level, note="no pair has both lengths")
+        unknown, differ = len(own) - len(known), int(own["differ"].fillna(False).astype(bool).sum())
+        records.append(
+            cell_record(cell)
+            | {
+                "pairs": len(known),
+                "length_ratio": float(2 ** known["ratio"].mean()) if len(known) else None,
+                **estimate_record(longer, "longer_share", "longer_"),
+                "win_share": float(known["share"].mean()) if len(known) else None,
+                **estimate_record(share, "share_at_equal_length", "equal_"),
+                "p_share_at_equal_length": share.p,
+                **estimate_record(slope, "slope", "slope_"),
+                "p_slope": slope.p,
+                "method": METHOD,
+                "note": join_notes(
+                    f"{plural(unknown, 'pair')} without both lengths left out" if unknown else "",
+                    f"{plural(differ, 'pair')} with several lengths; the middle one is taken"
+                    if differ
+                    else "",
+                    share.note,
+                ),
+            }
+        )
+    return frame_of(records, CELL_COLUMNS)
+
+
+def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pair: log₂ of its length ratio, whether it is known, and whether rows differ."""
+    lengths = ["length_a", "length_b"]
+    # Rows of a pair mostly say the same, so few are left to be compared.
+    grouped = frame[[*_ITEM, *lengths]].drop_duplicates().groupby(_ITEM, sort=True)[lengths]
+    least, most = grouped.min(), grouped.max()
+    middle = (least + most) / 2
+    known = (least > 0).all(axis=1)
+    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
+    differ = known & (least != most).any(axis=1)
+    return pd.DataFrame({"ratio": ratio, "known": known, "differ": differ}).reset_index()

@@ -1,0 +1,190 @@
+"""Win shares: how often each method was preferred, with interval, test and corrected p."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.analyses.evidence import (
+    ALL,
+    CORRECTION_NAMES,
+    Evidence,
+    UnitScores,
+    cell_record,
+    frame_of,
+)
+from analysis.analyses.win_share import fixed_share, pooled_binomial, random_share, unequal_weight_note
+from analysis.verdicts.scores import CELL, Cell, Planned, by_cell
+from guard_eval.estimate import adjust, join_notes, why_no_p
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.rubric import COMPOSITE
+
+
+def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None = None) -> pd.DataFrame:
+    """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
+
+    The correction runs over the rows of all datasets, for people and for each judge apart: over the planned
+    cells that they judged or, without a plan, over all of their cells. `p` is uncorrected; the deciding p is
+    `p_adjusted` in the family and `p` outside it.
+
+    Args:
+        evidence: The verdicts.
+        by_dataset: The comparisons that have rows for each dataset, too; `None` for all of them.
+    """
+    scores, items = evidence.scored.scores, dict(by_cell(evidence.scored.items))
+    split_pairs = None if by_dataset is None else set(by_dataset)
+    records = []
+    for cell, mine in by_cell(scores):
+        own = items[cell]
+        records.append(_record(evidence, cell, ALL, mine, own))
+        datasets = sorted(own["dataset"].unique())
+        if len(datasets) > 1 and (split_pairs is None or cell[:2] in split_pairs):
+            for name in datasets:
+                part = mine[mine["dataset"] == name], own[own["dataset"] == name]
+                records.append(_record(evidence, cell, str(name), *part))
+    records.sort(key=plan_order(evidence.context.planned))  # stable: the datasets stay behind their total
+    correct(records, evidence, p="p", adjusted="p_adjusted")
+    for record in records:
+        why = why_no_p(record["smallest_p"], evidence.alpha) if record["p"] is not None else ""
+        if why:
+            record |= {"p": None, "note": join_notes(record["note"], why)}
+        if why_no_p(record["smallest_pooled_p"], evidence.alpha):
+            record["p_pooled_binomial"] = None
+    return frame_of(records).drop(columns="smallest_pooled_p")
+
+
+def _record(
+    evidence: Evidence, cell: Cell, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
+) -> dict[str, Any]:
+    share = fixed_share(items, level=evidence.level)
+    fewest, most = int(items["raters"].min()), int(items["raters"].max())
+    notes = (
+        [f"pairs have between {fewest} and {most} raters; every pair weighs the same"]
+        if fewest < most
+        else []
+    )
+    if evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF:
+        share = random_share(scores, share)
+        notes.append(unequal_weight_note(scores, share))
+    wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
+    ties = len(scores) - wins - losses
+    pooled = pooled_binomial(wins, losses)
+    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    by_unit = UnitScores.of(items)
+    return cell_record(cell) | {
+        "dataset": dataset,
+        "pairs": len(items),
+        "raters": int(scores["rater"].nunique()),
+        "unit": by_unit.name,
+        "units": by_unit.n,
+        "verdicts": int(scores["verdicts"].sum()),
+        "wins": wins,
+        "ties": ties,
+        "losses": losses,
+        "win_share": share.value,
+        "low": share.low,
+        "high": share.high,
+        "level": evidence.level,
+        "standard_error": share.error,
+        "df": share.df,
+        "p": share.p,
+        "smallest_p": share.smallest_p,
+        "method": share.method,
+        "p_adjusted": None,
+        "correction": CORRECTION_NAMES[evidence.context.correction],
+        "family": 0,
+        "declared_beforehand": evidence.context.planned is not None,
+        "win_share_pooled": (wins + ties / 2) / len(scores),
+        "p_pooled_binomial": pooled.p,
+        "smallest_pooled_p": pooled.smallest_p,
+        "score_sum": float(score.sum()),
+        "score_size": float(np.abs(score).sum()),
+        "score_squares": float((score**2).sum()),
+        "note": join_notes(*notes, share.note),
+    }
+
+
+def plan_order(planned: Planned | None) -> Any:  # noqa: ANN401  a key for sort
+    """Return a sort key of records: by who judged, the planned cells first and in the plan's order."""
+    place = {cell: number for number, cell in enumerate(planned or ())}
+
+    def key(row: Mapping[str, Any]) -> tuple[object, ...]:
+        in_plan = place.get((row["method_a"], row["method_b"], row["criterion"]), len(place))
+        criterion = (row["criterion"] != COMPOSITE, row["criterion"])
+        return (
+            KIND_PLACE[row["rater_kind"]],
+            row["judge"],
+            in_plan,
+            row["method_a"],
+            row["method_b"],
+            criterion,
+        )
+
+    return key
+
+
+def families(records: Sequence[Mapping[str, Any]], planned: Planned | None) -> list[list[int]]:
+    """Return the places of rows over all datasets that are corrected together: people's, and each judge's."""
+    of: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(records):
+        cell = (row["method_a"], row["method_b"], row["criterion"])
+        if row.get("dataset", ALL) == ALL and (planned is None or cell in planned):
+            of.setdefault((row["rater_kind"], row["judge"]), []).append(place)
+    return list(of.values())
+
+
+def correct(records: list[dict[str, Any]], evidence: Evidence, *, p: str, adjusted: str) -> None:
+    """Fill in the corrected p and the size of the family of each row over all datasets."""
+    for places in families(records, evidence.context.planned):
+        own = [records[place] for place in places]
+        values = adjust(
+            [row[p] for row in own],
+            evidence.context.correction,
+            smallest=[row.get("smallest_p", 0.0) for row in own],
+            alpha=evidence.alpha,
+        )
+        for row, value in zip(own, values, strict=True):
+            if row[p] is not None and value is None:
+                why = "no corrected p: with so few that differ it could not have been small"
+                row["note"] = join_notes(row["note"], why)
+            row |= {adjusted: value, "family": len(own)}
+
+
+def deciding_p(row: Any) -> float | None:  # noqa: ANN401  a row of the frame
+    """Return the p that a conclusion rests on: corrected in the family, as it is outside."""
+    value: float | None = row.p_adjusted if row.family else row.p
+    return value
+
+
+def totals(frame: pd.DataFrame) -> list[Any]:
+    """Return the rows over all datasets, as tuples with names."""
+    return [row for row in frame.itertuples(index=False) if row.dataset == ALL]
+
+
+def coverage(evidence: Evidence) -> pd.DataFrame:
+    """Return what people, and each judge, have rated: raters, pairs, units, ratings, first and last day."""
+    frame, scores = evidence.frame, evidence.scored.scores
+    at = frame["at"].astype(str).str[:10] if "at" in frame.columns else None
+    records = []
+    for (kind, judge), own in scores.groupby(["rater_kind", "judge"], sort=True):
+        rows = (frame["rater_kind"] == kind) & (frame["rater"].isin(set(own["rater"])))
+        days = sorted(set(at[rows]) - {"", "nan", "None"}) if at is not None else []
+        records.append(
+            {
+                "rater_kind": kind,
+                "judge": judge,
+                "raters": own["rater"].nunique(),
+                "pairs": len(own[["method_a", "method_b", "pair_id"]].drop_duplicates()),
+                "unit": UnitScores.of(own).name,
+                "units": own["unit"].nunique(),
+                "ratings": len(own[["rater", *CELL[:2], "pair_id"]].drop_duplicates()),
+                "criteria": own["criterion"].nunique() - (COMPOSITE in set(own["criterion"])),
+                "first_day": days[0] if days else None,
+                "last_day": days[-1] if days else None,
+            }
+        )
+    return frame_of(records, order=("rater_kind", "judge"))

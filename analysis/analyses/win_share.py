@@ -1,0 +1,202 @@
+"""The win share of one result: for the raters who took part, and for others of the same kind.
+
+The unit is the prompt if it is known, and the pair otherwise. Pairs of one prompt depend on each other as
+ratings of one pair do, so they change sides together in the test and enter a variance as one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from analysis.analyses.evidence import UnitScores
+from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
+from analysis.verdicts.scores import item_numbers, item_scores
+from guard_eval.estimate import Estimate, jackknife, join_notes, sign_flip
+from guard_eval.reporting.words import percent
+
+LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
+BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
+
+
+def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
+    """Estimate the mean share of `item_scores` with its t interval over units, and the sign-flip test.
+
+    Every item weighs the same, and so a dataset by its items. The test flips the signs of units' summed
+    scores.
+    """
+    by_unit = UnitScores.of(items)
+    shares = items["share"].to_numpy(dtype=float)
+    found = jackknife(
+        by_unit.sums(shares, np.ones(len(items))),
+        lambda sums: sums[..., 0] / sums[..., 1],
+        strata=by_unit.strata,
+        level=level,
+        bounds=(0.0, 1.0),
+        unit=by_unit.name,
+    )
+    test = sign_flip(by_unit.sums(2 * shares - 1)[:, 0], unit=by_unit.name)
+    stratified = ", stratified by dataset" if by_unit.strata.any() else ""
+    note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
+    return replace(
+        found,
+        p=test.p,
+        smallest_p=test.smallest_p,
+        method=f"{found.method}{stratified}; {test.method}",
+        note=join_notes(note, found.note, test.note),
+    )
+
+
+def pooled_binomial(wins: int, losses: int) -> Estimate:
+    """Return the paper's test, an exact binomial test of non-tied ratings (`tab:humaneval_resultglacs`).
+
+    It takes every rating for independent. Several ratings of one pair are not, and then it errs too often.
+
+    >>> pooled_binomial(251, 156).p
+    2.874966592398616e-06
+    """
+    if not (n := wins + losses):
+        return Estimate(method=BINOMIAL, note="every rating is a tie", smallest_p=1.0, unit="rating")
+    p = float(stats.binomtest(wins, n, 0.5).pvalue)
+    return Estimate(
+        value=wins / n, p=p, n=n, unit="rating", method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n)
+    )
+
+
+def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
+    """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
+
+    Items and raters are samples: the error has the variance between raters in it (`TwoWayDesign`). A claim on
+    more raters than took part is never surer than one on these, so p is at least that of `fixed`.
+
+    Args:
+        scores: One row per rater and item.
+        fixed: The share for these raters.
+    """
+    item, _ = item_numbers(scores)
+    design, shares = _design(scores, 1 / np.bincount(item)[item] / (item.max() + 1))
+    why = ""
+    if design.raters < FEWEST_RATERS:
+        why = (
+            f"a result for other raters needs at least {FEWEST_RATERS} raters, and there are {design.raters}"
+        )
+    elif design.equal_raters < FEWEST_EQUAL:
+        why = (
+            f"most ratings are by so few of the {design.raters} raters that they count as "
+            f"{design.equal_raters:.1f} of equal weight, and a result for other raters needs {FEWEST_EQUAL:g}"
+        )
+    if why:
+        return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
+    means = design.means(shares)
+    between, variance = float(means.raters[0]), float(means.variances[0])
+    half, unknown = float(means.half_widths(fixed.level)[0]), math.isnan(between)
+    narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
+    if variance <= 0 or (narrower if unknown else between <= 0):
+        return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
+    share, error, df = float(means.estimates[0]), math.sqrt(variance), float(means.freedoms[0])
+    spread = (
+        "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(between):.3f}"
+    )
+    cut = "the interval is cut at 0 or 1; raters are few" if not half <= share <= 1 - half else ""
+    return replace(
+        fixed,
+        low=max(0.0, share - half),
+        high=min(1.0, share + half),
+        error=error,
+        df=df,
+        p=None if fixed.p is None else max(fixed.p, float(means.p_values(0.5)[0])),
+        method=f"{design.method}; p is at least that of the sign-flip test",
+        note=join_notes(spread, cut),
+    )
+
+
+def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
+    """Warn if a mean with equal weight for each rater lies outside the interval of the mean over items.
+
+    If those who rate more lean to one method, a mean over items leans with them, with any number of raters
+    (Williamson, Datta and Satten 2003).
+    """
+    rater = pd.factorize(scores["rater"], sort=True)[0]
+    counts = np.bincount(rater)
+    if len(counts) < FEWEST_RATERS or counts.min() == counts.max() or share.low is None or share.high is None:
+        return ""
+    own = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
+    mean = float((np.bincount(rater, weights=own) / counts).mean())
+    if share.low <= mean <= share.high:
+        return ""
+    return (
+        f"raters rated between {counts.min()} and {counts.max()} pairs, and with equal weight for each rater "
+        f"the share is {percent(mean)}, outside the interval: those who rated more lean to one method"
+    )
+
+
+def share_test(items: pd.DataFrame) -> Estimate:
+    """Return the sign-flip test of `item_scores`."""
+    by_unit = UnitScores.of(items)
+    return sign_flip(by_unit.sums(2 * items["share"].to_numpy(dtype=float) - 1)[:, 0], unit=by_unit.name)
+
+
+def without_each_rater(scores: pd.DataFrame) -> list[tuple[str, float, Estimate]]:
+    """Return for each rater its name, and share and test of the results without it."""
+    raters = sorted(set(scores["rater"]))
+    out = []
+    for name in raters:
+        rest = item_scores(scores[scores["rater"] != name])
+        out.append((str(name), float(rest["share"].mean()), share_test(rest)))
+    return out
+
+
+def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:
+    """Return who rated which unit, and each one's mean share there, from the weight of each score."""
+    share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
+    unit, rater = (pd.factorize(scores[name], sort=True)[0] for name in ("unit", "rater"))
+    _, first, place = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)
+    weights = np.bincount(place, weights=weight).astype(float)
+    dataset = pd.factorize(scores["dataset"], sort=True)[0]
+    units_of = np.bincount(dataset[np.unique(unit, return_index=True)[1]])
+    design = TwoWayDesign(unit[first], rater[first], weights, dataset[first] if units_of.min() > 1 else None)
+    return design, np.asarray(np.bincount(place, weights=weight * share) / weights)
+
+
+def unit_proportion(
+    successes: Sequence[bool] | NDArray[np.bool_], unit: NDArray[np.integer], *, level: float
+) -> Estimate:
+    """Estimate the proportion of trials, those of a unit depending on each other in any way.
+
+    This is Wilson's interval for the effective number of trials (Korn and Graubard 1998): trials over the
+    design effect, which is at least 1, and times (z/t)² for the t of so many units. If all trials are the
+    same, a unit counts as one. With one trial a unit it is Wilson's own interval (Wilson 1927).
+
+    >>> found = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
+    >>> found.n, round(found.low, 3), round(found.high, 3)
+    (2, 0.002, 0.998)
+    """
+    hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
+    place = np.unique(unit, return_inverse=True)[1]
+    trials, count = len(hits), int(place.max(initial=-1)) + 1
+    method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
+    if not trials:
+        return Estimate(level=level, method=method, note="there are no observations")
+    share, effective = float(hits.mean()), float(trials)
+    if count < trials:
+        if count == 1:
+            return Estimate(value=share, level=level, n=1, method=method, note="there is only one prompt")
+        off = np.bincount(place, weights=hits) - share * np.bincount(place)
+        chance = share * (1 - share) * trials
+        design = (
+            trials / count if chance == 0 else count / (count - 1) * float(np.sort(off**2).sum()) / chance
+        )
+        narrow = float(special.ndtri(0.5 + level / 2) / special.stdtrit(count - 1, 0.5 + level / 2))
+        effective = trials / max(1.0, design) * narrow**2
+    z = float(special.ndtri(0.5 + level / 2))
+    centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
+    half = z / (1 + z * z / effective) * math.sqrt(share * (1 - share) / effective + (z / effective) ** 2 / 4)
+    # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
+    low, high = 0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half
+    return Estimate(value=share, low=low, high=high, level=level, n=count, method=method)

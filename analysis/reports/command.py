@@ -1,0 +1,133 @@
+"""`report`: the verdicts of a study, or of tables, as a page that answers the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.analyses.evidence import Evidence
+from analysis.reports.declared import command_line, read_settings, table_context
+from analysis.reports.page import write_report
+from analysis.verdicts.tidy import read, remarks
+from guard_eval.errors import StudyError
+from guard_eval.records import RaterKind
+from guard_eval.results import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Result):
+    """A written report.
+
+    Attributes:
+        folder: The report's folder.
+        page: The page to open.
+        answer: The paragraph that answers the question.
+    """
+
+    folder: Path
+    page: Path
+    answer: str
+
+
+def report(
+    *source: Path,
+    output: Path | None = None,
+    settings: Path | None = None,
+    rater_kind: RaterKind | None = None,
+    compare: tuple[str, str] | None = None,
+    paper: bool = False,
+    overrides: Sequence[str] = (),
+) -> Report:
+    """Write the report: who wrote better text, and how certain that is.
+
+    index.html opens from disk; beside it are report.md, and every number as CSV and JSON.
+
+    Args:
+        source: A study, or one or more tables of verdicts.
+        output: The folder to write; by default 'report' in the study, or TABLE-report in this folder.
+        settings: A file that declares what holds for a table; by default the report.toml beside it.
+        rater_kind: Who judged, for a table without the column rater_kind.
+        compare: Of three or more methods, the two whose comparison is shown in full.
+        paper: Also write tables, a figure and the text for a manuscript to paper/.
+        overrides: Settings for this run, such as `margin=0.05`.
+
+    Raises:
+        StudyError: There are no verdicts, an option does not fit, or the folder holds something else.
+    """
+    if not source:
+        raise StudyError("name a study, or a table of verdicts: guard-eval report STUDY")
+    paths = [Path(path) for path in source]
+    if any(path.is_dir() or not (path.suffix or path.exists()) for path in paths):
+        if len(paths) > 1:
+            raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
+        evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
+    else:
+        evidence, folder = (
+            _table_evidence(paths, settings, rater_kind, overrides),
+            output or _own_folder(paths[0]),
+        )
+    if compare is not None:
+        evidence = Evidence(scored=evidence.scored, context=replace(evidence.context, compare=(compare,)))
+    written = write_report(evidence, output or folder, paper=paper)
+    warnings = () if any(path.is_dir() for path in paths) else remarks(evidence.frame)
+    return Report(
+        folder=output or folder,
+        page=written.paths[0],
+        answer=written.summary,
+        lines=(written.summary, f"report: {written.paths[0]}"),
+        warnings=warnings,
+    )
+
+
+def _study_evidence(
+    path: Path, settings: Path | None, rater_kind: str | None, overrides: Sequence[str]
+) -> tuple[Evidence, Path]:
+    # Only for a study: a table's report would wait half a second for SQLAlchemy.
+    from analysis.reports.study_report import read_study  # noqa: PLC0415
+    from guard_eval.study import Study  # noqa: PLC0415
+
+    study = Study.open(path, overrides)
+    for option, value in (("--settings", settings), ("--rater-kind", rater_kind)):
+        if value is not None:
+            raise StudyError(
+                f"{path} is a study, whose study.toml declares what holds for it; leave {option} out"
+            )
+    table, context = read_study(study, seen=True)
+    return Evidence.of(table, context), study.report
+
+
+def _table_evidence(
+    paths: Sequence[Path], settings: Path | None, rater_kind: RaterKind | None, overrides: Sequence[str]
+) -> Evidence:
+    declared, source = read_settings(paths[0], settings, overrides)
+    kind = rater_kind or declared.rater_kind
+    table = read(paths, rater_kind=kind, columns=declared.columns or {}, form=declared.format)
+    options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
+    where = " and ".join(
+        filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
+    )
+    table, context = table_context(
+        table,
+        declared,
+        name=_stem(paths[0]),
+        command=command_line(paths, options, overrides),
+        source=where,
+    )
+    if source is not None:
+        context = replace(context, settings=source.read_text(encoding="utf-8-sig"))
+    return Evidence.of(table, context)
+
+
+def _stem(table: Path) -> str:
+    """Return a table's name without its endings."""
+    return table.name.removesuffix(".gz").rsplit(".", 1)[0] or table.name
+
+
+def _own_folder(table: Path) -> Path:
+    """Return the folder for the report on a table: in the current one, and no folder of anything else."""
+    folder = Path(f"{_stem(table)}-report")
+    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_new and not (folder / "report.json").is_file():
+        raise StudyError(f"{folder} exists and is no report; name another folder: --output FOLDER")
+    return folder

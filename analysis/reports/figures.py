@@ -1,0 +1,127 @@
+"""Figures for papers and notebooks: win shares with intervals, and rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from analysis.analyses.evidence import ALL
+from analysis.reports.answer import differs, group_name, is_simulated, possible_ranks
+from analysis.reports.questions import limits
+from analysis.reports.results import Results, Row, rows_of
+from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
+from guard_eval.reporting.words import percent, title
+
+MAX_LINES = 30
+"""Rows of a figure."""
+SHORT_LABEL = 20
+"""Letters of a label that leaves room for the figure in one column of a page."""
+
+
+def drawings(results: Results) -> dict[str, Drawing]:
+    """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
+    if not results.ranking.empty:
+        keys = ["rater_kind", "judge", "criterion", "group"]
+        groups = [rows_of(own) for _, own in results.ranking.groupby(keys, sort=False)]
+        return {
+            f"ranking-{n}": ranking_figure(results, rows, f"ranking-{n}")
+            for n, rows in enumerate(groups, start=1)
+        }
+    keys = ["rater_kind", "judge", "method_a", "method_b"]
+    groups = [rows_of(own) for _, own in results.shares.groupby(keys, sort=False)]
+    return {
+        f"shares-{n}": share_figure(results, rows, f"shares-{n}") for n, rows in enumerate(groups, start=1)
+    }
+
+
+def main_figure(results: Results) -> Drawing:
+    """Return the figure of a paper."""
+    if not results.ranking.empty:
+        rows = rows_of(results.ranking)
+        first = [row for row in rows if row.criterion == rows[0].criterion and row.judge == rows[0].judge]
+        return ranking_figure(results, first, "figure")
+    return share_figure(results, results.answering, "figure")
+
+
+def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
+    """Return win shares with their intervals, a line each; strong lines differ from one half."""
+    shown = rows[:MAX_LINES]
+    first, level = shown[0], 100 * results.evidence.level
+    several = len({(row.method_a, row.method_b) for row in shown}) > 1
+    judged = len({(row.rater_kind, row.judge) for row in shown}) > 1
+    labels = [_label(row, several=several, judged=judged) for row in shown]
+    strong = {place for place, row in enumerate(shown) if differs(row, results.context.alpha)}
+    names = ("the first-named", "the second") if several else (short(first.method_a), short(first.method_b))
+
+    def draw(axes: Axes) -> None:
+        for place, row in enumerate(shown):
+            low, high = (None if end is None else 100 * end for end in (row.low, row.high))
+            interval_line(axes, low, high, place, color=FIRST, width=2.6 if place in strong else 1.4)
+            if row.win_share is not None:
+                axes.plot([100 * row.win_share], [place], marker="D" if place in strong else "o", color=FIRST)
+        axes.axvline(50, **GUIDE)
+        axes.set_xlim(0, 100)
+        axes.set_xlabel(f"win share of {names[0]}, %\n(below 50: {names[1]} ahead)", loc="right")
+
+    described = "; ".join(
+        f"{label}: {percent(row.win_share)}, interval {limits(row.low, row.high)}"
+        for label, row in zip(labels, shown, strict=True)
+    )
+    against = "" if several else f" of {first.method_a} against {first.method_b}"
+    marked = f"; diamonds: p at most {results.context.alpha:g}" if strong else ""
+    return in_rows(
+        draw,
+        labels,
+        name=name,
+        heading=f"Win shares{against}, with {level:g} % intervals; the dashed line is no preference{marked}",
+        description=f"{described}. The dashed line is 50 %, no preference.",
+        strong=strong,
+        lines=2,
+        simulated=is_simulated(results),
+        width=_width([*labels, *names]),
+    )
+
+
+def _label(row: Row, *, several: bool, judged: bool) -> str:
+    parts = [title(row.criterion)]
+    parts += [f"{row.method_a} against {row.method_b}"] if several else []
+    parts += [row.dataset] if row.dataset != ALL else []
+    parts += [group_name(row.rater_kind, row.judge)] if judged else []
+    return " · ".join(parts)
+
+
+def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
+    """Return expected win shares with intervals, the best on top, and the possible ranks."""
+    shown, level = rows[:MAX_LINES], 100 * results.evidence.level
+
+    def draw(axes: Axes) -> None:
+        for place, row in enumerate(shown):
+            low, high = (None if end is None else 100 * end for end in (row.share_low, row.share_high))
+            interval_line(axes, low, high, place, color=FIRST, width=1.8)
+            axes.plot([100 * row.expected_share], [place], marker="o", markersize=5, color=FIRST)
+            axes.text(1.02, place, possible_ranks(row), transform=axes.get_yaxis_transform(), va="center")
+        axes.axvline(50, **GUIDE)
+        axes.set_xlabel("expected win share, %\n(on the right: possible ranks)", loc="right")
+
+    labels = [row.method for row in shown]
+    described = "; ".join(f"{row.rank}. {row.method}: {percent(row.expected_share)}" for row in shown)
+    who = group_name(shown[0].rater_kind, shown[0].judge)
+    return in_rows(
+        draw,
+        labels,
+        name=name,
+        heading=(
+            f"Expected win shares against the average other method on {title(shown[0].criterion)}, judged by "
+            f"{who}, with {level:g} % intervals and possible ranks"
+        ),
+        description=f"{described}.",
+        lines=2,
+        simulated=is_simulated(results),
+        width=_width(labels),
+    )
+
+
+def _width(labels: Sequence[str]) -> float:
+    """Return a figure's width: of one column if its labels leave room for the figure itself."""
+    return NARROW if all(len(label) <= SHORT_LABEL for label in labels) else WIDTH

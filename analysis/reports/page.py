@@ -1,0 +1,166 @@
+"""Verdicts → a folder: a page that answers the question, the same in Markdown, and every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.analyses.evidence import Context, Evidence
+from analysis.reports.answer import AnswerLine, FirstScreen, first_screen, group_name, is_simulated
+from analysis.reports.figures import drawings
+from analysis.reports.files import as_json, frame_csv, verdicts_csv, write_files
+from analysis.reports.methods import limitations, methods
+from analysis.reports.paper import manuscript
+from analysis.reports.questions import Question, limits, questions
+from analysis.reports.results import Results
+from analysis.verdicts.scores import by_cell, judge_of
+from analysis.verdicts.tidy import validate
+from analysis.verdicts.validation import UNKNOWN_KIND
+from guard_eval.errors import StudyError
+from guard_eval.records import Pair
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.words import percent, title, titled
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenReport:
+    """What was written.
+
+    Attributes:
+        paths: Every file, index.html first.
+        summary: The paragraph that answers the question.
+    """
+
+    paths: tuple[Path, ...]
+    summary: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownExample:
+    """A pair and, per criterion and who judged, how many verdicts each continuation got."""
+
+    pair: Pair
+    verdicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPage:
+    """Everything the templates print."""
+
+    context: Context
+    simulated: bool
+    screen: FirstScreen
+    questions: tuple[Question, ...]
+    examples: tuple[ShownExample, ...]
+    methods: tuple[str, ...]
+    limits: tuple[str, ...]
+
+    def share(self, line: AnswerLine) -> str:
+        """Return a line's share."""
+        return percent(line.share)
+
+    def interval(self, line: AnswerLine) -> str:
+        """Return a line's interval."""
+        return limits(line.low, line.high)
+
+    def word(self, line: AnswerLine) -> str:
+        """Return a line's p and what it says."""
+        return " · ".join(filter(None, (line.p, line.word)))
+
+
+def evidence_of(table: pd.DataFrame, context: Context) -> Evidence:
+    """Return a table of verdicts, checked, as the context declares it."""
+    return Evidence.of(validate(table), context)
+
+
+def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> WrittenReport:
+    """Write index.html, report.md, report.json, csv/, prompts/ and, if wanted, paper/.
+
+    The same input gives the same bytes.
+
+    Args:
+        evidence: The verdicts and their context.
+        folder: Made if missing; files of an earlier report there are replaced.
+        paper: Whether to write tables, a figure and the text for a manuscript.
+
+    Raises:
+        StudyError: The folder cannot be written, or a paper is wanted on raters of unknown kind.
+    """
+    context = evidence.context
+    with titled(context.titles):
+        results = Results(evidence)
+        if paper and any(row.rater_kind == UNKNOWN_KIND for row in results.answering):
+            raise StudyError(
+                "nothing says whether these raters are people or models, so nothing is written for a paper; "
+                "declare it: --set rater_kind=person (or model), or a column rater_kind"
+            )
+        screen = first_screen(results)
+        page = ReportPage(
+            context=context,
+            simulated=is_simulated(results),
+            screen=screen,
+            questions=questions(results),
+            examples=tuple(_example(pair, evidence.frame) for pair in context.examples),
+            methods=methods(results),
+            limits=limitations(results),
+        )
+        files: dict[str, str | bytes] = {
+            name: render(_TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
+        }
+        frames = results.exports()
+        files["report.json"] = as_json(_facts(context, screen), frames)
+        files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
+        files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)
+        if context.judging is not None:
+            files |= {f"prompts/{each.version}.txt": each.text for each in context.judging.prompts}
+        if paper:
+            files |= manuscript(results)
+    return WrittenReport(paths=write_files(folder, files), summary=screen.summary)
+
+
+def figures_of(evidence: Evidence) -> dict[str, Figure]:
+    """Return the figures of shares or rankings, as matplotlib has them, by name."""
+    with titled(evidence.context.titles):
+        return {name: drawing.figure for name, drawing in drawings(Results(evidence)).items()}
+
+
+def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
+    return {
+        "name": context.name,
+        "question": context.question,
+        "answer": screen.summary,
+        "composite": None if context.composite is None else dict(context.composite.weights),
+        "exploratory_because": list(context.why_exploratory),
+        "seed": context.seed,
+        "study_hash": context.study_hash,
+        "parts": [
+            {
+                "name": part.name,
+                "hash": part.hash,
+                "hash_at_first_verdict": part.first_hash,
+                "changes": list(part.changes),
+            }
+            for part in context.parts
+        ],
+        "versions": dict(context.versions),
+    }
+
+
+def _example(pair: Pair, frame: pd.DataFrame) -> ShownExample:
+    """Return a pair with its verdicts, counted for people and each judge, on each criterion."""
+    methods: Sequence[str] = (pair.method_a, pair.method_b)
+    own = frame[
+        (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
+    ]
+    counted = []
+    for cell, rows in by_cell(own.assign(judge=judge_of(own))):
+        a, b = (int((rows["verdict"] == method).sum()) for method in methods)
+        text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
+        counted.append(f"{title(cell.criterion)} ({group_name(cell.rater_kind, cell.judge)}): {text}")
+    return ShownExample(pair=pair, verdicts=tuple(counted))

@@ -1,0 +1,411 @@
+"""What goes into a paper: tables, one figure, a sentence, a paragraph on methods, and what it cites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from analysis.analyses.evidence import ALL
+from analysis.analyses.shares import deciding_p
+from analysis.analyses.win_share import pooled_binomial
+from analysis.reports.answer import count_raters, differs, group_name, possible_ranks, verdict_word
+from analysis.reports.figures import main_figure
+from analysis.reports.questions import limits
+from analysis.reports.results import Results, Row, rows_of
+from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.reporting.drawing import NARROW, Drawing, short
+from guard_eval.reporting.escaping import NOTHING, Cell, clean, escape_latex, one_line
+from guard_eval.reporting.tables import LONG_CELL, Columns, Table, table_of, to_latex, to_markdown
+from guard_eval.reporting.words import (
+    and_list,
+    equals,
+    names_of,
+    number,
+    p_value,
+    percent,
+    plural,
+    rate,
+    title,
+)
+
+MAX_ROWS = 40
+"""Rows of the table; more do not fit a page, and are in csv/."""
+MAX_RESULTS = 6
+"""Results in the sentence."""
+COLUMN_POINTS, SMALLEST_SCALE, LETTER_POINTS = 219, 0.85, 3.9
+"""One of ACL's two columns; the scale below which its tables are hard to read; and an average letter."""
+_PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
+\providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
+"""
+CITED = (
+    ("sign-flip", "pitman1937"),
+    ("Satterthwaite", "satterthwaite1946"),
+    ("random effects", "henderson1953"),
+    ("betting", "waudbysmith2024"),
+    ("prediction-powered", "angelopoulos2023"),
+    ("stratified", "bell2002"),
+    ("Holm", "holm1979"),
+    ("Benjamini", "benjamini1995"),
+    ("Fleiss", "fleiss1971"),
+    ("Davidson", "davidson1970"),
+    ("Possible ranks", "mogstad2024"),
+    ("one-sided", "schuirmann1987"),
+)
+"""A word of a sentence on methods, and the work that it rests on."""
+
+
+def manuscript(results: Results) -> dict[str, str | bytes]:
+    """Return the files of paper/ by path within the report; the same input gives the same bytes."""
+    ranked = not results.ranking.empty
+    table = _ranking_table(results) if ranked else _share_table(results)
+    figure = main_figure(results)
+    sentence = _ranking_sentence(results) if ranked else _share_sentence(results)
+    if any(row.rater_kind in SIMULATED for row in results.answering):
+        sentence = f"SIMULATED verdicts, evidence of nothing: {sentence}"
+    notes = _methods(results)
+    cited = list(
+        dict.fromkeys(key for note in notes for word, key in CITED if word in note and key in _references())
+    )
+    latex = to_latex(table, label="tab:verdicts", across=_is_wide(table))
+    return {
+        "paper/table.tex": f"{_PACKAGES}{latex}\n",
+        "paper/tables.md": "\n\n".join(to_markdown(each) for each in (table, *paper_tables(results))) + "\n",
+        "paper/figure.pdf": figure.pdf,
+        "paper/figure.tex": _figure_latex(figure),
+        "paper/sentence.txt": f"{one_line(sentence)}\n",
+        "paper/sentence.tex": f"{_latex(sentence)}\n",
+        "paper/methods.tex": " ".join(map(_cited, notes)) + "\n",
+        "paper/references.bib": "".join(f"{_references()[key]}\n" for key in cited),
+    }
+
+
+def _latex(text: str) -> str:
+    """Return prose for LaTeX in one line: no break before a percent sign, typographic apostrophes."""
+    words = re.sub(r"[ \n\t]+", " ", clean(text))
+    return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
+
+
+def _cited(note: str) -> str:
+    keys = [key for word, key in CITED if word in note and key in _references()]
+    return _latex(note) + (rf"~\citep{{{','.join(keys)}}}" if keys else "") + "."
+
+
+@cache
+def _references() -> Mapping[str, str]:
+    """Return the entries that can be cited, by key."""
+    text = (Path(__file__).parent / "templates" / "references.bib").read_text(encoding="utf-8")
+    entries = [entry.strip() for entry in re.split(r"^(?=@)", text, flags=re.MULTILINE) if entry.strip()]
+    return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
+
+
+def _is_wide(table: Table) -> bool:
+    """Return whether a table would be hard to read if it was shrunk to one of two columns."""
+    columns = zip(table.columns, *table.rows, strict=True)
+    longest = [max(len(str(cell)) for cell in column) for column in columns]
+    points = LETTER_POINTS * sum(min(length, LONG_CELL) for length in longest) + 8 * len(longest)
+    return points > COLUMN_POINTS / SMALLEST_SCALE
+
+
+def _figure_latex(figure: Drawing) -> str:
+    """Return the figure as a float; it takes both columns if it was drawn for them."""
+    across = figure.figure.get_figwidth() > NARROW
+    name, place = ("figure*", "t") if across else ("figure", "htbp")
+    lines = (
+        r"% Needs \usepackage{graphicx}, and figure.pdf where LaTeX looks for figures. Made by guard-eval.",
+        rf"\begin{{{name}}}[{place}]",
+        r"\centering",
+        r"\includegraphics[width=\linewidth,height=.75\textheight,keepaspectratio]{figure}",
+        rf"\caption{{{_latex(figure.title)}}}\label{{fig:verdicts}}",
+        rf"\end{{{name}}}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _mark(results: Results) -> str:
+    return "SIMULATED. " if any(row.rater_kind in SIMULATED for row in results.answering) else ""
+
+
+def _judged_by(results: Results) -> str:
+    rows = rows_of(results.coverage)
+    return and_list(
+        [
+            group_name(row.rater_kind, row.judge) if row.judge else count_raters(row.raters, row.rater_kind)
+            for row in rows
+        ]
+    )
+
+
+def _left(rows: Sequence[Row]) -> dict[str, Callable[[Row], Cell]]:
+    left: dict[str, Callable[[Row], Cell]] = {}
+    if len({(row.rater_kind, row.judge) for row in rows}) > 1:
+        left["Judged by"] = lambda row: group_name(row.rater_kind, row.judge)
+    if len({(row.method_a, row.method_b) for row in rows}) > 1:
+        left["Comparison"] = lambda row: f"{row.method_a} against {row.method_b}"
+    return {**left, "Criterion": lambda row: title(row.criterion)}
+
+
+def _part(name: str) -> Callable[[Row], str]:
+    return lambda row: number(100 * getattr(row, name) / (row.wins + row.ties + row.losses), 1)
+
+
+def _share_table(results: Results) -> Table:
+    rows, context = results.answering, results.context
+    first, left = rows[0], _left(rows)
+    near = {(row.rater_kind, row.judge, row.criterion): row for row in rows_of(results.equivalence)}
+
+    def conclusion(row: Row) -> Cell:
+        found = near.get((row.rater_kind, row.judge, row.criterion))
+        return NOTHING if found is None else found.conclusion
+
+    margin: Columns[Row] = (
+        {f"Within {100 * (context.margin or 0):g} points of 50 %": conclusion} if near else {}
+    )
+    of = "the first-named method" if "Comparison" in left else first.method_a
+    a, b = (short(name) for name in (first.method_a, first.method_b))
+    against = "" if "Comparison" in left else f": {a} against {b}"
+    cut = f" The first {MAX_ROWS} of {len(rows)} results." if len(rows) > MAX_ROWS else ""
+    overall = "" if context.composite is None else f" The composite: {context.composite}."
+    return table_of(
+        rows[:MAX_ROWS],
+        {
+            **left,
+            **{name: _part(name.lower()) for name in ("Wins", "Ties", "Losses")},
+            "Share": lambda row: number(row.win_share, 1, scale=100),
+            f"{100 * first.level:g}\u00a0% CI": lambda row: limits(row.low, row.high),
+            "p": lambda row: NOTHING if deciding_p(row) is None else p_value(deciding_p(row)),
+            **margin,
+        },
+        caption=f"{_mark(results)}Verdicts of {_judged_by(results)} on {context.texts}{against}, in percent",
+        note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: "
+        f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(context.alpha)}.{overall}{cut}",
+        text_columns=len(left),
+        strong=lambda row: differs(row, context.alpha),
+    )
+
+
+def _test(rows: Sequence[Row]) -> str:
+    return names_of(
+        row.method.split("; ")[-1] if "random effects" not in row.method else row.method for row in rows
+    )
+
+
+def _sizes(rows: Sequence[Row]) -> str:
+    """Return on how many prompts, pairs and ratings each result rests."""
+    counts = {
+        "pair": [row.pairs for row in rows],
+        "rating": [row.wins + row.ties + row.losses for row in rows],
+    }
+    if any(row.unit == "prompt" for row in rows):
+        counts = {"prompt": [row.units for row in rows], **counts}
+    return ", ".join(
+        f"{min(of)} to {plural(max(of), name)}" if min(of) < max(of) else plural(max(of), name)
+        for name, of in counts.items()
+    )
+
+
+def _corrected(rows: Sequence[Row]) -> str:
+    sizes = sorted({row.family for row in rows if row.family > 1})
+    if not sizes:
+        return ""
+    return f", corrected by {rows[0].correction} over {and_list([str(size) for size in sizes])} results"
+
+
+def _share_sentence(results: Results) -> str:
+    """Return n, shares, intervals, p, test, correction and software, for each result up to a few."""
+    rows, context = results.answering, results.context
+    judged = len({(row.rater_kind, row.judge) for row in rows}) > 1
+    pairs = and_list([plural(count, "pair") for count in dict.fromkeys(results.coverage["pairs"])])
+    parts = [_result(row, results, judged=judged) for row in rows[:MAX_RESULTS]]
+    more = f"; {len(rows) - MAX_RESULTS} further results are in the table" if len(rows) > MAX_RESULTS else ""
+    text = f"{_judged_by(results)} compared {pairs} of {context.texts}: {'; '.join(parts)}{more}"
+    return f"{text} ({_test(rows)}, two-sided{_corrected(rows)}; {_software(results)})."
+
+
+def _result(row: Row, results: Results, *, judged: bool) -> str:
+    a, b, p = row.method_a, row.method_b, deciding_p(row)
+    ahead = (row.win_share or 0) >= 0.5 or not differs(row, results.context.alpha)
+    winner, loser = (a, b) if ahead else (b, a)
+    share, low, high = row.win_share, row.low, row.high
+    if not ahead:
+        share, low, high = 1 - share, None if high is None else 1 - high, None if low is None else 1 - low
+    text = f"win share of {winner} {percent(share)}"
+    if low is not None and high is not None:
+        text += f", {100 * row.level:g}\u00a0% CI [{100 * low:.1f}, {100 * high:.1f}]"
+    figures = f"({text}, {'no p' if p is None else equals(p)}, n = {_sizes([row])})"
+    who = f", judged by {group_name(row.rater_kind, row.judge)}," if judged else ""
+    on = f"on {title(row.criterion)}{who}"
+    if p is None:
+        return f"{on} there was {verdict_word(row, results.context.alpha)} between {a} and {b} {figures}"
+    if not differs(row, results.context.alpha):
+        return f"{on} there was no evidence of a difference between {a} and {b} {figures}"
+    return f"{on} {winner} was preferred to {loser} {figures}"
+
+
+def _software(results: Results) -> str:
+    return f"guard-eval {results.context.versions.get('guard-eval', '')}".strip()
+
+
+def _ranking_table(results: Results) -> Table:
+    """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
+    rows = rows_of(results.ranking)
+    own = [row for row in rows if (row.rater_kind, row.judge) == (rows[0].rater_kind, rows[0].judge)]
+    criteria = list(dict.fromkeys(row.criterion for row in own))
+    known = {(row.criterion, row.method): row for row in own}
+    names = list(dict.fromkeys(row.method for row in own))
+    columns: dict[str, Callable[[str], Cell]] = {"Method": lambda name: name}
+
+    def rank(criterion: str) -> Callable[[str], Cell]:
+        def cell(name: str) -> Cell:
+            row = known.get((criterion, name))
+            return NOTHING if row is None else f"{row.rank} ({possible_ranks(row)})"
+
+        return cell
+
+    def share(criterion: str) -> Callable[[str], Cell]:
+        def cell(name: str) -> Cell:
+            row = known.get((criterion, name))
+            return NOTHING if row is None else number(row.expected_share, 1, scale=100)
+
+        return cell
+
+    for criterion in criteria:
+        before = "" if len(criteria) == 1 else f"{short(title(criterion), LONG_CELL)}: "
+        columns |= {f"{before}rank": rank(criterion), f"{before}share": share(criterion)}
+    cut = f" The first {MAX_ROWS} of {len(names)} methods." if len(names) > MAX_ROWS else ""
+    return table_of(
+        names[:MAX_ROWS],
+        columns,
+        caption=f"{_mark(results)}Methods ranked by {group_name(own[0].rater_kind, own[0].judge)}",
+        note=(
+            f"Rank: with the possible ranks, all at once at {100 * own[0].level:g}\u00a0%. Share: expected "
+            f"win share against the average other method, in percent.{cut}"
+        ),
+    )
+
+
+def _ranking_sentence(results: Results) -> str:
+    keys = ["rater_kind", "judge", "criterion", "group"]
+    groups = [rows_of(own) for _, own in results.ranking.groupby(keys, sort=False)]
+    own = [
+        rows
+        for rows in groups
+        if (rows[0].rater_kind, rows[0].judge) == (groups[0][0].rater_kind, groups[0][0].judge)
+    ]
+    parts = []
+    for rows in own[:MAX_RESULTS]:
+        best, p = rows[0], rows[0].p_any_difference_adjusted
+        test = f"any difference: {'no test' if p is None else equals(p)}, n = {best.units} {best.unit}s"
+        if p is None or p > results.context.alpha:
+            none = f"there was no evidence that one of {len(rows)} methods is better than another"
+            parts.append(f"on {title(best.criterion)} {none} ({test})")
+            continue
+        also = [row.method for row in rows[1:] if row.possible_best == 1]
+        rest = f", not told apart from {and_list(also)}" if 0 < len(also) <= MAX_RESULTS else ""
+        share = f"possible ranks {possible_ranks(best)}, expected share {percent(best.expected_share)}"
+        parts.append(
+            f"on {title(best.criterion)} {best.method} ranks first of {len(rows)}{rest} ({share}, {test})"
+        )
+    pairs = plural(int(results.coverage["pairs"].iloc[0]), "pair")
+    return (
+        f"{_judged_by(results)} compared {pairs} of {results.context.texts}: {'; '.join(parts)} "
+        f"({_software(results)})."
+    )
+
+
+def _methods(results: Results) -> list[str]:
+    """Return the paragraph on methods, sentence by sentence without full stops."""
+    rows, context = results.answering, results.context
+    whom = "all raters of the same kind" if context.raters == "random" else "the raters who took part"
+    notes = [
+        f"We report win shares, wins plus half the ties: means over pairs of means over raters, for {whom}",
+        f"Intervals ({100 * results.evidence.level:g} %) and tests: {names_of(row.method for row in rows)}",
+    ]
+    if corrected := _corrected(rows):
+        declared = (
+            "declared beforehand" if context.planned is not None else "none of them declared beforehand"
+        )
+        notes.append(f"p-values are{corrected.removeprefix(',')}, {declared}")
+    if not results.equivalence.empty:
+        margin = f"within {100 * (context.margin or 0):g} points of 50 %"
+        notes.append(f"That a share lies {margin} is shown by two one-sided t tests, corrected as the others")
+    if not results.ranking.empty:
+        notes.append("Methods are ranked by Davidson’s model with ties, maximum likelihood")
+        notes.append(f"Possible ranks hold for all methods at once at {100 * results.evidence.level:g} %")
+        notes.append(
+            f"That no method is better is tested by the {results.ranking['any_difference_test'].iloc[0]}"
+        )
+    kappas = [
+        row
+        for row in rows_of(results.agreement)
+        if row.fleiss_kappa is not None and row.rater_kind not in PEOPLE_OF
+    ]
+    if kappas:
+        values = [f"{number(row.fleiss_kappa)} on {title(row.criterion)}" for row in kappas[:MAX_RESULTS]]
+        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(values)}")
+    notes += [
+        f"One rater was excluded {each.results} the results were first seen ({each.reason})"
+        for each in context.exclusions
+    ]
+    notes.append(f"Computed with {_software(results)}, seed {results.evidence.seed}")
+    return notes
+
+
+def paper_tables(results: Results) -> tuple[Table, ...]:
+    """Return the tables of the GUARD paper: pooled shares with its binomial test, and people beside judges.
+
+    The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
+    the test that holds.
+    """
+    frame = results.shares
+    tables = []
+    for (kind, judge, a, b), own in frame.groupby(
+        ["rater_kind", "judge", "method_a", "method_b"], sort=False
+    ):
+        rows = rows_of(own)
+        pooled = [(row, pooled_binomial(row.wins, row.losses).p) for row in rows]
+        tables.append(
+            table_of(
+                pooled,
+                {
+                    "Criterion": lambda each: title(each[0].criterion),
+                    "Dataset": lambda each: each[0].dataset,
+                    str(a): lambda each: number(100 * each[0].win_share_pooled, 1),
+                    str(b): lambda each: number(100 * (1 - each[0].win_share_pooled), 1),
+                    "p": lambda each: "no p" if each[1] is None else f"{each[1]:.4g}",
+                },
+                caption=f"Share of {group_name(str(kind), str(judge))} favouring a strategy, ties split, %",
+                note="Exact binomial test on non-tied ratings, taken as independent.",
+                text_columns=2,
+                strong=lambda each: each[0].dataset == ALL,
+            )
+        )
+    beside = results.people_beside_judge
+    for judge, own in beside.groupby("judge", sort=False) if len(beside) else ():
+        columns: dict[str, Callable[[Row], Cell]] = {
+            "Criterion": lambda row: title(row.criterion),
+            "Dataset": lambda row: row.dataset,
+        }
+        for who in ("people", "judge"):
+            for name in ("wins", "losses", "ties"):
+                columns[f"{who}: {name}"] = _of_all(who, name)
+        columns["Agree?"] = lambda row: "yes" if row.agree else "no"
+        tables.append(
+            table_of(
+                rows_of(own),
+                columns,
+                caption=f"People beside {group_name('', str(judge))}, %",
+                note="Agree: the same method has the larger share for both; an equal share is no agreement.",
+                text_columns=2,
+            )
+        )
+    return tuple(tables)
+
+
+def _of_all(who: str, name: str) -> Callable[[Row], str]:
+    def cell(row: Row) -> str:
+        whole = sum(getattr(row, f"{who}_{each}") for each in ("wins", "ties", "losses"))
+        return number(100 * getattr(row, f"{who}_{name}") / whole, 1)
+
+    return cell

@@ -1,1 +1,0 @@
-"""The report's sections: what each says, shows and exports."""

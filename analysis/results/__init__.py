@@ -1,1 +1,0 @@
-"""Result rows from verdicts: one question a module."""

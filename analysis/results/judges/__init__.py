@@ -1,1 +1,0 @@
-"""Judges: beside people, assisting people, and how they were asked."""

@@ -1,0 +1,74 @@
+"""The script that Streamlit runs for every visitor and every click: it decides which page is shown."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from annotation_app import endings, markup, onboarding, rating, sign_in, state
+from annotation_app.markup import label
+from annotation_app.state import App, Visit
+
+_PACE_SECONDS = 0.03
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' "
+    "height='32' rx='7' fill='%231f6f6b'/%3E%3Cpath d='M7 9h7v14H7zM18 9h7v14h-7z' fill='white'/%3E%3C/svg%3E"
+)
+
+
+def main() -> None:
+    """Show the page that fits where this visitor is."""
+    if "visit" in st.session_state:
+        _show()
+        return
+    # Visitors who are not signed in come one by one and at a pace: many of them must not slow those who rate.
+    with state.ENTRANCE:
+        time.sleep(_PACE_SECONDS)
+        _show()
+
+
+def _show() -> None:
+    st.set_page_config(page_title=state.current_words()["page"]["title"], page_icon=_ICON, layout="wide")
+    st.html(f"<style>{markup.asset('page.css')}</style>")
+    try:
+        view = _route(state.open_app())
+    except state.STUDY_ERRORS as error:
+        state.log(error, "showing a page")
+        markup.unavailable(state.current_words())
+        view = "trouble"
+    markup.add_script(state.current_words(), view)
+
+
+def _route(app: App) -> str:
+    """Show the page that fits and return its name, which differs wherever a new page begins."""
+    visit: Visit | None = st.session_state.get("visit") or sign_in.enter(app)
+    if visit is None:
+        return "sign-in"
+    if not state.is_latest(app, visit):
+        texts = app.words["elsewhere"]
+        with markup.page(texts["title"], texts["lead"]):
+            st.button(
+                label(texts["button"]), key="here", type="primary", on_click=_go_on_here, args=(app, visit)
+            )
+        return "elsewhere"
+    step = onboarding.next_step(app, visit)
+    if step is not None:
+        return step.show(app, visit)
+    state.fetch(app, visit)
+    if visit.pair is None:
+        return endings.nothing_left(app, visit)
+    rating.show(app)
+    return "pair"
+
+
+def _go_on_here(app: App, visit: Visit) -> None:
+    fresh = state.sign_in(app, visit.token)
+    if fresh is None:
+        del st.session_state["visit"]
+        return
+    fresh.failed = visit.failed  # what was pressed in between is not sent again by itself
+    st.session_state["visit"] = fresh
+
+
+main()

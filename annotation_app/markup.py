@@ -1,0 +1,133 @@
+"""HTML that the app writes itself: untrusted text shown as plain text, and the few pieces around it.
+
+A prompt or a continuation may hold HTML, Markdown, LaTeX, control characters or right-to-left text. Where
+pairs are compared, the panel puts it into the page as text nodes. Elsewhere Streamlit's own elements would
+render Markdown (and fetch its images), so such text goes through `plain` into `st.html`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from html import escape
+from pathlib import Path
+
+import streamlit as st
+
+from annotation_app.wording import Wording
+from guard_eval.reporting.escaping import escape_markdown
+from guard_eval.rubric import Criterion
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@cache
+def asset(name: str) -> str:
+    """Return a script or a style sheet of the app."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def visible(text: str) -> str:
+    r"""Return `text` with what a browser would drop, or protobuf refuse, made visible.
+
+    C0 controls become their Unicode pictures, C1 controls and lone surrogates U+FFFD; line ends become `\n`.
+
+    >>> visible("a\x00b\r\nc\x1b[0m")
+    'a␀b\nc␛[0m'
+    """
+    return _CONTROL.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def label(text: str) -> str:
+    """Return `text` for the label of one of Streamlit's elements, which would render Markdown."""
+    return escape_markdown(text)
+
+
+def plain(text: str) -> str:
+    """Return `text` as HTML that shows it character by character and means nothing else."""
+    return escape(visible(text), quote=True)
+
+
+@contextmanager
+def page(heading: str, lead: str, *, key: str = "narrow") -> Iterator[None]:
+    """Show a page around the rating: a narrow column that begins with a heading and a paragraph."""
+    title = f'<h1 tabindex="-1">{escape(heading)}</h1><p>{escape(lead)}</p>'
+    with st.container(key=key):
+        st.html(f'<div class="ge-title">{title}</div>')
+        yield
+
+
+def definitions(heading: str, criteria: tuple[Criterion, ...]) -> str:
+    """Return the rubric as a list of titles and definitions, under a heading."""
+    rows = "".join(f"<dt>{escape(c.title)}</dt><dd>{escape(c.definition)}</dd>" for c in criteria)
+    return f'<h2 class="ge-subtitle">{escape(heading)}</h2><dl class="ge-rubric">{rows}</dl>'
+
+
+def points(items: Sequence[str]) -> str:
+    """Return our own sentences as a list; `**…**` is bold."""
+    bold = (re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(item)) for item in items)
+    return f'<ul class="ge-points">{"".join(f"<li>{item}</li>" for item in bold)}</ul>'
+
+
+def message(text: str, *, kind: str) -> str:
+    """Return a short message; `kind` is `problem` (read out at once) or `hint`."""
+    role = "alert" if kind == "problem" else "note"
+    return f'<div class="ge-message ge-{kind}" role="{role}">{escape(text)}</div>'
+
+
+def code(heading: str, text: str, *, lead: str = "", kind: str = "") -> str:
+    """Return a code to be copied, between a heading and a paragraph; `kind` may be `ge-link`."""
+    copied = f'<pre class="ge-command ge-code {kind}"><code>{escape(text)}</code></pre>'
+    return f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{paragraph(lead)}'
+
+
+def paragraph(text: str) -> str:
+    """Return a paragraph, or nothing for an empty text."""
+    return text and f'<p class="ge-paragraph">{escape(text)}</p>'
+
+
+def remark(heading: str, text: str, *, agreed: bool | None = None) -> str:
+    """Return the feedback on an answer; `agreed` marks it as like or unlike ours, in its form too."""
+    mark, kind = {None: ("", ""), True: ("✓ ", " ge-agreed"), False: ("≠ ", " ge-differed")}[agreed]
+    title = f'<h2><span aria-hidden="true">{mark}</span>{escape(heading)}</h2>'
+    return f'<section class="ge-remark{kind}">{title}<p>{escape(text)}</p></section>'
+
+
+def quoted(heading: str, text: str) -> str:
+    """Return a text to be read again, under a heading."""
+    shown = f'<p class="ge-quoted-text" dir="auto">{plain(text)}</p>'
+    return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
+
+
+def forward(
+    words: str, *, key: str, on_click: Callable[..., None] | None = None, args: tuple[object, ...] = ()
+) -> bool:
+    """Show the button that leads on, which Ctrl+Enter presses; return whether it was pressed."""
+    return st.button(
+        label(words), key=key, type="primary", shortcut="Ctrl+Enter", on_click=on_click, args=args
+    )
+
+
+def unavailable(words: Wording) -> None:
+    """Say calmly that the study cannot be reached."""
+    texts = words["trouble"]
+    # A key of its own: the page that failed may have begun already.
+    with page(texts["title"], texts["lead"], key="trouble"):
+        st.button(label(texts["button"]), key="again", type="primary")
+
+
+def add_script(words: Wording, view: str) -> None:
+    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins."""
+    script = st.components.v2.component("guard_eval_page", js=asset("page.js"))
+    data = {"view": view, "away": words["trouble"]["lead"]}
+    with st.container(key="page-script"):
+        script(key="page-js", data={**data, "language": words["language"], "direction": words["direction"]})

@@ -1,0 +1,57 @@
+/* What every page needs. A new page begins at its top, with the focus on its heading, so that a screen reader reads it.
+   Ctrl+Enter (or ⌘+Enter) leads on wherever the focus is: Streamlit's own shortcut is swallowed by an answer that was
+   just clicked. The page states its language and direction; Streamlit's is always English. */
+const root = document.documentElement;
+let page = { view: null, address: "" };
+
+function begin() {
+  document.querySelector('[data-testid="stMain"]')?.scrollTo({ top: 0, behavior: "instant" });
+  document.querySelector(".stMain h1")?.focus({ preventScroll: true });
+}
+
+function lead(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+  const button = document.querySelector(".stMain [data-testid^=stBaseButton-primary]");
+  if (!button) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  if (!event.repeat && !button.disabled) button.click();
+}
+
+/* The browser's Back does not leave the study: where a pair is shown it leads to the pair before. An entry that is made
+   before the first press would be skipped by the browser. */
+function hold() {
+  if (!history.state?.held) history.pushState({ held: true }, "", page.address);
+}
+
+function goBack(event) {
+  event.stopImmediatePropagation();
+  history.pushState({ held: true }, "", page.address);
+  document.querySelector(".ge-page")?.dispatchEvent(new Event("ge-back"));
+}
+
+/* Where the connection is lost, Streamlit bars the page with a dialog about its server. Closed at once; the page says
+   it in the study's words until it is connected again (page.css). */
+function closeDialog() {
+  const close = document.querySelector("body > .stDialog button");
+  if (!close) return;
+  close.click();
+  document.querySelector(".ge-away")?.remove();
+  const notice = document.createElement("div");
+  Object.assign(notice, { className: "ge-away ge-message ge-problem", role: "alert", textContent: page.away });
+  document.querySelector(".stApp").append(notice);
+}
+
+export default function ({ data }) {
+  const before = page.view;
+  page = { ...data, address: location.href };
+  Object.assign(root, { lang: data.language, dir: data.direction });
+  if (before === null && !root.dataset.geReady) {
+    root.dataset.geReady = "yes";
+    new MutationObserver(closeDialog).observe(document.body, { childList: true });
+    window.addEventListener("keydown", lead, true); // before Streamlit, or both would press the button
+    ["pointerdown", "keydown"].forEach((name) => window.addEventListener(name, hold, true));
+    window.addEventListener("popstate", goBack, true);
+  }
+  if (before !== null && before !== data.view && data.view !== "pair") requestAnimationFrame(begin);
+}

@@ -1,1 +1,0 @@
-"""The pages that a rater sees, and the session behind them."""

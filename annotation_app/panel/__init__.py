@@ -1,1 +1,0 @@
-"""The component on which a pair is compared: Python, JavaScript and CSS side by side."""

@@ -1,0 +1,248 @@
+"""The server: Streamlit's application with guards around it, its settings, and its health check.
+
+uvicorn runs it in the process of `annotate`, on a socket that `annotate` has opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import hashlib
+import re
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import streamlit as st
+import uvicorn
+from anyio import to_thread
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+from streamlit.web import bootstrap
+
+from annotation_app import logs, markup, state
+from annotation_app.sign_in import BROWSER_COOKIE
+from guard_eval.errors import StudyError
+from guard_eval.records import MESSAGE_BYTES
+from guard_eval.store import settings
+
+OPTIONS: dict[str, object] = {
+    # Streamlit calls home, and asks the internet for its own address, unless these forbid it.
+    "browser.gatherUsageStats": False,
+    "browser.serverAddress": "localhost",
+    # rich would print an exception past the filter of logs.py, with its message.
+    "logger.enableRich": False,
+    "server.fileWatcherType": "none",
+    "server.runOnSave": False,
+    # Nothing about an error, a file or the app's inside reaches a rater.
+    "client.showErrorDetails": "none",
+    "client.showErrorLinks": False,
+    "client.toolbarMode": "minimal",
+    "client.showSidebarNavigation": False,
+    "ui.hideTopBar": True,
+    "server.maxMessageSize": MESSAGE_BYTES // 1_000_000,
+    # A full garbage collection after every click costs more than the click.
+    "runner.postScriptGC": False,
+    "runner.magicEnabled": False,
+    "theme.light.primaryColor": "#1f6f6b",
+    "theme.dark.primaryColor": "#1f7f7a",
+}
+"""How Streamlit is run. The theme has a light and a dark side; each browser takes the one it prefers."""
+
+INCOMING_BYTES = 1_000_000
+"""What a browser may send at once."""
+
+HEALTH_SECONDS = 5.0
+"""How long the database may take to show that it can be written, and how long its answer is remembered."""
+
+COOKIE_SECONDS = 70 * 24 * 3600
+
+PATHS = frozenset(
+    {
+        *("/", "/favicon.png", "/manifest.json", "/health", "/_stcore/health", "/_stcore/host-config"),
+        *("/auth/login", "/auth/logout", "/oauth2callback"),
+    }
+)
+"""What a rater's browser, a provider of accounts or a monitor asks for, besides /static/."""
+
+
+class _Server(uvicorn.Server):
+    on_ready: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            # What is loaded by now lives as long as the process: later collections need not walk through it.
+            gc.freeze()
+            self.on_ready()
+
+
+def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Serve the study of `state.serve_study` on a bound socket until a signal ends it.
+
+    Args:
+        opened: The socket. Messages leave it at once, and so do those of the connections that it accepts.
+        on_ready: Called when the server answers.
+
+    Raises:
+        StudyError: The server did not start; the log says why.
+    """
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    bootstrap.load_config_options(OPTIONS)
+    guards = [Middleware(Guard), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)]
+    config = uvicorn.Config(
+        st.App(
+            Path(__file__).with_name("main.py"),
+            lifespan=_lifespan,
+            routes=[Route("/health", health)],
+            middleware=guards,
+            on_script_error=show_error_page,
+        ),
+        ws="websockets-sansio",
+        ws_max_size=INCOMING_BYTES,
+        ws_per_message_deflate=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=5,
+    )
+    server = _Server(config)
+    server.on_ready = on_ready
+    server.run(sockets=[opened])
+    if not server.started:
+        raise StudyError("the annotation server did not start; its own message is above")
+
+
+@asynccontextmanager
+async def _lifespan(_app: st.App) -> AsyncIterator[None]:
+    logs.set_up()  # here all loggers have their handlers
+    yield
+
+
+def show_error_page(_error: Exception) -> bool:
+    """Show a rater the same calm page for a defect, which Streamlit has logged by now."""
+    markup.unavailable(state.current_words())
+    return True
+
+
+_last_check: list[tuple[float, int]] = [(-HEALTH_SECONDS, 0)]
+
+
+async def health(_request: Request) -> JSONResponse:
+    """Answer 200 if a rating could be saved just now, 503 if not; the log says why."""
+    checked, status = _last_check[0]
+    if time.monotonic() - checked >= HEALTH_SECONDS:
+        # Requests that come meanwhile get the last answer: no stranger makes the server write more often.
+        _last_check[0], status = (time.monotonic(), status or 200), 200
+        try:
+            with anyio.fail_after(HEALTH_SECONDS):
+                await to_thread.run_sync(_write, abandon_on_cancel=True)
+        except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
+            status, slow = 503, f"the database did not answer within {HEALTH_SECONDS:.0f} s"
+            state.log(StudyError(str(error) or slow), "the health check")
+        _last_check[0] = (time.monotonic(), status)
+    word = "ok" if status == 200 else "unavailable"
+    return JSONResponse({"status": word}, status_code=status, headers={"Cache-Control": "no-store"})
+
+
+def _write() -> None:
+    settings.check_writable(state.open_app().store)
+
+
+def _inline_scripts() -> str:
+    """Return the hashes that allow the scripts inside Streamlit's index.html, and no other inline script."""
+    index = Path(st.__file__).with_name("static") / "index.html"
+    scripts = re.findall(r"<script>(.*?)</script>", index.read_text(encoding="utf-8"), re.DOTALL)
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
+HEADERS = {
+    # A text that slipped through as HTML could run nothing and reach no server. Streamlit injects its styles,
+    # and loads a component's script as a blob.
+    "Content-Security-Policy": (
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+        f"font-src 'self' data:; script-src 'self' blob: {_inline_scripts()}; connect-src 'self' ws: wss:; "
+        "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    # The invite is in the page's address; no other site may learn it.
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Guard:
+    """Let through what the page needs, and add `HEADERS` and the browser's cookie.
+
+    Streamlit never sees the rest: it accepts uploads without an invite, shows details of its program, fails
+    on text in its websocket, and asks the internet for this machine's address if another origin connects.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does, or refuse."""
+        if scope["type"] == "http":
+            await self._serve_file(scope, receive, send)
+        elif scope["type"] != "websocket":
+            await self._app(scope, receive, send)
+        elif scope["path"] == "/_stcore/stream" and _is_own_origin(Headers(scope=scope)):
+            await self._app(scope, _bytes_only(receive, send), send)
+        else:
+            await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
+
+    async def _serve_file(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def add_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                cookies = HTTPConnection(scope).cookies
+                if scope["path"] == "/" and not any(name.startswith(BROWSER_COOKIE) for name in cookies):
+                    headers.append("Set-Cookie", _new_cookie(secure=scope["scheme"] == "https"))
+            await send(message)
+
+        answer: ASGIApp = self._app
+        if scope["path"] not in PATHS and not scope["path"].startswith("/static/"):
+            answer = PlainTextResponse("Not Found", status_code=404)
+        elif scope["method"] not in {"GET", "HEAD"}:
+            answer = PlainTextResponse("Method Not Allowed", 405, headers={"Allow": "GET, HEAD"})
+        await answer(scope, receive, add_headers)
+
+
+def _is_own_origin(headers: Headers) -> bool:
+    """Return whether our own page opens a websocket. A program sends no origin; a browser does."""
+    origins, host = headers.getlist("origin"), headers.get("host")
+    return not origins or origins in ([f"http://{host}"], [f"https://{host}"])
+
+
+def _bytes_only(receive: Receive, send: Send) -> Receive:
+    """Return a `receive` that closes a websocket on which text comes."""
+
+    async def receive_bytes() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive" and message.get("bytes") is None:
+            await send({"type": "websocket.close", "code": 1003})
+            return {"type": "websocket.disconnect", "code": 1003}
+        return message
+
+    return receive_bytes
+
+
+def _new_cookie(*, secure: bool) -> str:
+    """Return a random secret for a browser, to which an id from Prolific is bound.
+
+    It identifies nobody, and no script can read it. `Lax`: it is sent after a link from another site, too.
+    """
+    named = f"{BROWSER_COOKIE}{secrets.token_hex(4)}={secrets.token_urlsafe()}"
+    where = f"Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Lax"
+    return f"{named}; {where}{'; Secure' if secure else ''}"

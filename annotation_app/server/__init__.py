@@ -1,1 +1,0 @@
-"""The server around the pages: starting it, its middlewares and its log."""

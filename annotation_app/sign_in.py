@@ -1,0 +1,138 @@
+"""How a rater signs in: by an invite, from Prolific, or with an account of an OIDC provider.
+
+Every rater is signed in by a token, which is then in the page's address, where a reloaded page finds it.
+Prolific's parameters and a provider's subject become a new rater at the first visit, if the study has work
+for one, and mean the same rater at every later visit. Prolific's parameters are not signed: they let in the
+browser that came with them first, by its cookie, and no other one.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import streamlit as st
+from streamlit.errors import StreamlitAuthError
+
+from annotation_app import endings, markup, state
+from annotation_app.markup import label
+from annotation_app.state import App, Visit
+from guard_eval.records import content_id
+from guard_eval.store import raters
+from guard_eval.store.schema import LONGEST_NAME
+from guard_eval.study.annotation_settings import Recruitment
+
+BROWSER_COOKIE = "guard_eval_browser_"
+"""How the name of the cookie begins that the server gives to every browser: a random secret.
+
+Each has a name of its own, so that none replaces another. Of two tabs opened at once, before there was any,
+either has its own; whichever connects later has both, and is known by the other's.
+"""
+
+_MAX_COOKIES = 10
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+_PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Arrival(NamedTuple):
+    """A visitor without an invite: from `prolific` or `oidc`, under which id, and what else is noted."""
+
+    source: str
+    external_id: str
+    detail: dict[str, str]
+
+
+def enter(app: App) -> Visit | None:
+    """Sign a visitor in, or show the page on which to do so."""
+    recruitment, texts = app.settings.recruitment, app.words["sign_in"]
+    token = st.query_params.get("invite", "")
+    visit = state.sign_in(app, token) if token else None
+    arrival = None if visit else from_prolific(st.query_params, recruitment) or from_account(recruitment)
+    refused = texts["unknown"] if token else ""
+    if arrival is not None:
+        # A provider of accounts vouches for who comes; anybody can write Prolific's parameters.
+        browsers = browser_secrets() if arrival.source == "prolific" else None
+        enrolment = raters.enrol(app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers)
+        visit = state.sign_in(app, enrolment.token) if enrolment.rater is not None else None
+        if visit is None and enrolment.refusal != "elsewhere":  # revoked, or nothing is left to rate
+            endings.show(app, "no_place" if enrolment.refusal else "ended")
+            return None
+        refused = texts["other_browser"]
+    if visit is None:
+        _show(app, refused)
+        return None
+    if arrival is not None:
+        detail = {"source": arrival.source, **arrival.detail}
+        if detail not in visit.progress["arrival"]:
+            state.record(app, visit, "arrival", detail)
+        # In place of the parameters: a reloaded page need not enrol anybody.
+        st.query_params.from_dict({"invite": visit.token})
+    st.session_state["visit"] = visit
+    return visit
+
+
+def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
+    """Return the visitor from Prolific, by the parameters that it puts into the address."""
+    person, study, session = (parameters.get(name, "") for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"))
+    valid = recruitment.prolific and _PARAMETER.fullmatch(person)
+    if not valid or _is_other_study(parameters, recruitment):
+        return None
+    given = {"study": study, "session": session}
+    return Arrival(
+        "prolific", person, {key: text for key, text in given.items() if _PARAMETER.fullmatch(text)}
+    )
+
+
+def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
+    """Return whether a visitor comes from another study on Prolific than the one in study.toml."""
+    expected = recruitment.prolific_study
+    return expected is not None and "PROLIFIC_PID" in parameters and parameters.get("STUDY_ID") != expected
+
+
+def from_account(recruitment: Recruitment) -> Arrival | None:
+    """Return the visitor who signed in with an account; neither name nor address is stored."""
+    # Without a provider in secrets.toml the user has no such attribute.
+    if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
+        return None
+    issuer, subject = st.user.get("iss"), st.user.get("sub")
+    person = f"{issuer} {subject}"
+    external_id = person if len(person) <= LONGEST_NAME else content_id("oidc", issuer, subject)
+    return Arrival("oidc", external_id, {"issuer": str(issuer)}) if subject else None
+
+
+def browser_secrets() -> list[str]:
+    """Return the browser's secrets; a browser that forbids cookies has another one at every visit."""
+    cookies = sorted(st.context.cookies.to_dict().items())
+    values = {value: None for name, value in cookies if name.startswith(BROWSER_COOKIE)}
+    return [value for value in values if _SECRET.fullmatch(value)][:_MAX_COOKIES] or [secrets.token_urlsafe()]
+
+
+def _show(app: App, refused: str) -> None:
+    """Show the ways to sign in; a pasted code goes into the address, and the page is loaded again."""
+    recruitment, texts = app.settings.recruitment, app.words["sign_in"]
+    if recruitment.prolific and not refused and _is_other_study(st.query_params, recruitment):
+        refused = texts["elsewhere"]
+    with markup.page(texts["title"], texts["lead"]):
+        if refused:
+            st.html(markup.message(refused, kind="problem"))
+        elif recruitment.prolific:
+            st.html(markup.message(texts["prolific"], kind="hint"))
+        with st.form("sign-in", border=False):
+            code = st.text_input(
+                label(texts["field"]), key="code", max_chars=2000, autocomplete="off"
+            ).strip()
+            pressed = st.form_submit_button(label(texts["button"]), key="enter", type="primary")
+        if recruitment.oidc and st.button(label(texts["account"]), key="account"):
+            try:
+                st.login()
+            except (StreamlitAuthError, OSError) as error:
+                state.log(error, "signing in with an account")
+                st.html(markup.message(texts["account_trouble"], kind="problem"))
+    if pressed and code:
+        # What was pasted is often the whole link.
+        codes = parse_qs(urlsplit(code).query).get("invite") if "?" in code else None
+        st.query_params["invite"] = codes[0] if codes else code
+        st.rerun()

@@ -1,0 +1,103 @@
+"""Do test and intervals hold? Simulated studies whose truth is known, as a table in Markdown.
+
+python evidence/calibration.py --studies 500
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.analyses.agreement import RatingCounts, fleiss_kappa
+from analysis.analyses.evidence import Context, Evidence
+from analysis.analyses.ranking import ranking
+from analysis.analyses.win_share import fixed_share, pooled_binomial
+from analysis.verdicts.tidy import validate
+
+LEAN = 0.9
+"""The standard deviation of an item's advantage, in that of a rater's noise: κ is about .4."""
+
+
+def verdicts(rng: np.random.Generator, items: int, raters: int, advantage: float = 0.0) -> NDArray[np.int64]:
+    """Draw verdicts 1, 0 and −1, [items, raters]: an item's advantage plus noise, cut by two thresholds."""
+    own = advantage + LEAN * rng.normal(size=(items, 1)) + rng.normal(size=(items, raters))
+    return np.where(own > 0.45, 1, np.where(own < -0.45, -1, 0)).astype(np.int64)
+
+
+def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: int) -> dict[str, float]:
+    """Return how often tests reject where nothing differs, and how often intervals cover."""
+    large = verdicts(rng, 100_000, raters)
+    truth = fleiss_kappa(RatingCounts.of(_counts(large))).value or 0.0
+    hits = np.zeros(4)
+    for _ in range(studies):
+        drawn = verdicts(rng, items, raters)
+        means = 0.5 + drawn.mean(axis=1) / 2
+        known = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
+        found = fixed_share(pd.DataFrame(known), level=0.95)
+        pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
+        kappa = fleiss_kappa(RatingCounts.of(_counts(drawn)))
+        covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
+        inside = found.low is not None and found.high is not None and found.low <= 0.5 <= found.high
+        hits += ((found.p or 1) <= 0.05, (pooled.p or 1) <= 0.05, inside, covers)
+    names = ("error, sign-flip", "error, pooled binomial", "coverage, share", "coverage, κ")
+    return dict(zip(names, hits / studies, strict=True))
+
+
+def _counts(drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.stack([(drawn == value).sum(axis=1) for value in (1, 0, -1)], axis=1)
+
+
+def rank_sets_wrong(rng: np.random.Generator, prompts: int, studies: int) -> float:
+    """Return how often a set of ranks says that one of three methods that are alike is above another."""
+    wrong = 0
+    for _ in range(studies):
+        rows = [
+            {"pair_id": f"{n}{a}{b}", "prompt_id": f"p{n}", "method_a": a, "method_b": b, "verdict": verdict}
+            for n in range(prompts)
+            for a, b in (("x", "y"), ("x", "z"), ("y", "z"))
+            for verdict in (str(rng.choice([a, b, "tie"])),)
+        ]
+        one = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
+        frame = ranking(Evidence.of(validate(pd.DataFrame(rows).assign(**one)), Context(name="n")))
+        known = frame["possible_best"].notna()
+        wrong += bool(((frame["possible_best"] != 1) & known).any())
+    return wrong / studies
+
+
+def lines(studies: int, seed: int) -> Iterator[str]:
+    """Yield the tables."""
+    rng = np.random.default_rng(seed)
+    head: list[str] = []
+    for items in (20, 40, 150):
+        for raters in (1, 3, 5):
+            found = share_and_kappa(rng, items, raters, studies)
+            if not head:
+                head = ["items", "raters", *found]
+                yield f"| {' | '.join(head)} |"
+                yield f"| {' | '.join(['---:'] * len(head))} |"
+            cells = [f"{value:.3f}".lstrip("0") for value in found.values()]
+            cells = [*cells[:-1], "–"] if raters == 1 else cells
+            yield f"| {items} | {raters} | {' | '.join(cells)} |"
+    yield ""
+    yield "| prompts | a set of ranks is wrong (nominal .05) |"
+    yield "| ---: | ---: |"
+    for prompts in (2, 3, 4, 5, 6, 10):
+        yield f"| {prompts} | {rank_sets_wrong(rng, prompts, max(50, studies // 5)):.3f} |"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for line in lines(options.studies, options.seed):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

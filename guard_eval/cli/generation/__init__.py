@@ -1,1 +1,0 @@
-"""What `guard-eval generate` does, engine by engine."""

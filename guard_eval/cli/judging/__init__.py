@@ -1,1 +1,0 @@
-"""What `guard-eval judge` does."""

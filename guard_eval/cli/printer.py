@@ -1,0 +1,304 @@
+"""The only code that prints: results, progress, warnings, questions and errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from guard_eval.progress import Advance
+from guard_eval.reporting.escaping import NOTHING, visible
+from guard_eval.reporting.tables import Table
+from guard_eval.results import Result
+
+LOG_SECONDS = 60.0
+"""How often progress is a line in a log, where there is no terminal to draw bars on."""
+
+SPEED_SECONDS = 120.0
+"""The time left follows from the speed over so many seconds."""
+
+_OF_EVERY_RESULT = {field.name for field in fields(Result)}
+
+
+class Printer:
+    """Print for a person or, with `--json`, for a program: then standard output has one JSON value alone.
+
+    Attributes:
+        as_json: Whether the result is printed as JSON.
+        quiet: Whether progress, notices and the next command are left out.
+    """
+
+    def __init__(self) -> None:
+        self.as_json = False
+        self.quiet = False
+
+    def print_result(self, result: Result) -> None:
+        """Print the result of the command: all that standard output gets with `--json`."""
+        if self.as_json:
+            for warning in result.warnings:
+                self.warn(warning)
+            sys.stdout.write(json.dumps(_data(result), indent=2) + "\n")
+        else:
+            self.show(result)
+
+    def show(self, result: Result) -> None:
+        """Print a result for a person: lines, tables, warnings and what could come next."""
+        for warning in result.warnings:
+            self.warn(warning)
+        console = _console(stderr=self.as_json)
+        for line in result.lines:
+            _print_line(console, line)
+        for number, table in enumerate(result.tables):
+            if number or result.lines:
+                console.print()
+            _print_table(console, table)
+        if result.next and not self.quiet:
+            first, *others = map(_runnable, result.next)
+            _print_line(console, f"\nNext: {first}")
+            for command in others:
+                _print_line(console, f"  or: {command}")
+
+    def error(self, message: str) -> None:
+        """Print an error; as JSON, too, if a program reads it."""
+        sys.stdout.flush()
+        message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _runnable(match[0]), message)
+        if self.as_json:
+            sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
+        sys.stderr.write(visible(message) + "\n")
+
+    def warn(self, text: str) -> None:
+        """Print a warning to standard error."""
+        sys.stderr.write(visible(f"warning: {text}") + "\n")
+
+    def notice(self, text: str) -> None:
+        """Print a line to standard error, unless the user wants it quiet."""
+        if not self.quiet:
+            _print_line(_console(stderr=True), text)
+
+    def write(self, text: str, style: str) -> None:
+        """Print a part of a line at once."""
+        _console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
+
+    def confirm(self, question: str) -> bool:
+        """Ask on standard error and return whether the answer is yes; nobody to ask is a no."""
+        sys.stderr.write(visible(f"{question} [y/N] "))
+        sys.stderr.flush()
+        answer = sys.stdin.readline() if sys.stdin is not None else ""
+        if not answer.endswith("\n"):
+            sys.stderr.write("\n")
+        return answer.strip().lower() in {"y", "yes"}
+
+    @contextmanager
+    def task(self, description: str, total: float | None, unit: str) -> Iterator[Advance]:
+        """Show a bar on a terminal, and elsewhere a line in every minute."""
+        bars = LoggedProgress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn(visible(unit), markup=False),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=_console(stderr=True, quiet=self.quiet),
+            speed_estimate_period=SPEED_SECONDS,
+        )
+        with bars:
+            bar = bars.add_task(visible(description), total=total, note="")
+
+            def advance(count: float = 1, /, note: str | None = None) -> None:
+                if note is not None:
+                    bars.update(bar, note=visible(note))
+                bars.advance(bar, count)
+
+            yield advance
+
+
+def _data(result: Result) -> dict[str, Any]:
+    """Return a result's own fields, warnings and next commands. A plain result has lines and tables."""
+    own = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
+    data = {field.name: getattr(result, field.name) for field in own if field.metadata.get("json", True)}
+    if not own:
+        data = {"lines": result.lines, "tables": [_rows(table) for table in result.tables]}
+    return {name: plain(value) for name, value in data.items()} | {
+        "warnings": list(result.warnings),
+        "next": list(result.next),
+    }
+
+
+def _rows(table: Table) -> dict[str, Any]:
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return {"caption": table.caption, "rows": rows}
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
+    """Return a value as JSON has it; what is no finite number is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if hasattr(value, "to_dict"):  # a data frame
+        return plain(value.to_dict(orient="records"))
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def encode_plainly(error: UnicodeError) -> tuple[str, int]:
+    """Return what an ASCII terminal shows for characters that it lacks: a handler for `codecs`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_plain_character, error.object[error.start : error.end])), error.end
+
+
+def _plain_character(character: str) -> str:
+    r"""Return a character in ASCII: a Greek letter by its name, others by what they are composed of.
+
+    >>> [_plain_character(character) for character in "κΣ½é…→−中"]
+    ['kappa', 'sigma', '1/2', 'e', '...', '->', '-', '\\u4e2d']
+    """
+    if (name := unicodedata.name(character, "")).startswith("GREEK "):
+        return name.split()[-1].lower()
+    composed = unicodedata.normalize("NFKD", character).translate(_ASCII)
+    return composed.encode("ascii", "ignore").decode() or ascii(character)[1:-1]
+
+
+_ASCII = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012–—−─━╸╺", "-"),
+        **dict.fromkeys("‘’′", "'"),
+        **dict.fromkeys("“”„″", '"'),
+        "×": "x",
+        "·": "|",
+        "→": "->",
+        "←": "<-",
+        "≤": "<=",
+        "≥": ">=",
+        "≠": "!=",
+        "±": "+-",
+        "√": "sqrt",
+        "✓": "+",
+        "✗": "x",
+        "⁄": "/",
+        "≡": "==",
+        "•": "*",
+        "▁": "_",
+    }
+)
+"""What stands in ASCII for the characters that messages and tables use."""
+
+
+def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    """Return a console that prints texts as they are, never as markup."""
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, stderr=stderr, quiet=quiet)
+
+
+def _runnable(command: str) -> str:
+    """Return a command that can be copied: `guard-eval` has its path where the shell does not find it."""
+    program = Path(sys.argv[0])
+    if program.name != "guard-eval" or shutil.which("guard-eval") or not command.startswith("guard-eval "):
+        return command
+    return shlex.quote(str(program)) + command.removeprefix("guard-eval")
+
+
+def _print_line(console: Console, line: str) -> None:
+    """Print a line, on a terminal broken between words; a line with a command to be copied stays whole."""
+    line = visible(line)
+    whole = not console.is_terminal or "guard-eval " in line
+    console.print(line if whole else "\n".join(_broken(part, console.width) for part in line.split("\n")))
+
+
+def _broken(line: str, width: int) -> str:
+    """Return a line broken between words; a longer word, such as a path, stays whole."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """Print a table: numbers stand at the right, other cells are broken between words.
+
+    Where the words do not fit beside each other, a row becomes lines of heading and cell.
+    """
+    columns = [visible(column) for column in table.columns]
+    rows = [[visible(NOTHING if cell is None else str(cell)) for cell in row] for row in table.rows]
+    if table.caption:
+        _print_line(console, table.caption)
+    cells = [[column, *(row[n] for row in rows)] for n, column in enumerate(columns)]
+    least = [max((cell_len(word) for cell in column for word in cell.split()), default=1) for column in cells]
+    if sum(least) + 2 * (len(columns) - 1) > console.width:
+        for row in rows:
+            lines = (f"{head}: {cell}" for head, cell in zip(columns, row, strict=True) if cell.strip())
+            console.print("\n".join(textwrap.fill(line, console.width) for line in lines) + "\n")
+    else:
+        gap, widths = _widths([max(map(cell_len, column)) for column in cells], least, console.width)
+        grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
+        for index, column in enumerate(columns):
+            side = "left" if table.holds_words(index) else "right"
+            grid.add_column(Text(column), justify=side, overflow="fold", width=widths[index])  # type: ignore[arg-type]
+        for row in rows:
+            grid.add_row(*(Text(cell) for cell in row))
+        console.print(grid, soft_wrap=False)
+    if table.note:
+        _print_line(console, table.note)
+
+
+def _widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, list[int]]:
+    """Return the gap between columns and the width of each: at least that of its longest word.
+
+    rich shares the room out by itself, but cuts off what it gave to a column of a least width.
+    """
+    gap = 3 if sum(least) + 3 * (len(least) - 1) <= width else 2
+    widths, room = list(least), width - gap * (len(least) - 1)
+    for index in sorted(range(len(least)), key=lambda index: natural[index] - least[index]):
+        widths[index] += max(0, min(natural[index] - widths[index], room - sum(widths)))
+    return gap, widths
+
+
+class LoggedProgress(Progress):
+    """Bars on a terminal; elsewhere a line now and then, so that a batch job is not silent for hours."""
+
+    _logged_at: float | None = None
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        """Move a bar on, or write a line if the last is a minute old."""
+        super().advance(task_id, advance)
+        task, now = self._tasks[task_id], self.get_time()
+        if self.console.is_terminal or now - (self._logged_at or task.start_time or now) < LOG_SECONDS:
+            return
+        self._logged_at = now
+        remaining = task.time_remaining
+        left = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
+        rate = "" if not task.speed else f", {60 * task.speed:,.1f} a minute"
+        note = f", {task.fields['note']}" if task.fields["note"] else ""
+        self.console.print(
+            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{left}"
+        )

@@ -1,1 +1,0 @@
-"""A study goes out: its data set, its datasheet and its preregistration."""

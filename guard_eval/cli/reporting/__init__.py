@@ -1,1 +1,0 @@
-"""What a report needs to know of a study."""

@@ -1,0 +1,140 @@
+"""A strategy at one step: what it is given, and the choice among the tokens that it leaves.
+
+Every engine runs these functions. They differ only in where they keep tokens and state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from guard_eval.decoding import penalties, sampling, truncation  # noqa: F401 (they register their functions)
+from guard_eval.decoding.guard import step as guard_step  # noqa: F401
+from guard_eval.decoding.noise import draw
+from guard_eval.errors import StudyError
+from guard_eval.strategies import Chain, Dry, Greedy, Guard, Step, Strategy, draws
+from guard_eval.strategies.own import file_of
+from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
+from guard_eval.strategies.values import is_own, steps_of
+
+LogitStrategy = Greedy | Step | Chain | Guard
+"""Strategies that need no more of the model than the logits of each step."""
+
+
+@dataclass
+class Context:
+    """What a step knows of B texts besides their logits. −1 stands where there is no token.
+
+    Attributes:
+        keys: `noise.row_key` of each text, `[B]`, int64.
+        step: 0, 1, …: the number of tokens written before; with the key it decides what is drawn.
+        tokens: Prompt and new tokens, `[B, P + t]`, the last token at the end.
+        written: The new tokens alone, `[B, t]`.
+        state: The numbers of `initial_state` as the step before left them, `[B, S]`, float64.
+        breakers: The model's tokens that end a sequence, `[n]`, for DRY.
+    """
+
+    keys: Tensor
+    step: int
+    tokens: Tensor
+    written: Tensor
+    state: Tensor
+    breakers: Tensor | None = None
+
+
+def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
+    """Return the next tokens, `[B]`, by logits `[B, V]`, and update the state of `context` in place.
+
+    Of equal logits the smallest token id wins.
+    """
+    steps = steps_of(strategy)
+    states = torch.split(context.state, [len(first_state(step)) for step in steps], 1)
+    given = []
+    for step, state in zip(steps, states, strict=True):
+        given.append(logits)
+        found = context if len(steps) == 1 else replace(context, state=state)
+        logits = _apply_own(step, logits, found) if is_own(step) else apply_step(step, logits, found)
+    tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
+    for step, state, before in zip(steps, states, given, strict=True):
+        if state.shape[1]:
+            _call_own(step, update_state, state, before, tokens)
+    return tokens
+
+
+def first_state(strategy: Strategy) -> list[float]:
+    """Return the numbers that a text begins with: those of all steps of a chain side by side."""
+    return [number for step in steps_of(strategy) for number in _first_state(step)]
+
+
+def _first_state(step: Strategy) -> list[float]:
+    numbers = _call_own(step, initial_state)
+    if not (isinstance(numbers, list | tuple) and all(isinstance(number, int | float) for number in numbers)):
+        raise StudyError(
+            f"{file_of(type(step))}: initial_state of {type(step).__name__} returned {numbers!r:.60}; "
+            "return a list of numbers"
+        )
+    return [float(number) for number in numbers]
+
+
+def looks_back(strategy: Strategy) -> bool:
+    """Return whether a strategy reads the tokens so far, or numbers that earlier steps left."""
+    return any(not _forgets(step) for step in steps_of(strategy))
+
+
+def _forgets(step: Strategy) -> bool:
+    return isinstance(step, Greedy) or (step.draws and not is_own(step) and not initial_state(step))
+
+
+def needs_breakers(strategy: Strategy) -> bool:
+    """Return whether a strategy asks which of the model's tokens end a sequence."""
+    return any(isinstance(step, Dry) and step.breakers != "none" for step in steps_of(strategy))
+
+
+def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+    """Return the values by which a strategy adapted at a step, by name, `[B]` each."""
+    sizes = [len(first_state(step)) for step in steps_of(strategy)]
+    values: dict[str, Tensor] = {}
+    for step, *states in zip(
+        steps_of(strategy), torch.split(before, sizes, 1), torch.split(after, sizes, 1), strict=True
+    ):
+        for name, value in trace_values(step, *states).items():
+            values[f"{name} ({len(values) + 1})" if name in values else name] = value
+    return values
+
+
+def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
+    """Apply a user's strategy, and check what it returns at the first step."""
+    result = _call_own(step, apply_step, logits.clone(), context)  # it may work in place
+    where = f"{file_of(type(step))}: the function of {type(step).__name__}"
+    if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
+        raise StudyError(f"{where} returned {_describe(result)}; it must return logits, {_describe(logits)}")
+    if context.step == 0 and not bool(result.amax(-1).isfinite().all()):
+        raise StudyError(
+            f"{where} left no token, or NaN; leave one token of each row at least, with −inf for the others"
+        )
+    return result.float()
+
+
+def _call_own(step: object, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    """Call a registered function. An error in a user's own one names its file."""
+    if not is_own(step):
+        return function(step, *arguments)
+    try:
+        return function(step, *arguments)
+    except (StudyError, torch.OutOfMemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise StudyError(
+            f"{file_of(type(step))}: the function of {type(step).__name__} failed: {type(error).__name__}: "
+            f"{error}; correct it, and run the command again"
+        ) from error
+
+
+def _describe(value: object) -> str:
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"

@@ -1,0 +1,140 @@
+"""A complete small study, from prompts to a report, with simulated raters."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from guard_eval import progress
+from guard_eval.commands import load
+from guard_eval.demo import PROMPTS, STUDY
+from guard_eval.demo.raters import NAMES, judge_all, rate_all
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.results import Result
+from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
+from guard_eval.study import Study
+from guard_eval.texts.current import current_texts
+from guard_eval.texts.prompts import read_prompts
+
+EXCERPT = 420
+"""How many characters of a text the terminal shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo(Result):
+    """A finished demo.
+
+    Attributes:
+        folder: The study's folder.
+        seconds: How long it took.
+    """
+
+    folder: Path
+    seconds: float
+
+
+def demo(folder: Path = Path("demo-study"), /) -> Demo:
+    """Run a complete small study.
+
+    Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
+
+    Args:
+        folder: Where to make the study.
+
+    Raises:
+        StudyError: The folder has other files, or another study.
+    """
+    began, folder = time.monotonic(), Path(folder)
+    make_folder(folder)
+    study = Study.open(folder)
+    steps: tuple[tuple[str, Callable[[Study], object]], ...] = (
+        ("1. Continuations", load("generate")),
+        ("   Why the decoding strategy matters", compare_texts),
+        ("2. Metrics", load("measure")),
+        ("3. Blinded pairs", load("pair")),
+        ("4. SIMULATED raters", simulate),
+        ("5. Report", lambda study: load("report")(study.folder)),
+    )
+    for title, step in steps:
+        progress.show(Result(lines=("", title)))
+        result = step(study)
+        if isinstance(result, Result):
+            progress.show(Result(lines=result.lines, warnings=result.warnings))
+    seconds = time.monotonic() - began
+    page = shlex.quote(str(study.report / "index.html"))
+    return Demo(
+        folder=folder,
+        seconds=seconds,
+        lines=(
+            "",
+            f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like.",
+        ),
+        next=(
+            f"open {page} in a browser",
+            f"{study.command('annotate', '--invite', 'ME')}, to rate the same pairs yourself",
+            f"{study.command('judge', '--dry-run')}, to see what a judge would be sent and what it costs",
+        ),
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Write the demo's study.toml and prompts into `folder`; an existing demo stays as it is.
+
+    Raises:
+        StudyError: The folder has other files, or another study: simulated raters would be added to it.
+    """
+    if (folder / "study.toml").exists():
+        if Study.open(folder).hash != Study.open(STUDY.parent).hash:
+            raise StudyError(
+                f"{folder} is a study with other settings, and the demo would add SIMULATED raters to it; "
+                "name another folder: guard-eval demo FOLDER"
+            )
+        progress.notice(f"{folder} exists already; going on with it")
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StudyError(
+            f"{folder} is not an empty folder and not a study; name another folder: guard-eval demo FOLDER"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PROMPTS, folder / "prompts.jsonl")
+    # Last, because its presence says that the folder is complete.
+    shutil.copyfile(STUDY, folder / "study.toml")
+
+
+def compare_texts(study: Study) -> Result:
+    """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
+    prompts = read_prompts(study.prompts_path)
+    greedy, guard = current_texts(study, ("greedy", "guard"), prompts).values()
+
+    def variety(prompt: Prompt) -> float:
+        words = greedy[prompt.id].text.split()
+        return len(set(words)) / max(1, len(words))
+
+    worst = min(prompts, key=variety)
+    texts = (("prompt", worst.text), ("greedy", greedy[worst.id].text), ("guard", guard[worst.id].text))
+    lines = [textwrap.shorten(f"{name:>6}: {text}", EXCERPT, placeholder=" …") for name, text in texts]
+    return Result(lines=("On the prompt where greedy decoding does worst:", *lines))
+
+
+def simulate(study: Study) -> Result:
+    """Let the simulated raters rate what waits for them, and the simulated judge judge all pairs."""
+    criteria = study.settings.annotation.criteria
+    with Store.open(study.database, declared=study.declared) as store:
+        pairs = store_pairs.read(store)
+        total = len(NAMES) * sum(pair.for_people for pair in pairs) + 2 * len(pairs)
+        with progress.task("SIMULATED", total, unit="pairs") as advance:
+            rated = rate_all(store, study.plan, criteria, on_progress=advance)
+            judged = judge_all(store, study.plan, criteria, on_progress=advance)
+    return Result(
+        lines=(
+            f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind is 'simulated'",
+            f"{judged} new answers by a SIMULATED judge in both orders; its kind is 'simulated_model'",
+        )
+    )

@@ -1,0 +1,183 @@
+"""The loop of contrastive search and ACS, which need the hidden states of all candidates.
+
+The candidates pass as a tree where the model's attention allows: k queries at one place, each seeing the text
+so far and itself, so that one cache serves them all. Where it does not (a sliding window shorter than the
+text, a model that changes the logits after its head), the cache is repeated for each candidate, which costs k
+times its memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from guard_eval.decoding.contrastive import Proposer, choose, degeneration_penalty, unit
+from guard_eval.decoding.processor import DecodedStep
+from guard_eval.engines.decode import Batch, Decoded, Failures, StopCriterion, forward
+from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
+
+
+@torch.inference_mode()
+def contrastive_search(
+    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    batch: Batch,
+    strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
+    on_step: Callable[[DecodedStep], None] | None = None,
+) -> Decoded:
+    """Continue a batch by contrastive search or ACS; see `decode`."""
+    ids, mask = batch.padded()
+    rows, device = len(ids), ids.device
+    propose = Proposer(strategy, rows, batch.limit, device)
+    passes = _Passes(model, ids, mask, batch.limit)
+    failures = Failures(rows, batch.limit, device)
+    stop = StopCriterion(batch, ids.shape[1])
+    ends = torch.tensor(batch.ends, dtype=torch.long, device=device)
+    running = torch.ones(rows, dtype=torch.bool, device=device)
+    logits = passes.prefill()
+    for step in range(batch.limit):
+        broken = ~logits.amax(-1).isfinite()
+        proposal = propose(logits.masked_fill(broken[:, None], 0), step)
+        penalty = passes.try_candidates(proposal.ids)
+        # A hidden state may be no number where the logits before it are.
+        broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
+        failures.note(broken, step)
+        index = choose(proposal, penalty.nan_to_num())
+        tokens = proposal.ids.gather(1, index[:, None])[:, 0]
+        if on_step:
+            adapted = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha}
+            adapts = isinstance(strategy, AdaptiveContrastiveSearch)
+            on_step(DecodedStep(logits, tokens, adapted if adapts else {}))
+        ids = torch.cat([ids, tokens[:, None]], 1)
+        running &= ~(torch.isin(tokens, ends) | stop(ids, logits) | broken)
+        if step + 1 == batch.limit or not running.any():
+            break
+        logits = passes.take(index)
+    written = [batch.until_end(row) for row in ids[:, mask.shape[1] :].tolist()]
+    return Decoded(tokens=written, failed_at=failures.of(written))
+
+
+class _Passes:
+    """The forward passes of a batch: R rows, k candidates, V tokens in the vocabulary."""
+
+    def __init__(self, model: Any, ids: Tensor, mask: Tensor, limit: int) -> None:  # noqa: ANN401
+        self._model, self._ids, self._length, self._limit = model, ids, ids.shape[1], limit
+        self._mask = torch.nn.functional.pad(mask, (0, limit), value=1)
+        self._positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        self._cache = DynamicCache(config=model.config)
+        self._tree = why_no_tree(model, ids.shape[1] + limit) is None
+        self._context = self._hidden = self._logits = torch.empty(0)
+
+    def prefill(self) -> Tensor:
+        """Read the prompts; return the logits after them, `[R, V]`, float32."""
+        output = forward(
+            self._model,
+            self._ids,
+            self._mask_of(self._length),
+            self._positions,
+            self._cache,
+            output_hidden_states=True,
+        )
+        hidden = unit(output.hidden_states[-1])
+        self._positions = self._positions[:, -1:] + 1
+        self._context = torch.nn.functional.pad(hidden, (0, 0, 0, self._limit))
+        return output.logits[:, -1].float()  # type: ignore[no-any-return]
+
+    def try_candidates(self, ids: Tensor) -> Tensor:
+        """Return the largest cosine of each candidate's hidden state with those of the text, `[R, k]`.
+
+        Args:
+            ids: The candidates, `[R, k]`.
+        """
+        rows, k = ids.shape
+        if self._tree:
+            self._hidden = self._pass_as_tree(ids)
+        else:
+            self._cache.batch_repeat_interleave(k)
+            output = forward(
+                self._model,
+                ids.reshape(-1, 1),
+                self._mask_of(self._length + 1).repeat_interleave(k, 0),
+                self._positions.repeat_interleave(k, 0),
+                self._cache,
+                output_hidden_states=True,
+            )
+            self._hidden = output.hidden_states[-1].view(rows, k, -1)
+            self._logits = output.logits.view(rows, k, -1)
+        present = self._mask_of(self._length).bool()
+        return degeneration_penalty(unit(self._hidden), self._context[:, : self._length], present)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Append the candidates `index`, `[R]`; return the logits after them, `[R, V]`, float32."""
+        rows = torch.arange(len(index), device=index.device)
+        hidden = self._hidden[rows, index]
+        if self._tree:
+            _keep_candidate(self._cache, self._length, index)
+            logits = self._model.get_output_embeddings()(hidden)
+        else:
+            self._cache.batch_select_indices(rows * self._hidden.shape[1] + index)
+            logits = self._logits[rows, index]
+        self._context[:, self._length] = unit(hidden)
+        self._length += 1
+        self._positions = self._positions + 1
+        return logits.float()  # type: ignore[no-any-return]
+
+    def _mask_of(self, length: int) -> Tensor:
+        return self._mask[:, :length]
+
+    def _pass_as_tree(self, ids: Tensor) -> Tensor:
+        """Return the candidates' hidden states, `[R, k, D]`; the cache then holds all of them."""
+        rows, k = ids.shape
+        itself = torch.eye(k, dtype=torch.bool, device=ids.device).expand(rows, 1, k, k)
+        present = self._mask_of(self._length).bool()[:, None, None].expand(rows, 1, k, -1)
+        seen, dtype = torch.cat([present, itself], dim=-1), self._model.dtype
+        mask = torch.zeros(seen.shape, dtype=dtype, device=ids.device)
+        output = self._model.base_model(
+            input_ids=ids,
+            position_ids=self._positions.expand_as(ids),
+            attention_mask=mask.masked_fill(~seen, torch.finfo(dtype).min),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        return output.last_hidden_state  # type: ignore[no-any-return]
+
+
+def _keep_candidate(cache: Any, length: int, index: Tensor) -> None:  # noqa: ANN401
+    """Keep in a cache the text of `length` tokens and, after it, the candidate that `index` `[R]` names."""
+    for layer in cache.layers:
+        for states in (layer.keys, layer.values):
+            place = (length + index)[:, None, None, None].expand(-1, states.shape[1], 1, states.shape[3])
+            states[:, :, length : length + 1] = states.gather(2, place)
+        layer.keys, layer.values = layer.keys[:, :, : length + 1], layer.values[:, :, : length + 1]
+
+
+_PLAIN_HEADS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Whether a model's logits are those of its head."""
+
+
+@torch.inference_mode()
+def why_no_tree(model: Any, tokens: int) -> str | None:  # noqa: ANN401
+    """Return why texts of up to `tokens` tokens cannot be continued as a tree; None if they can."""
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if "position_ids" not in inspect.signature(model.base_model.forward).parameters:
+        return "it takes no positions"
+    window = getattr(config, "sliding_window", None)
+    slides = "sliding_attention" in kinds or not getattr(config, "layer_types", None)
+    if slides and window is not None and window < tokens:
+        return f"its attention window of {window} tokens is shorter than prompt and continuation, {tokens}"
+    if "sliding_attention" in kinds:
+        return "its cache slides"
+    if getattr(config, "_attn_implementation", "sdpa") not in {"sdpa", "eager"}:
+        return f"its attention is {config._attn_implementation}"  # noqa: SLF001 (there is no public name)
+    if model not in _PLAIN_HEADS:
+        probe = torch.arange(4, device=model.device)[None] % config.vocab_size
+        states, head = model.base_model(input_ids=probe, use_cache=False)[0], model.get_output_embeddings()
+        logits = model(input_ids=probe, use_cache=False).logits
+        _PLAIN_HEADS[model] = head is not None and torch.allclose(head(states), logits)
+    return None if _PLAIN_HEADS[model] else "it changes the logits after its head"

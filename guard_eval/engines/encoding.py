@@ -1,0 +1,224 @@
+"""Between texts and tokens: prompts to token ids, generated tokens back to continuations."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jinja2 import TemplateError
+
+from guard_eval.engines.loading import LoadedModel
+from guard_eval.errors import StudyError
+from guard_eval.records import Continuation, Prompt, Recipe
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMED = 20
+"""Prompts that an error names; of more it says how many."""
+
+
+@dataclass(frozen=True)
+class EncodedPrompt:
+    """A prompt with the token ids that the model is given, and which of its texts is to be made."""
+
+    prompt: Prompt
+    ids: list[int]
+    run: int = 1
+
+
+def encode(
+    loaded: LoadedModel, prompts: Sequence[Prompt], max_prompt_tokens: int, *, chat: bool = False
+) -> list[EncodedPrompt]:
+    """Return each prompt's tokens, of which the last `max_prompt_tokens` are kept.
+
+    A beginning-of-text token that the tokenizer sets stays in front, and counts: models were trained to see
+    it first. With `chat` the prompt is the user's message, and the model's template opens its answer; then
+    the limit is on the prompt's own tokens, and the template, which may not be cut, comes on top.
+
+    Raises:
+        StudyError: Prompts have no tokens, or the template refuses them (all are named), or there is no
+            template.
+    """
+    tokenizer = loaded.tokenizer
+    if chat and not getattr(tokenizer, "chat_template", None):
+        raise StudyError(
+            f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
+            "set generation.chat = false, or name a model that was trained to chat"
+        )
+    encode_prompt = _encode_chat if chat else _encode
+    rows, refused = [], []
+    for prompt in prompts:
+        try:
+            rows.append(EncodedPrompt(prompt, encode_prompt(tokenizer, prompt, max_prompt_tokens)))
+        except _RefusedPromptError as error:
+            refused.append((prompt.id, str(error)))
+    if refused:
+        raise StudyError(f"{name_prompts([repr(name) for name, _ in refused])}: {refused[0][1]}")
+    return rows
+
+
+def too_long(loaded: LoadedModel, encoded: Sequence[EncodedPrompt], max_new_tokens: int) -> str | None:
+    """Return what to say of the prompts that leave no room for the new tokens; None if all fit."""
+    context = context_length(loaded)
+    longer = [row for row in encoded if len(row.ids) + max_new_tokens > context]
+    if not longer:
+        return None
+    names = list(dict.fromkeys(repr(row.prompt.id) for row in longer))
+    room = context - max_new_tokens
+    remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
+    return (
+        f"{name_prompts(names)}: with max_new_tokens = {max_new_tokens} more than the {context} tokens that "
+        f"the model {loaded.name!r} can hold ({max(len(row.ids) for row in longer)} in the longest prompt); "
+        + (remedy if room > 0 else f"set max_new_tokens below {context}")
+    )
+
+
+def context_length(loaded: LoadedModel) -> float:
+    """Return how many tokens the model can hold, prompt and continuation together; infinity if unlimited."""
+    return getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
+
+
+class _RefusedPromptError(Exception):
+    """Why the model cannot be given a prompt, and what to do."""
+
+
+def name_prompts(names: Sequence[str]) -> str:
+    """Return prompts as a message names them: all of them, or the first and how many more there are.
+
+    >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
+    ("the prompt 'a'", "the prompts 'a', 'b'")
+    """
+    named = ", ".join(names[:_NAMED])
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"the prompt{'' if len(names) == 1 else 's'} {named}{rest}"
+
+
+def _valid(text: str) -> str:
+    if _LONE_SURROGATE.search(text):
+        raise _RefusedPromptError("not valid Unicode (a lone surrogate); fix or remove it")
+    return text
+
+
+def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
+    # The length is ours to limit, so the tokenizer's warning about long texts would only mislead.
+    ids: list[int] = tokenizer(_valid(prompt.text), verbose=False)["input_ids"]
+    bos = tokenizer.bos_token_id
+    if not ids and bos is not None:
+        ids = [bos]
+    if not ids:
+        raise _RefusedPromptError("empty, and the model has no token to start from; remove it")
+    start = ids[:1] if ids[0] == bos else []
+    return ids if len(ids) <= limit else start + ids[len(ids) - limit + len(start) :]
+
+
+def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
+    conversation = [{"role": "user", "content": _last_tokens(tokenizer, _valid(prompt.text), limit)}]
+    try:
+        # Control tokens that a prompt spells out are data, not turns of the conversation.
+        encoded = tokenizer.apply_chat_template(
+            conversation, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
+        )
+    except Exception as error:  # a template is a program, which may raise anything
+        reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
+        raise _RefusedPromptError(
+            f"refused by the model's chat template: {reason}; set generation.chat = false, or remove it"
+        ) from error
+    ids: list[int] = encoded["input_ids"]
+    if not ids:
+        raise _RefusedPromptError("left empty by the model's chat template; set generation.chat = false")
+    return ids
+
+
+def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
+    """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
+    if not tokenizer.is_fast:
+        ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return text if len(ids) <= limit else _decode(tokenizer, ids[-limit:])
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    places: list[tuple[int, int]] = encoded["offset_mapping"]
+    return text if len(places) <= limit else text[places[-limit][0] :]
+
+
+def eos_ids(loaded: LoadedModel) -> list[int]:
+    """Return the tokens that end a text: the tokenizer's and the model's; without any only the limit does."""
+    settings = loaded.model.generation_config
+    listed = getattr(settings, "eos_token_id", None)
+    ids = set(listed if isinstance(listed, list) else [listed]) | {loaded.tokenizer.eos_token_id}
+    return sorted(token for token in ids if token is not None)
+
+
+def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int]) -> str:  # noqa: ANN401
+    """Return what the new tokens add to the prompt's text, special tokens left out.
+
+    Decoded alone, SentencePiece's tokens would lose the space that they begin with.
+    """
+    before, both = _decode(tokenizer, prompt_ids), _decode(tokenizer, prompt_ids + new_ids)
+    return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
+
+
+class StopStrings:
+    """Finds strings at which a text ends. They are searched in the new text, never in the prompt."""
+
+    def __init__(self, tokenizer: Any, strings: Sequence[str]) -> None:  # noqa: ANN401
+        self._tokenizer, self._strings = tokenizer, strings
+        # A token has one byte or more, special tokens none; decoders look back at a few tokens before.
+        self._window = 4 * max(len(text.encode()) for text in strings) + 8
+
+    def reached(self, new: Sequence[int]) -> bool:
+        """Return whether the last of the `new` tokens completes one of the strings."""
+        return self.place(_decode(self._tokenizer, list(new[-self._window :]))) is not None
+
+    def place(self, text: str) -> int | None:
+        """Return where the first of the strings begins in a text, or None."""
+        return min((at for string in self._strings if (at := text.find(string)) >= 0), default=None)
+
+
+def make_continuation(
+    loaded: LoadedModel, recipe: Recipe, row: EncodedPrompt, new: list[int], *, seconds: float, batch: int
+) -> Continuation:
+    """Return the continuation of the tokens `new`, which took `seconds` in a batch of `batch` texts.
+
+    A text with a stop string ends before it. Engines may write more tokens, which are cut here.
+    """
+    text = continuation_text(loaded.tokenizer, row.ids, new)
+    finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
+    place = StopStrings(loaded.tokenizer, recipe.stop).place(text) if recipe.stop else None
+    if place is not None:
+        new, finish = _until_stop(loaded.tokenizer, row.ids, new, recipe.stop), "stop"
+    return Continuation(
+        id=recipe.continuation_id(row.prompt, row.run),
+        prompt_id=row.prompt.id,
+        dataset=row.prompt.dataset,
+        recipe=recipe,
+        text=text[:place],
+        prompt_tokens=len(row.ids),
+        new_tokens=len(new),
+        finish=finish,
+        seconds=seconds,
+        batch=batch,
+        device=loaded.device,
+        versions=loaded.versions,
+        run=row.run,
+    )
+
+
+def _until_stop(tokenizer: Any, prompt: list[int], new: list[int], strings: Sequence[str]) -> list[int]:  # noqa: ANN401
+    """Return the fewest of the `new` tokens whose text has one of the strings."""
+    stops = StopStrings(tokenizer, strings)
+    counts = range(1, len(new) + 1)
+    has = [stops.place(continuation_text(tokenizer, prompt, new[:count])) is not None for count in counts]
+    return new[: 1 + has.index(True)]
+
+
+def _decode(tokenizer: Any, ids: list[int]) -> str:  # noqa: ANN401
+    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    try:
+        text: str = tokenizer.decode(ids, **options)
+    except (IndexError, KeyError, TypeError, ValueError):
+        # A model may have more tokens than its tokenizer, and tokenizers in Python may fail on them, where
+        # the others leave them out.
+        known = set(tokenizer.get_vocab().values())
+        text = tokenizer.decode([token for token in ids if token in known], **options)
+    return text

@@ -1,1 +1,0 @@
-"""Decoding on one machine with transformers."""

@@ -1,0 +1,398 @@
+"""Measure texts: those of a study, of files, or what `generate` has just returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import Field, ValidationError
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.export import score_tables, write_results
+from guard_eval.metrics.groups import group_texts
+from guard_eval.metrics.measurement import AGAINST_REFERENCES, measure_generations, measure_groups
+from guard_eval.metrics.models import ScoringModels
+from guard_eval.metrics.scores import METRICS, Difference, Results, Score
+from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.reporting.words import plural
+from guard_eval.results import Result
+from guard_eval.study import Study
+from guard_eval.study.criteria_settings import SettingsTable
+from guard_eval.study.overrides import with_overrides
+from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.settings import MetricSettings
+from guard_eval.texts.continuations import trace_files
+from guard_eval.texts.current import find_current
+from guard_eval.texts.generation_files import read_generations
+from guard_eval.texts.generations import HUMAN, Generation, generation_of
+from guard_eval.texts.model_hub import find_models
+from guard_eval.texts.prompts import read_prompts
+
+if TYPE_CHECKING:
+    from guard_eval.engines.library import Texts
+
+    Source = Path | Study | Texts
+else:
+    Source = Path  # what can be typed on a command line
+
+SCORING_MODELS = {
+    "coherence": "coherence_model",
+    "perplexity": "coherence_model",
+    "mauve": "mauve_model",
+    "bertscore": "bertscore_model",
+}
+"""Metrics that need a model, and the setting that names it."""
+WITHOUT_MODELS = ("diversity", "repetition", "distinct", "self_bleu", "length")
+"""What is measured of texts from `generate`, unless metrics are named."""
+
+
+class DeviceTable(SettingsTable):
+    """Where scoring models run."""
+
+    device: str = "auto"
+
+
+class FileSettings(SettingsTable):
+    """The settings for texts without a study, changed by `--set`."""
+
+    seed: int = Field(default=1, ge=0)
+    all_runs: bool = False
+    model: DeviceTable = Field(default_factory=DeviceTable)
+    metrics: MetricSettings = Field(default_factory=MetricSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Result):
+    """What a measurement found.
+
+    Attributes:
+        scores: By metric, dataset and strategy.
+        differences: From the baseline, if there is one.
+        settings: All settings by name.
+        failures: Metrics that could not be measured: why, and what to do.
+    """
+
+    scores: tuple[Score, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each score: metric, dataset, strategy, value, limits, texts and note."""
+        columns = ["metric", "dataset", "strategy", "value", "low", "high", "n", "note"]
+        return pd.DataFrame([{name: getattr(score, name) for name in columns} for score in self.scores])
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html())
+
+
+def measure(
+    *source: Source,
+    metrics: Sequence[str] = (),
+    baseline: str | None = None,
+    prompts: Path | None = None,
+    column: Sequence[str] = (),
+    output: Path | None = None,
+    dry_run: bool = False,
+    overrides: Sequence[str] = (),
+) -> Measured:
+    """Score continuations, and say how sure the scores are.
+
+    Diversity, MAUVE, coherence, BERTScore, perplexity, repetition, length and speed, for each dataset and
+    strategy, with the human reference and intervals over prompts. With a baseline also differences, tests and
+    Holm's correction. No model reads a text twice: stop the command at any moment and run it again. A metric
+    whose model is not available is named at the end (exit code 2); all others are written.
+
+    Args:
+        source: A study's folder, or files of texts (JSONL, JSON, CSV, XLSX, Parquet, samples of
+            lm-evaluation-harness). A record has the text and, where known, prompt, reference, strategy,
+            dataset and id.
+        metrics: Only these, with commas: diversity, mauve, coherence, bertscore, perplexity, repetition,
+            distinct, self_bleu, length, speed.
+        baseline: Compare every other strategy with this one, prompt by prompt.
+        prompts: For files without prompts: a file with the prompts and references, by id.
+        column: For files: the column of the texts. Given several times, each one is a strategy.
+        output: For files: a folder for tables, figures and stored scores. A study has its own.
+        dry_run: Say what would be measured, and stop.
+        overrides: Settings for this run, each `table.key=value`.
+
+    Raises:
+        StudyError: There are no texts, a file or a setting is wrong, or a metric of texts from `generate`
+        could
+            not be measured.
+    """
+    if not source:
+        raise StudyError("name a study's folder or files of texts")
+    chosen: dict[str, Any] = {}
+    if names := [name.strip() for text in metrics for name in text.split(",") if name.strip()]:
+        chosen["compute"] = names
+    if isinstance(source[0], Study) or (isinstance(source[0], Path) and _is_study(source)):
+        for_files = {"--prompts": prompts, "--column": column, "--output": output}
+        if given := [name for name, value in for_files.items() if value]:
+            raise StudyError(f"{given[0]} is for files; a study has its own: edit its study.toml")
+        study = source[0] if isinstance(source[0], Study) else Study.open(source[0], overrides)
+        if baseline is not None:
+            chosen["baseline"] = baseline
+        return _measure_study(study, chosen, dry_run=dry_run)
+    if not all(isinstance(each, str | Path) for each in source):
+        chosen.setdefault("compute", list(WITHOUT_MODELS))
+    settings = _file_settings(overrides, chosen, baseline)
+    if isinstance(source[0], str | Path):
+        generations = _read_files(source, settings, prompts=prompts, columns=column)
+    else:
+        generations = [text for texts in source for text in _texts_of(texts)]
+    models = ScoringModels(device=settings.model.device)
+    job = _Job(generations, settings.metrics, settings.seed, models, output)
+    measured = job.preview() if dry_run else job.run()
+    if measured.failures and not isinstance(source[0], str | Path):
+        raise StudyError("\n".join(measured.failures))
+    return measured
+
+
+def _is_study(source: Sequence[Any]) -> bool:
+    """Return whether one folder is named, or nothing that could be a file; folders among files are wrong."""
+    folders = [path for path in source if Path(path).is_dir()]
+    if folders and len(source) > 1:
+        raise StudyError(f"{folders[0]} is a folder; name one study, or files alone")
+    missing = len(source) == 1 and not (Path(source[0]).suffix or Path(source[0]).exists())
+    return bool(folders) or missing
+
+
+def _file_settings(overrides: Sequence[str], chosen: Mapping[str, Any], baseline: str | None) -> FileSettings:
+    tables = with_overrides({"metrics": {}}, overrides)
+    if isinstance(tables["metrics"], dict):
+        tables["metrics"] |= chosen
+    try:
+        settings = FileSettings.model_validate(tables)
+    except ValidationError as error:
+        raise StudyError(explain(Path("the command line"), problems_of(error, FileSettings))) from error
+    if baseline is None:
+        return settings
+    # In a file a strategy may have any name.
+    return settings.model_copy(update={"metrics": settings.metrics.model_copy(update={"baseline": baseline})})
+
+
+def _read_files(
+    paths: Sequence[Any], settings: FileSettings, *, prompts: Path | None, columns: Sequence[str]
+) -> list[Generation]:
+    known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
+    return [
+        text
+        for path in paths
+        for text in read_generations(Path(path), prompts=known, columns=columns, all_runs=settings.all_runs)
+    ]
+
+
+def _texts_of(texts: Any) -> Iterator[Generation]:  # noqa: ANN401 (what a notebook passes)
+    if not hasattr(texts, "with_prompts"):
+        raise StudyError(f"measure got a {type(texts).__name__}; give it what generate returned")
+    for prompt, continuation in texts.with_prompts():
+        yield generation_of(continuation, prompt)
+
+
+def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
+    """Measure the continuations of a study that exist, and write every table and figure."""
+    settings = study.settings
+    prompts = {prompt.id: prompt for prompt in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
+    runs = find_current(study, settings.generation.strategies, [*prompts.values()])
+    generations = [
+        generation_of(text, prompts[text.prompt_id]) for run in runs.values() for text in run.texts.values()
+    ]
+    if not generations:
+        raise StudyError(f"{study.folder} has no continuations yet; run: {study.command('generate')}")
+    try:
+        wanted = MetricSettings.model_validate({**settings.metrics.model_dump(), **chosen})
+    except ValidationError as error:
+        problems = problems_of(error, MetricSettings)
+        raise StudyError(explain(Path("the command line"), problems)) from error
+    traces = [path for name, run in runs.items() if run.folder for path in trace_files(run.folder, name)]
+    job = _Job(
+        generations,
+        wanted,
+        settings.seed,
+        ScoringModels.of_study(study),
+        study.metrics,
+        traces=traces,
+        warnings=_own_scorer(study, wanted),
+    )
+    steps = (study.command("pair"), study.command("report"))
+    return job.preview() if dry_run else job.run(next_commands=steps)
+
+
+def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
+    """Warn if the model that wrote the texts is the one that scores them."""
+    writer, scorer = study.settings.model.name, settings.coherence_model
+    scored = sorted({"coherence", "perplexity"} & set(settings.compute))
+    if not scored or study.locate_model(writer) != study.locate_model(scorer):
+        return []
+    own = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
+    return [f"{own}, so greedy decoding and beam search lead by construction; name another coherence_model"]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Texts to measure, and how.
+
+    Attributes:
+        generations: The texts.
+        settings: Which metrics, with what.
+        seed: The seed of everything random.
+        models: Where models come from.
+        folder: Where tables, figures and stored scores go; None writes nothing.
+        traces: Files of traces to draw.
+        warnings: What a reader must know about the texts.
+    """
+
+    generations: Sequence[Generation]
+    settings: MetricSettings
+    seed: int
+    models: ScoringModels
+    folder: Path | None
+    traces: Sequence[Path] = ()
+    warnings: Sequence[str] = ()
+
+    def _lines(self) -> list[str]:
+        texts, strategies = len(self.generations), len({text.strategy for text in self.generations})
+        datasets = len({text.dataset for text in self.generations})
+        counted = f"{strategies} strateg{'y' if strategies == 1 else 'ies'}"
+        counted = f"{texts} text{'s' * (texts != 1)}: {counted}, {datasets} dataset{'s' * (datasets != 1)}"
+        lines = [counted, f"metrics: {', '.join(self.settings.compute)}"]
+        names = [
+            getattr(self.settings, SCORING_MODELS[m]) for m in self.settings.compute if m in SCORING_MODELS
+        ]
+        if names:
+            lines.append(f"scoring models: {', '.join(dict.fromkeys(names))}")
+        return lines
+
+    def _needed_models(self) -> dict[str, tuple[str, str]]:
+        """Return location and wanted revision of the models that are needed, by name."""
+        references = any(text.reference for text in self.generations)
+        names = (
+            getattr(self.settings, SCORING_MODELS[metric])
+            for metric in self.settings.compute
+            if metric in SCORING_MODELS and (references or metric not in AGAINST_REFERENCES)
+        )
+        return {name: (self.models.locate(name), self.models.revisions.get(name, "main")) for name in names}
+
+    def preview(self) -> Measured:
+        """Return what would be measured, and which models would be downloaded."""
+        found = find_models(self._needed_models())
+        problem = found.problem()
+        return Measured(
+            lines=(*self._lines(), *found.lines()),
+            settings=self.settings.model_dump(mode="json"),
+            warnings=(problem,) if problem else (),
+            exit_code=2 if problem else 0,
+        )
+
+    def run(self, *, next_commands: tuple[str, ...] = ()) -> Measured:
+        """Measure, and write what was found."""
+        # Models that cannot be loaded are named at once; what needs none of them is measured.
+        hub = find_models(
+            {
+                name: place
+                for name, place in self._needed_models().items()
+                if Path(place[0]).is_dir() or not Path(place[0]).is_absolute()
+            }
+        )
+        if problem := hub.problem():
+            progress.warn(problem)
+        path = self.folder / "scores.sqlite" if self.folder else None
+        with hub.offline(), closing(ScoreCache(path)) as cache:
+            results = measure_generations(
+                self.generations,
+                self.settings,
+                seed=self.seed,
+                models=self.models,
+                cache=cache,
+                warnings=self.warnings,
+            )
+        lines = [*self._lines(), *_definitions(results)]
+        if self.folder:
+            write_results(results, self.folder, traces=self.traces)
+            lines.append(
+                f"metrics: {self.folder / 'metrics.html'}, also as .md .tex .json, scores.csv and "
+                f"differences.csv; figures: {self.folder / 'figures'}/"
+            )
+        return Measured(
+            scores=results.scores,
+            differences=results.differences,
+            settings=results.settings,
+            failures=results.failures,
+            lines=tuple(lines),
+            tables=tuple(score_tables(results)),
+            warnings=(*results.warnings, *results.failures),
+            next=next_commands,
+            exit_code=2 if results.failures else 0,
+        )
+
+
+def _definitions(results: Results) -> list[str]:
+    """Return the definition of each metric, and what was left out or is undefined."""
+    lines = []
+    for metric in dict.fromkeys(score.metric for score in results.scores):
+        of_metric = [score for score in results.scores if score.metric == metric and score.strategy != HUMAN]
+        signatures = dict.fromkeys(score.signature for score in of_metric if score.signature)
+        lines.append(f"{METRICS[metric].label}: {' / '.join(signatures)}")
+        lines += dict.fromkeys(
+            f"{score.dataset}, {score.strategy}, {METRICS[metric].label}: {score.note}"
+            for score in of_metric
+            if score.value is None and score.note
+        )
+    counts = {(score.dataset, score.strategy): score.counts for score in results.scores if score.counts}
+    for (dataset, strategy), flaws in counts.items():
+        lines.append(f"{dataset}, {strategy}: {', '.join(f'{n} {what}' for what, n in flaws.items())}")
+    return lines + list(dict.fromkeys(one.note for one in results.differences if one.note))
+
+
+def best_texts(
+    study: Study, metric: str, runs: Mapping[int, Mapping[str, Continuation]], prompts: Mapping[str, Prompt]
+) -> dict[str, Continuation]:
+    """Return for each prompt the text with the highest value of a metric, of all runs of one strategy.
+
+    A text whose value is undefined (too short for it) loses to any other. Of equal ones a hash of the seed,
+    the prompt's id and the run decides.
+
+    Args:
+        study: Whose models score, and whose seed decides.
+        metric: A metric that each text has a value of.
+        runs: The strategy's texts, by run and prompt id.
+        prompts: The prompts by id.
+
+    Raises:
+        StudyError: The metric's model is not available, or the texts have nothing that it needs.
+    """
+    settings, seed = study.settings.metrics.model_copy(update={"compute": [metric]}), study.settings.seed
+    ranked: dict[str, list[tuple[float, str, int]]] = {name: [] for name in prompts}
+    with closing(ScoreCache(study.metrics / "scores.sqlite")) as cache:
+        for run, texts in runs.items():
+            groups = group_texts(generation_of(text, prompts[name]) for name, text in texts.items())
+            references = any(prompt.reference is not None for prompt in prompts.values())
+            outcomes, failures = measure_groups(
+                groups,
+                groups if references else [],
+                settings,
+                models=ScoringModels.of_study(study),
+                cache=cache,
+            )
+            if failures:
+                raise StudyError(f"pairs.best_of_runs: {'; '.join(failures)}")
+            for group in groups:
+                sums = outcomes[metric, group.dataset, group.strategy].sums
+                values = [float("nan")] * len(group.prompts) if sums is None else sums.function(sums.parts)
+                for name, value in zip(group.prompts, values, strict=True):
+                    defined = float(value) if value == value else float("-inf")  # noqa: PLR0124 (NaN)
+                    ranked[name].append((defined, content_id(seed, "run", name, run), run))
+    with suppress(ValueError):
+        undefined = sum(max(ranking)[0] == float("-inf") for ranking in ranked.values())
+        if undefined:
+            progress.notice(
+                f"{plural(undefined, 'prompt')} without a text that has a {metric}: the seed chose there"
+            )
+    return {name: runs[max(ranking)[2]][name] for name, ranking in ranked.items() if ranking}

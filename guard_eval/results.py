@@ -1,0 +1,28 @@
+"""What a command returns: lines and tables for a person, and the data that `--json` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guard_eval.reporting.tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The result of a command. A subclass adds its data as fields; `--json` prints these.
+
+    A field with `metadata={"json": False}` is left out of the JSON.
+
+    Attributes:
+        lines: Sentences for a person, printed first.
+        tables: Printed after the lines.
+        warnings: Printed to standard error, each behind the word "warning".
+        next: Commands that could follow, the best one first; `Study.command` writes them.
+        exit_code: 0, or 3 if the command did its work and something remains to be done.
+    """
+
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    warnings: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    exit_code: int = 0

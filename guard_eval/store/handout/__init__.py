@@ -1,1 +1,0 @@
-"""Which pair a rater is shown next, and on which side each text is."""

@@ -1,0 +1,683 @@
+"""The judges' requests: one row each, written before it is sent and completed once.
+
+A partial unique index lets one request of a key be open or answered, so nothing is paid twice. `cost` is the
+most that a request can cost until its answer says what it did cost. The transaction that inserts a row checks
+the sum of all costs, so a budget holds for all processes together. A run renews the lease of its open rows;
+one update closes the rows of runs that were killed, and their money stays set aside.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    case,
+    event,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from guard_eval.errors import StudyError
+from guard_eval.records import BlindPair, Choice, JudgeSpending, ModelSeen, Plan, Rater, content_id
+from guard_eval.store import verdicts
+from guard_eval.store.schema import Moment, chunks, metadata, pair, presentation, rater, verdict
+from guard_eval.store.slots import IS_OUT
+from guard_eval.store.verdicts import PairVerdict
+
+LEASE = timedelta(seconds=30)
+"""The open requests of a run that has not renewed them for so long are lost: the run was killed."""
+
+BILLION = 10**9
+
+batch = Table(
+    "batch",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("provider_id", Text, doc="the provider's name for it"),
+    Column("state", String(8), nullable=False, doc="creating, sent or done"),
+    Column("run", String(16), nullable=False, doc="the run that looks after it"),
+    Column("leased_until", Moment, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    CheckConstraint("state IN ('creating', 'sent', 'done')", name="state"),
+)
+
+request = Table(
+    "request",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(64), nullable=False, index=True, doc="SHA-256 of what the study decides about it"),
+    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    Column("purpose", String(12), nullable=False, doc="study or calibration"),
+    Column("pair_id", Text, ForeignKey("pair.id"), nullable=False, index=True),
+    Column("number", Integer, nullable=False, doc="twice the sample, plus 1 for the other order"),
+    Column("batch_id", Integer, ForeignKey("batch.id"), index=True),
+    Column("state", String(8), nullable=False),
+    Column("form", Text, nullable=False, doc="interface, output form, and what was left out"),
+    Column("max_output_tokens", Integer, nullable=False),
+    Column("sent", LargeBinary, nullable=False, doc="the request as it is sent, by zlib"),
+    Column("response", LargeBinary, doc="the answer as it came, by zlib"),
+    Column("model", Text, doc="the snapshot that the server says it used"),
+    Column("fingerprint", Text, doc="the server's name for its configuration"),
+    Column("input_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("cost", BigInteger, doc="billionths of a US dollar: the most it can cost, then its cost"),
+    Column("failure", String(16), doc="why it brought no verdict"),
+    Column("detail", Text, doc="the same in words"),
+    Column("sent_at", Moment, nullable=False),
+    Column("seconds", Float(53), doc="from the request to the answer"),
+    Column("run", String(16), nullable=False, doc="the run that sends it"),
+    Column("leased_until", Moment, nullable=False),
+    CheckConstraint("state IN ('open', 'answered', 'unbilled', 'lost')", name="state"),
+)
+_LIVE = request.c.state.in_(("open", "answered"))
+Index("uq_request_live", request.c.key, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
+Index("ix_request_cost", request.c.cost)
+
+_CHANGED = "OLD.response IS NOT NULL AND (NEW.response IS NULL OR NEW.response <> OLD.response)"
+_TRIGGERS = (
+    (
+        "sqlite",
+        f"""CREATE TRIGGER keep_response BEFORE UPDATE ON request WHEN {_CHANGED}
+        BEGIN SELECT RAISE(ABORT, 'a response is kept as it came'); END""",
+    ),
+    (
+        "sqlite",
+        """CREATE TRIGGER keep_answered BEFORE DELETE ON request WHEN OLD.response IS NOT NULL
+        BEGIN SELECT RAISE(ABORT, 'a response is kept as it came'); END""",
+    ),
+    (
+        "postgresql",
+        f"""CREATE FUNCTION keep_response() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF TG_OP = 'DELETE' THEN
+        IF OLD.response IS NULL THEN RETURN OLD; END IF; RAISE EXCEPTION 'a response is kept as it came';
+        END IF;
+        IF {_CHANGED} THEN RAISE EXCEPTION 'a response is kept as it came'; END IF; RETURN NEW; END $$""",
+    ),
+    (
+        "postgresql",
+        """CREATE TRIGGER keep_response BEFORE UPDATE OR DELETE ON request
+        FOR EACH ROW EXECUTE FUNCTION keep_response()""",
+    ),
+)
+for _dialect, _statement in _TRIGGERS:
+    _trigger = DDL(_statement).execute_if(dialect=_dialect)  # type: ignore[no-untyped-call]
+    event.listen(request, "after_create", _trigger)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A pair as a judge is to see it.
+
+    Attributes:
+        pair_id: The study's pair.
+        number: Twice the sample, plus 1 for the other order; in a calibration, which of the pair's questions.
+        blind: The two texts in the order in which they are shown.
+        purpose: A verdict of the study, or the judge's calibration.
+    """
+
+    pair_id: str
+    number: int
+    blind: BlindPair
+    purpose: Literal["study", "calibration"] = "study"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """A request to be sent; `cost` is the most it can cost, in billionths of a US dollar."""
+
+    question: Question
+    key: str
+    form: str
+    body: bytes
+    max_output_tokens: int
+    cost: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What a server states about an answer; None for what it does not state.
+
+    `cached_tokens` are among the input's tokens and `reasoning_tokens` among the output's.
+    """
+
+    model: str | None = None
+    fingerprint: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """A request that was answered before: its row, the response, and the token limit it was sent with."""
+
+    row: int
+    response: bytes
+    max_output_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """What became of a request.
+
+    Attributes:
+        row: Its row.
+        state: `answered`, `unbilled` if it certainly costs nothing, or `lost`.
+        response: The answer as it came.
+        usage: What the server states about it.
+        cost: In billionths of a US dollar; None leaves what was set aside.
+        seconds: From the request to the answer.
+        failure: Why it brought no answer, a `judge.failures.ErrorKind`.
+        detail: The same in words.
+    """
+
+    row: int
+    state: Literal["answered", "unbilled", "lost"]
+    response: bytes | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: int | None = None
+    seconds: float | None = None
+    failure: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A question without a verdict to this day, and why."""
+
+    judge: str
+    pair_id: str
+    number: int
+    kind: str
+    detail: str
+
+
+Reserved = int | Answered | Literal["busy", "budget"]
+"""The row of a request that may be sent, its answer, or why it may not be sent now: another process sends the
+same one, or it could cost more than the budget leaves."""
+
+
+def check_judge(db: Connection, judge: Rater) -> None:
+    """Check that a judge may rate.
+
+    Raises:
+        StudyError: It is revoked or excluded.
+    """
+    if db.execute(select(IS_OUT).where(rater.c.id == judge.id)).scalar_one():
+        raise StudyError(
+            f"the rater {judge.name!r} is revoked or excluded; give the judge another name in study.toml to "
+            "start from the beginning"
+        )
+
+
+def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
+    """Return what the judge of that name is still to be asked: what failed before comes last.
+
+    The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
+    i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
+    """
+    done = (
+        select(presentation.c.pair_id, presentation.c.number)
+        .join(rater)
+        .where(rater.c.name == name, presentation.c.rated_at.is_not(None))
+    )
+    rated = {tuple(row) for row in db.execute(done)}
+    failed = {(each.pair_id, each.number) for each in read_failures(db, name)}
+    pairs = db.execute(select(pair).where(pair.c.expected.is_(None))).all()
+    questions = [
+        _question(row.id, number, row)
+        for row in sorted(pairs, key=lambda row: content_id(plan.seed, name, row.id))
+        for number in _numbers(plan, row.position)
+        if (row.id, number) not in rated
+    ]
+    return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
+
+
+def _question(pair_id: str, number: int, row: Any) -> Question:  # noqa: ANN401
+    texts = (row.text_a, row.text_b) if _first(row.position, number) == "a" else (row.text_b, row.text_a)
+    return Question(pair_id=pair_id, number=number, blind=BlindPair.of(0, row.prompt, *texts))
+
+
+def _numbers(plan: Plan, position: int) -> range:
+    if not plan.one_order:
+        return range(plan.slots)
+    return range(int(content_id(plan.seed, "order", position // 2), 16) % 2, plan.slots, 2)
+
+
+def _first(position: int, number: int) -> Literal["a", "b"]:
+    return "b" if (number + position) % 2 else "a"
+
+
+def reserve(
+    db: Connection,
+    planned: Sequence[Planned],
+    *,
+    judge: Rater,
+    run: str,
+    now: datetime,
+    limit: int | None,
+    batch_id: int | None = None,
+) -> list[Reserved]:
+    """Insert the rows of requests that may be sent; return for each request what `Reserved` says.
+
+    Args:
+        db: Inside a write transaction, of which there is one at a time.
+        planned: The requests.
+        judge: Who is asked.
+        run: The run that sends them.
+        now: The time.
+        limit: What all requests of the study may cost together, in billionths of a US dollar.
+        batch_id: The batch they are sent in.
+    """
+    lose_abandoned(db, now)
+    live: dict[str, Answered | None] = {}
+    for keys in chunks([each.key for each in planned]):
+        columns = (request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
+        for row in db.execute(select(*columns).where(request.c.key.in_(keys), _LIVE)):
+            live[row.key] = row.response and Answered(
+                row=row.id, response=zlib.decompress(row.response), max_output_tokens=row.max_output_tokens
+            )
+    spent = 0
+    if limit is not None:
+        spent = int(db.execute(select(func.coalesce(func.sum(request.c.cost), 0))).scalar_one())
+    outcomes: list[Reserved] = []
+    for each in planned:
+        if each.key in live:
+            outcomes.append(live[each.key] or "busy")
+        elif limit is not None and spent + (each.cost or 0) > limit:
+            outcomes.append("budget")
+        else:
+            values = {
+                "key": each.key, "rater_id": judge.id, "purpose": each.question.purpose,
+                "pair_id": each.question.pair_id, "number": each.question.number, "batch_id": batch_id,
+                "state": "open", "form": each.form, "max_output_tokens": each.max_output_tokens,
+                "sent": zlib.compress(each.body, 1), "cost": each.cost, "sent_at": now, "run": run,
+                "leased_until": now + LEASE,
+            }  # fmt: skip
+            row_id = db.execute(insert(request).values(values).returning(request.c.id)).scalar_one()
+            outcomes.append(int(row_id))
+            live[each.key] = None
+            spent += each.cost or 0
+    return outcomes
+
+
+def lose_abandoned(db: Connection, now: datetime) -> None:
+    """Close the open requests of runs whose lease has ended: they may have been paid."""
+    ended = (request.c.state == "open", request.c.batch_id.is_(None), request.c.leased_until <= now)
+    db.execute(update(request).where(*ended).values(state="lost"))
+
+
+def renew(db: Connection, run: str, now: datetime) -> None:
+    """Let the run's open requests and batches stay its own."""
+    for table, mine in ((request, request.c.state == "open"), (batch, batch.c.state != "done")):
+        db.execute(update(table).where(table.c.run == run, mine).values(leased_until=now + LEASE))
+
+
+_COMPLETED = ("response", "seconds", "failure", "detail", *Usage.__slots__)
+_SETTLE = (
+    update(request)
+    .where(request.c.id == bindparam("row"))
+    .values(
+        # a lease that ended while the answer was on its way stays ended: another run may have the key
+        state=case((request.c.state == "lost", "lost"), else_=bindparam("new_state", type_=String)),
+        cost=func.coalesce(bindparam("new_cost", type_=BigInteger), request.c.cost),
+        **{name: bindparam(f"new_{name}", type_=request.c[name].type) for name in _COMPLETED},
+    )
+)
+
+
+def settle(db: Connection, settled: Sequence[Settled]) -> None:
+    """Complete rows: an answer's cost counts, and what was not billed frees its money."""
+    rows = []
+    for each in settled:
+        values: dict[str, Any] = {
+            name: getattr(each, name) for name in ("state", "seconds", "failure", "detail")
+        }
+        values |= {name: getattr(each.usage, name) for name in Usage.__slots__}
+        values["response"] = None if each.response is None else zlib.compress(each.response, 1)
+        values["cost"] = 0 if each.state == "unbilled" else each.cost
+        rows.append({"row": each.row} | {f"new_{name}": value for name, value in values.items()})
+    if rows:
+        db.execute(_SETTLE, rows)
+
+
+def note_failures(db: Connection, failures: Sequence[tuple[int, str, str]]) -> None:
+    """Note why answers, by their rows, brought no verdict."""
+    if failures:
+        noted = update(request).where(request.c.id == bindparam("row"))
+        noted = noted.values(failure=bindparam("new_failure"), detail=bindparam("new_detail"))
+        db.execute(
+            noted, [{"row": row, "new_failure": kind, "new_detail": detail} for row, kind, detail in failures]
+        )
+
+
+def save_verdicts(
+    db: Connection,
+    judge: Rater,
+    answers: Sequence[tuple[Question, Mapping[str, Choice]]],
+    *,
+    now: datetime,
+    declared: Mapping[str, str],
+) -> None:
+    """Append verdicts of the study, with the presentations they belong to."""
+    ids = {question.pair_id for question, _ in answers}
+    rows = db.execute(select(pair.c.id, pair.c.position).where(pair.c.id.in_(ids)))
+    positions = {row.id: row.position for row in rows}
+    if ids - positions.keys():
+        raise StudyError("the study's pairs were drawn again while this judge was running; run it again")
+    given = [
+        PairVerdict(
+            pair_id=each.pair_id,
+            number=each.number,
+            first=_first(positions[each.pair_id], each.number),
+            choices=choices,
+        )
+        for each, choices in answers
+    ]
+    verdicts.save_pair_verdicts(db, judge, given, now=now, declared=declared)
+
+
+def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
+    """Return the answers to requests by key, where there are any."""
+    columns = (request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
+    return {
+        row.key: Answered(
+            row=row.id, response=zlib.decompress(row.response), max_output_tokens=row.max_output_tokens
+        )
+        for part in chunks(list(keys))
+        for row in db.execute(
+            select(*columns).where(request.c.key.in_(part), request.c.response.is_not(None))
+        )
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A request that was answered: its question, key and form, and its bytes."""
+
+    question: Question
+    key: str
+    form: str
+    sent: bytes
+
+
+def read_first_asked(db: Connection, judge: str, limit: int) -> list[Asked]:
+    """Return the judge's first answered requests of the study."""
+    statement = (
+        select(request, pair.c.position, pair.c.prompt, pair.c.text_a, pair.c.text_b).join(rater).join(pair)
+    )
+    mine = (rater.c.name == judge, request.c.purpose == "study", request.c.state == "answered")
+    rows = db.execute(statement.where(*mine).order_by(request.c.id).limit(limit))
+    return [
+        Asked(
+            question=_question(row.pair_id, row.number, row),
+            key=row.key,
+            form=row.form,
+            sent=zlib.decompress(row.sent),
+        )
+        for row in rows
+    ]
+
+
+def read_criteria(db: Connection, judge: str) -> set[str]:
+    """Return the criteria on which the judge of that name has given verdicts."""
+    statement = select(verdict.c.criterion).join(presentation, presentation.c.id == verdict.c.presentation_id)
+    mine = statement.join(rater, rater.c.id == presentation.c.rater_id).where(rater.c.name == judge)
+    return set(db.execute(mine.distinct()).scalars())
+
+
+def read_form(db: Connection, judge: str) -> str | None:
+    """Return the form of the judge's last request whose answer could be parsed; None if there is none."""
+    good = (request.c.state == "answered", request.c.failure.is_(None))
+    statement = select(request.c.form).join(rater).where(rater.c.name == judge, *good)
+    return db.execute(statement.order_by(request.c.id.desc()).limit(1)).scalar()
+
+
+def read_failures(db: Connection, judge: str | None = None) -> list[Failure]:
+    """Return the questions that were asked and have no verdict, each with its last failure."""
+    mine = () if judge is None else (rater.c.name == judge,)
+    columns = (rater.c.name, request.c.pair_id, request.c.number, request.c.failure, request.c.detail)
+    answered = select(presentation.c.id).where(
+        presentation.c.rater_id == request.c.rater_id,
+        presentation.c.pair_id == request.c.pair_id,
+        presentation.c.number == request.c.number,
+        presentation.c.rated_at.is_not(None),
+    )
+    statement = select(*columns).join(rater).where(*mine, request.c.purpose == "study", ~answered.exists())
+    statement = statement.where(request.c.failure.is_not(None)).order_by(request.c.id)
+    last = {(row[0], row[1], row[2]): row for row in db.execute(statement)}
+    return [
+        Failure(judge=row[0], pair_id=row[1], number=row[2], kind=row[3], detail=row[4] or "")
+        for row in last.values()
+    ]
+
+
+def read_spending(db: Connection) -> list[JudgeSpending]:
+    """Return what each judge that was ever asked has taken over all runs, by name."""
+    state, cost = request.c.state, request.c.cost
+    sent, answered = state != "unbilled", state == "answered"
+    sums: dict[str, ColumnElement[Any]] = {
+        "requests": case((sent, 1), else_=0),
+        "answers": case((answered, 1), else_=0),
+        "lost": case((state == "lost", 1), else_=0),
+        "open": case((state == "open", 1), else_=0),
+        "unmetered": case((and_(answered, request.c.output_tokens.is_(None)), 1), else_=0),
+        "unpriced": case((and_(sent, cost.is_(None)), 1), else_=0),
+        **{name: request.c[name] for name in Usage.__slots__ if name.endswith("tokens")},
+        "usd": case((answered, cost)),
+        "held_usd": case((~answered, cost)),
+    }
+    totals = (func.coalesce(func.sum(column), 0).label(name) for name, column in sums.items())
+    statement = select(rater.c.name, *totals).join(rater, rater.c.id == request.c.rater_id)
+    spending = []
+    for row in db.execute(statement.group_by(rater.c.name).order_by(rater.c.name)).mappings():
+        values: dict[str, Any] = {name: int(row[name]) for name in sums}
+        values |= {name: values[name] / BILLION for name in ("usd", "held_usd")}
+        spending.append(JudgeSpending(judge=row["name"], **values))
+    return spending
+
+
+def read_models(db: Connection) -> list[ModelSeen]:
+    """Return which models each judge's answers came from, by its name, in the order first seen."""
+    columns = (rater.c.name.label("judge"), request.c.model, request.c.fingerprint)
+    first = func.min(request.c.sent_at).label("first")
+    statement = (
+        select(*columns, func.count().label("answers"), first, func.max(request.c.sent_at).label("last"))
+        .join(rater, rater.c.id == request.c.rater_id)
+        .where(request.c.state == "answered")
+        .group_by(rater.c.name, request.c.model, request.c.fingerprint)
+        .order_by(rater.c.name, first)
+    )
+    return [ModelSeen(**row) for row in db.execute(statement).mappings()]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One request as it was sent, and what came of it."""
+
+    state: str
+    form: str
+    sent: bytes
+    sent_at: datetime
+    response: bytes | None
+    usage: Usage
+    usd: float | None
+    seconds: float | None
+    failure: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """All requests to a judge about a pair in one order and sample, and the verdict.
+
+    Attributes:
+        pair_id: The study's pair.
+        judge: The judge's name.
+        number: Twice the sample, plus 1 for the other order.
+        first: Which text of the pair was shown as A.
+        presentation: Its number in the tables of verdicts; None without a verdict.
+        attempts: The requests, oldest first.
+        choices: The current verdict by criterion; empty if there is none.
+    """
+
+    pair_id: str
+    judge: str
+    number: int
+    first: Literal["a", "b"]
+    presentation: int | None
+    attempts: tuple[Attempt, ...]
+    choices: Mapping[str, Choice]
+
+
+def read_exchanges(db: Connection, pair_ids: Sequence[str], judge: str | None = None) -> list[Exchange]:
+    """Return the exchanges about these pairs, by pair, judge and number."""
+    mine = () if judge is None else (rater.c.name == judge,)
+    asked = (request.c.purpose == "study", request.c.pair_id.in_(pair_ids), *mine)
+    statement = (
+        select(request, rater.c.name.label("judge"), pair.c.position).join(rater).join(pair).where(*asked)
+    )
+    attempts: dict[tuple[str, str, int], list[Attempt]] = defaultdict(list)
+    firsts: dict[tuple[str, str, int], Literal["a", "b"]] = {}
+    for row in db.execute(statement.order_by(pair.c.position, rater.c.name, request.c.number, request.c.id)):
+        key = (row.pair_id, row.judge, row.number)
+        firsts[key] = _first(row.position, row.number)
+        attempts[key].append(
+            Attempt(
+                state=row.state, form=row.form, sent=zlib.decompress(row.sent), sent_at=row.sent_at,
+                response=None if row.response is None else zlib.decompress(row.response),
+                usage=Usage(**{name: getattr(row, name) for name in Usage.__slots__}),
+                usd=None if row.cost is None else row.cost / BILLION, seconds=row.seconds,
+                failure=row.failure, detail=row.detail,
+            )
+        )  # fmt: skip
+    shown = select(presentation.c.id, presentation.c.pair_id, presentation.c.number, rater.c.name)
+    shown = shown.join(rater).where(rater.c.kind == "model", presentation.c.pair_id.in_(pair_ids))
+    numbers = {(row.pair_id, row.name, row.number): int(row.id) for row in db.execute(shown)}
+    choices: dict[int, dict[str, Choice]] = defaultdict(dict)
+    newest = select(verdict).where(verdict.c.presentation_id.in_(list(numbers.values())))
+    for row in db.execute(newest.order_by(verdict.c.revision)):
+        choices[row.presentation_id][row.criterion] = row.choice
+    return [
+        Exchange(
+            pair_id=key[0], judge=key[1], number=key[2], first=firsts[key], presentation=numbers.get(key),
+            attempts=tuple(found), choices=choices.get(numbers.get(key, 0), {}),
+        )
+        for key, found in attempts.items()
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchRow:
+    """A batch at a provider; `provider_id` is None until the provider has said what it calls it."""
+
+    id: int
+    provider_id: str | None
+    created_at: datetime
+
+
+def add_batch(
+    db: Connection, planned: Sequence[Planned], *, judge: Rater, run: str, now: datetime, limit: int | None
+) -> tuple[BatchRow, list[Reserved]]:
+    """Insert a batch of those requests that may be sent; return it, and what became of each request."""
+    values = {
+        "rater_id": judge.id,
+        "state": "creating",
+        "run": run,
+        "leased_until": now + LEASE,
+        "created_at": now,
+    }
+    number = db.execute(insert(batch).values(values).returning(batch.c.id)).scalar_one()
+    outcomes = reserve(db, planned, judge=judge, run=run, now=now, limit=limit, batch_id=number)
+    return BatchRow(id=int(number), provider_id=None, created_at=now), outcomes
+
+
+def note_sent(db: Connection, number: int, provider_id: str) -> None:
+    """Note what the provider calls a batch."""
+    db.execute(update(batch).where(batch.c.id == number).values(provider_id=provider_id, state="sent"))
+
+
+def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> list[BatchRow]:
+    """Take the judge's unfinished batches that no living run looks after; return them."""
+    free = (
+        batch.c.rater_id == judge.id,
+        batch.c.state != "done",
+        or_(batch.c.leased_until <= now, batch.c.run == run),
+    )
+    db.execute(update(batch).where(*free).values(run=run, leased_until=now + LEASE))
+    mine = select(batch).where(batch.c.run == run, batch.c.state != "done").order_by(batch.c.id)
+    return [
+        BatchRow(id=row.id, provider_id=row.provider_id, created_at=row.created_at)
+        for row in db.execute(mine)
+    ]
+
+
+def release_batches(db: Connection, run: str, now: datetime) -> None:
+    """Let the next run take this run's batches at once."""
+    db.execute(update(batch).where(batch.c.run == run, batch.c.state != "done").values(leased_until=now))
+
+
+def read_batch(db: Connection, number: int) -> dict[str, int]:
+    """Return the open requests of a batch: their rows by key."""
+    mine = select(request.c.key, request.c.id).where(request.c.batch_id == number, request.c.state == "open")
+    return {row.key: row.id for row in db.execute(mine)}
+
+
+def close_batch(db: Connection, number: int, *, billed: bool) -> int:
+    """Note that a batch brings nothing more; return how many of its requests have no answer."""
+    values: dict[str, object] = {"state": "lost"} if billed else {"state": "unbilled", "cost": 0}
+    open_ = (request.c.batch_id == number, request.c.state == "open")
+    count = db.execute(update(request).where(*open_).values(values)).rowcount
+    db.execute(update(batch).where(batch.c.id == number).values(state="done"))
+    return count
+
+
+def count_open_batches(db: Connection, judge: Rater) -> int:
+    """Return how many batches of a judge are not done."""
+    mine = (batch.c.rater_id == judge.id, batch.c.state != "done")
+    return int(db.execute(select(func.count()).select_from(batch).where(*mine)).scalar_one())
+
+
+def read_in_batches(db: Connection, judge: str) -> set[tuple[str, int]]:
+    """Return the questions, by pair and number, whose requests are in batches that are not done."""
+    waiting = select(request.c.pair_id, request.c.number).join(rater).where(rater.c.name == judge)
+    open_ = (request.c.state == "open", request.c.batch_id.is_not(None))
+    return {(row.pair_id, row.number) for row in db.execute(waiting.where(*open_))}
+
+
+def nano(usd: float) -> int:
+    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
+
+    >>> nano(0.00052), nano(1e-10)
+    (520000, 1)
+    """
+    exact = round(usd * BILLION, 3)
+    return int(exact) + (exact > int(exact))

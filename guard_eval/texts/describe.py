@@ -1,0 +1,230 @@
+"""Describe a study on one page: its plan, the hashes that prove it, and what was collected.
+
+Written before the first verdict, the page is a preregistration: `plan_changes` says what differs later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Pair
+from guard_eval.reporting.escaping import escape_markdown
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.words import percent, plural
+from guard_eval.reporting.writing import write_whole
+from guard_eval.results import Result
+from guard_eval.rubric import criteria
+from guard_eval.store import RaterProgress, Store, TidyRow, unblind
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
+from guard_eval.study import Study
+from guard_eval.study.declared import hash_declared
+
+PLAN = "plan.md"
+"""The page that is written before the first verdict, in the study's folder."""
+DESCRIPTION = "description.md"
+"""The page that is written later."""
+
+_SETTINGS_HASHES = re.compile(r"^\* Settings of (.+) \(SHA-256\): ([0-9a-f]{64})$", re.MULTILINE)
+_PAIRS_HASH = re.compile(r"^\* Pairs \(SHA-256 of their sorted ids\): ([0-9a-f]{64})$", re.MULTILINE)
+_VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description(Result):
+    """The description of a study.
+
+    Attributes:
+        path: The page.
+        settings_hashes: The hash of the settings for people, and for each judge, by name.
+        pairs_hash: The hash of the pairs; None if no pairs are drawn.
+        verdicts: The number of verdicts when the page was written; 0 makes it a preregistration.
+        text: The page in Markdown.
+    """
+
+    path: Path
+    settings_hashes: dict[str, str]
+    pairs_hash: str | None
+    verdicts: int
+    text: str = field(metadata={"json": False})
+
+
+def describe(study: Study, /, *, output: Path | None = None) -> Description:
+    """Write the plan of the study and what was collected on one page.
+
+    Written before the first verdict, the page is a preregistration for a registry such as OSF: its date and
+    hashes show what was planned, and the report says whether settings or pairs changed later.
+
+    Args:
+        study: The study's folder.
+        output: The file to write; by default plan.md in the study, or description.md once there are verdicts.
+
+    Raises:
+        StudyError: A plan with other settings or pairs exists and would be overwritten.
+    """
+    pairs, rows, raters = _collected(study)
+    path = output or study.folder / (DESCRIPTION if rows else PLAN)
+    hashes = (_settings_hashes(study), pairs_hash(pairs) if pairs else None)
+    if path.name == PLAN and path.exists():
+        known = _read(path)
+        if (dict(_SETTINGS_HASHES.findall(known)), _search(_PAIRS_HASH, known)) != hashes:
+            raise StudyError(
+                f"{path} describes other settings or pairs, and a written plan is not replaced; move it, "
+                "or name another file with --output"
+            )
+        text, said = known, f"{path} describes the study as it is; it stays as it was written"
+    else:
+        text, said = (
+            _page(study, pairs, rows, raters, date=datetime.now(UTC).date()),
+            f"{path}: the description",
+        )
+        write_whole(path, text.encode())
+    return Description(
+        path=path,
+        settings_hashes=hashes[0],
+        pairs_hash=hashes[1],
+        verdicts=len(rows),
+        text=text,
+        lines=(said,),
+        next=(study.command("status" if rows else "annotate"),),
+    )
+
+
+def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Return sentences that compare the study with its written plan; none if there is no plan.
+
+    Raises:
+        StudyError: The plan cannot be read.
+    """
+    path = study.folder / PLAN
+    if not path.exists():
+        return ()
+    text = _read(path)
+    planned, drawn = dict(_SETTINGS_HASHES.findall(text)), _search(_PAIRS_HASH, text)
+    verdicts = _search(_VERDICTS, text)
+    if not planned or verdicts is None:
+        return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
+    if verdicts != "0":
+        return (f"{PLAN} was written when {verdicts} verdicts existed, so it is no preregistration.",)
+    current = _settings_hashes(study)
+    parts = [
+        f"the settings of {part} {_difference(planned.get(part), current.get(part))}"
+        for part in dict.fromkeys((*planned, *current))
+    ]
+    parts.append(
+        f"the pairs {_difference(drawn, pairs_hash(pairs))}" if drawn else "the pairs were drawn later"
+    )
+    return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
+
+
+def _settings_hashes(study: Study) -> dict[str, str]:
+    """Return the hash of each part of the settings, by its name as the page has it."""
+    return {escape_markdown(part): hash_declared(text) for part, text in study.declared.items()}
+
+
+def pairs_hash(pairs: Sequence[Pair]) -> str:
+    """Return the SHA-256 of the pairs' ids, each of which is a hash of the methods and both texts."""
+    return hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
+
+
+def _difference(planned: str | None, current: str | None) -> str:
+    if planned == current:
+        return "are unchanged"
+    return f"DIFFER ({(planned or 'none')[:16]} there, {(current or 'none')[:16]} now)"
+
+
+def _search(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match and match[1]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"cannot read {path}: {error}; fix it, or move it away") from None
+
+
+def _collected(study: Study) -> tuple[list[Pair], list[TidyRow], list[RaterProgress]]:
+    """Return pairs, all verdicts with those that do not count, and raters; nothing before `pair`."""
+    if study.settings.database is None and not (study.folder / "study.db").exists():
+        return [], [], []
+    with Store.open(study.database, declared=study.declared) as store:
+        return (
+            store_pairs.read(store),
+            unblind.tidy(store, include_surplus=True, include_excluded=True),
+            store_raters.read(store),
+        )
+
+
+def _page(
+    study: Study,
+    pairs: Sequence[Pair],
+    rows: Sequence[TidyRow],
+    raters: Sequence[RaterProgress],
+    *,
+    date: date,
+) -> str:
+    settings = study.settings
+    rated = {rater.name for rater in raters} & {row.rater for row in rows}
+    return render(
+        Path(__file__).parent / "templates" / "description.md.j2",
+        study=study,
+        settings=settings,
+        date=date,
+        settings_hashes=_settings_hashes(study),
+        pairs=pairs,
+        pairs_hash=pairs_hash(pairs),
+        verdicts=len(rows),
+        counted=sum(not (row.surplus or row.excluded) for row in rows),
+        period=(min(row.at for row in rows)[:10], max(row.at for row in rows)[:10]) if rows else None,
+        raters=Counter(rater.kind for rater in raters if rater.name in rated),
+        excluded=sum(rater.excluded for rater in raters),
+        criteria=criteria(settings.annotation.criteria, settings.rubric),
+        test=_test(study),
+    )
+
+
+def _test(study: Study) -> list[str]:
+    """Return how the verdicts will be tested, a sentence each."""
+    settings, analysis = study.settings, study.settings.analysis
+    whom = "the raters who take part" if analysis.raters == "fixed" else "all raters of the same kind"
+    results = len(settings.pairs.compare) * (len(settings.annotation.criteria) + bool(settings.composite))
+    sentences = [
+        (
+            f"Estimand: the tie-split win share, (wins + ties/2) / n, for each criterion, for {whom}. "
+            "The raters of a pair are averaged first, and every pair has the same weight."
+        ),
+        (
+            f"Test: two-sided, against a share of one half, with prompts as independent units; error rate "
+            f"{analysis.alpha:g}, intervals of {percent(1 - analysis.alpha, 0)}."
+        ),
+        (
+            f"Family: {plural(results, 'result')} of people (comparisons by criteria"
+            f"{' and the composite' if settings.composite else ''}); correction: {analysis.correction}. "
+            "The results of each judge are a family of their own."
+        ),
+        "Results are looked at while verdicts come in, and the tests are valid at every look."
+        if analysis.sequential
+        else "Results are looked at once, when every pair has its ratings.",
+        "Equivalence is not claimed."
+        if analysis.equivalence_margin is None
+        else f"Equivalence: a win share within {analysis.equivalence_margin:g} of one half does not matter.",
+    ]
+    if settings.composite:
+        weights = ", ".join(f"{name} {weight:g}" for name, weight in settings.composite.items())
+        sentences.append(
+            f"Composite: the weighted mean of a rater's verdicts on a pair, with weights {weights}."
+        )
+    if analysis.assisted_by:
+        sentences.append(f"The verdicts of {analysis.assisted_by} on all pairs assist those of people.")
+    if settings.panel:
+        sentences.append(f"In addition, the judges form a panel by {settings.panel.rule}.")
+    return sentences

@@ -1,0 +1,74 @@
+"""Gold pairs: pairs whose better text is known, mixed in to see who reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Gold, Pair, as_shown, content_id
+from guard_eval.study.files import StudyFile
+
+BETTER, WORSE = "gold: better", "gold: worse"
+"""Written in place of methods; no rater sees either."""
+
+
+def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
+    """Return the gold pairs of a file, in its order.
+
+    A line is a JSON object with "prompt", "better" and "worse", and with "criteria" if the answer is not
+    clear on all of them.
+
+    Args:
+        file: The file that `annotation.gold` names.
+        criteria: What people are asked.
+
+    Raises:
+        StudyError: A line is wrong; the message names it.
+    """
+    lines = file.text.split("\n")  # a text may hold other ends of a line
+    pairs = [
+        _parse(f"annotation.gold: {file.file}, line {number}", number, line, criteria)
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    if not pairs:
+        raise StudyError(f"annotation.gold: {file.file} has no gold pairs; write a JSON object a line")
+    return pairs
+
+
+def _parse(where: str, number: int, line: str, criteria: Sequence[str]) -> Gold:
+    try:
+        row: dict[str, Any] = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", "a number or a nesting that cannot be read")
+        raise StudyError(f"{where} is not JSON: {reason}; fix that line") from error
+    texts = [row.get(key) if isinstance(row, dict) else None for key in ("prompt", "better", "worse")]
+    if not all(isinstance(text, str) and as_shown(text) for text in texts):
+        raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
+    prompt, better, worse = (str(text) for text in texts)
+    if as_shown(better) == as_shown(worse):
+        raise StudyError(
+            f'{where}: "better" and "worse" are the same text, as raters see it; write one that is worse'
+        )
+    clear = row.get("criteria", list(criteria))
+    if not isinstance(clear, list) or not clear or not all(name in criteria for name in clear):
+        raise StudyError(
+            f'{where}: "criteria" names {clear!r}; write some of the study\'s: {", ".join(criteria)}'
+        )
+    ids = content_id("gold", prompt, better), content_id("gold", prompt, worse)
+    pair = Pair(
+        id=Pair.make_id(BETTER, WORSE, *ids),
+        dataset="gold",
+        prompt_id=content_id("gold", prompt),
+        prompt=prompt,
+        method_a=BETTER,
+        method_b=WORSE,
+        continuation_a=ids[0],
+        continuation_b=ids[1],
+        text_a=better,
+        text_b=worse,
+        position=number - 1,
+    )
+    return Gold(pair=pair, expected=dict.fromkeys(clear, "a"))

@@ -1,0 +1,249 @@
+"""The connection to a server: one request out, its raw bytes back, no retry, no redirect, no secret out.
+
+The SDK's own retries are off: they repeat exhausted quotas, and a lost answer would be paid without a row.
+Bodies go out and come back as bytes, so no answer is lost because the SDK cannot parse it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from guard_eval.errors import MissingExtraError, StudyError
+from judge.answers import excerpt, read_error
+from judge.failures import JudgeError
+from judge.refusals import RefusalReader, is_page, redact
+from judge.server import MAKERS, Server, is_direct, is_own_key, origin, proxy_of
+
+try:
+    import httpx2
+    import openai
+except ImportError:
+    raise MissingExtraError("judge", "openai") from None
+
+CONNECT_SECONDS = 30.0
+LARGEST_RESPONSE = 2**25
+"""Bytes of a response: several times those of one with probabilities for 8192 tokens."""
+
+_REQUESTS_PER_POOL = 16
+"""For each request a pool of connections looks at all that it has, so pools stay small."""
+
+_TALKATIVE = ("openai", "httpcore2", "httpx2")
+"""Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
+
+_HEADERS = {
+    *("accept", "accept-encoding", "connection", "content-length", "content-type", "host"),
+    *("transfer-encoding", "user-agent", "authorization"),
+}
+"""What a server is sent that is not the user's own. The SDK adds more from the environment, such as
+OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
+
+_NOT_SENT = (
+    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
+    *(httpx2.ProxyError, httpx2.UnsupportedProtocol),
+)
+
+
+class _TooLargeError(httpx2.TransportError):
+    """A server sends more than any answer has; the rest was not read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """A success as it came, without the key, and the seconds it took."""
+
+    body: bytes
+    seconds: float
+
+
+class Client:
+    """Sends to one judge's server; an asynchronous context manager.
+
+    Attributes:
+        server: The server.
+        largest: Bytes until a response is given up.
+    """
+
+    def __init__(self, server: Server, *, concurrency: int) -> None:
+        self.server = server
+        self.largest = LARGEST_RESPONSE
+        keyed = server.variable is not None
+        self._refusals = RefusalReader(server=server, proxy=proxy_of(server.url, keyed=keyed))
+        self._url = httpx2.URL(server.url)
+        self._own_server = server.variable in MAKERS and is_own_key(str(server.variable), server.url)
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(logging.INFO)
+        direct = is_direct(server.url, keyed=keyed)
+        # one for all pools: to read the certificates takes as long as some dozen requests
+        tls = httpx2.create_ssl_context(trust_env=not direct)
+        try:
+            self._sdks = [
+                self._connect(tls, direct=direct) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))
+            ]
+        except (ImportError, ValueError, httpx2.InvalidURL):  # its words may hold a proxy's password
+            raise StudyError(
+                "a proxy that the environment names cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
+                "ALL_PROXY, such as http://proxy.example:3128 (socks5:// needs: pip install 'httpx2[socks]')"
+            ) from None
+        self._turns = itertools.cycle(self._sdks)
+
+    def _connect(self, tls: Any, *, direct: bool) -> openai.AsyncOpenAI:  # noqa: ANN401
+        more: dict[str, Any] = {}
+        if direct:  # with a transport of its own the client takes no proxy from the environment
+            more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
+        return openai.AsyncOpenAI(
+            api_key=self.server.key,
+            base_url=self.server.url,
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False,  # nothing that is sent here is meant for another server
+                trust_env=not direct,
+                verify=tls,
+                event_hooks={"request": [self._strip], "response": [self._read_body]},
+                **more,
+            ),
+        )
+
+    @property
+    def _timeout(self) -> httpx2.Timeout:
+        return httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS))
+
+    def __repr__(self) -> str:
+        """Name model and server, and nothing else."""
+        return f"Client({self.server.model!r} at {self.server.url!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for sdk in self._sdks:
+            await sdk.close()
+
+    async def _strip(self, request: httpx2.Request) -> None:
+        """Take off what the environment adds, unless the request goes where the user's own key does.
+
+        Raises:
+            StudyError: The request would go to another server.
+        """
+        if (request.url.scheme, request.url.netloc) != (self._url.scheme, self._url.netloc):
+            raise StudyError(
+                f"the judge {self.server.model!r} is at {origin(self.server.url)}, and a request would go to "
+                f"{excerpt(request.url.netloc.decode())}, which was not named; nothing was sent there"
+            )
+        if self._own_server:
+            return
+        own = {name.lower() for name in self.server.headers} - {"authorization"}
+        for name in [each for each in request.headers if each.lower() not in _HEADERS | own]:
+            if not name.lower().startswith("x-stainless-"):
+                del request.headers[name]
+        request.headers["Authorization"] = f"Bearer {self.server.key}"  # the environment may set another
+
+    async def _read_body(self, response: httpx2.Response) -> None:
+        """Read a response up to a size.
+
+        Raises:
+            _TooLargeError: It has more.
+        """
+        parts, size = [], 0
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > self.largest:
+                raise _TooLargeError("too large")
+        response._content = b"".join(parts)  # noqa: SLF001
+
+    async def post(self, path: str, body: bytes) -> Reply | JudgeError:
+        """Send JSON once to a path below the server's address, and return what came.
+
+        Raises:
+            StudyError: The certificate is not trusted, or the request would go to another server.
+        """
+        return await self._call(
+            lambda sdk, options: sdk.post(path, cast_to=httpx2.Response, content=body, options=options)
+        )
+
+    async def upload(self, name: str, content: bytes) -> Reply | JudgeError:
+        """Upload a file of requests."""
+        files = [("file", (name, content, "application/jsonl"))]
+        form = {"purpose": "batch"}
+        return await self._call(
+            lambda sdk, options: sdk.post(
+                "/files", cast_to=httpx2.Response, body=form, files=files, options=options
+            ),
+            content_type="multipart/form-data",
+        )
+
+    async def get(self, path: str, query: Mapping[str, object] | None = None) -> Reply | JudgeError:
+        """Return what is at a path below the server's address."""
+        return await self._call(
+            lambda sdk, options: sdk.get(
+                path, cast_to=httpx2.Response, options={**options, "params": query or {}}
+            )
+        )
+
+    def redact(self, content: bytes) -> bytes:
+        """Return bytes without the key."""
+        return redact(content, self.server.key)
+
+    async def _call(
+        self,
+        call: Callable[..., Awaitable[httpx2.Response]],
+        content_type: str = "application/json",
+    ) -> Reply | JudgeError:
+        started = time.monotonic()
+        options = {"headers": {**self.server.headers, "Content-Type": content_type}}
+        try:
+            # httpx2 counts from byte to byte, and a server may send blanks while it works
+            async with asyncio.timeout(self.server.timeout + CONNECT_SECONDS):
+                response = await call(next(self._turns), options)
+        except openai.APIStatusError as error:
+            response = error.response
+        except (openai.APIConnectionError, httpx2.RequestError, TimeoutError) as error:
+            return self._read_exception(error)
+        return self._read(response, time.monotonic() - started)
+
+    def _read(self, response: httpx2.Response, seconds: float) -> Reply | JudgeError:
+        content, headers, status = response.content, response.headers, response.status_code
+        page = is_page(headers.get("content-type", ""), content)
+        if response.is_success and page:
+            fatal = self._refusals.explain("web_page", status=status)
+            return JudgeError(kind="rejected", detail="a web page", fatal=fatal)
+        if not response.is_success:
+            return self._refusals.read(status, headers, _refusal(content), page=page)
+        if (failed := read_error(content)) is not None:
+            status, error, charged = failed
+            refusal = self._refusals.read(status, headers, error)
+            return replace(refusal, billed=True, change=None) if charged else refusal
+        return Reply(body=self.redact(content), seconds=seconds)
+
+    def _read_exception(self, error: Exception) -> JudgeError:
+        cause = error if isinstance(error, httpx2.RequestError) else error.__cause__
+        if isinstance(cause, StudyError):  # of the hook, in the SDK's own error
+            raise cause from None
+        if isinstance(cause, _TooLargeError):
+            detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
+            return JudgeError(kind="unreadable", detail=f"{detail} and was given up", billed=True)
+        timeouts = (TimeoutError, httpx2.TimeoutException)
+        if isinstance(error, TimeoutError) or (
+            isinstance(cause, timeouts) and not isinstance(cause, _NOT_SENT)
+        ):
+            return self._refusals.timed_out(self.server.timeout)
+        return self._refusals.lost(cause or error, sent=not isinstance(cause, _NOT_SENT))
+
+
+def _refusal(content: bytes) -> object:
+    """Return what a refusal's body has under `error`, or else the body."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return content.decode(errors="replace")
+    if isinstance(body, list) and len(body) == 1:  # Gemini's
+        body = body[0]
+    return body.get("error", body) if isinstance(body, dict) else body

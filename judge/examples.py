@@ -1,0 +1,80 @@
+"""What is special in how a judge is asked, and its examples: none of the study's own, no favoured side."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Pair
+from guard_eval.reporting.words import and_list
+from guard_eval.rubric import CRITERIA
+from guard_eval.store import Store
+from guard_eval.store import pairs as store_pairs
+from guard_eval.study.judge_settings import Judge
+
+
+def check_examples(store: Store, judge: Judge) -> None:
+    """Check that no example is a pair of the study, or has one of its texts: its verdict would be given away.
+
+    Raises:
+        StudyError: One is or has.
+    """
+    if not judge.judged_examples:
+        return
+    names, texts = _of_study(store_pairs.read(store))
+    for number, example in enumerate(judge.judged_examples, start=1):
+        where = f"example {number} of the judge {judge.rater_name!r}"
+        if example.id in names:
+            raise StudyError(
+                f"{where} is called {example.id!r}, and so is a pair of the study; take one from elsewhere"
+            )
+        for side, text in (("a", example.a), ("b", example.b)):
+            if (pair := texts.get(_normalize_space(text))) is not None:
+                raise StudyError(
+                    f"{where}: its text {side} is one of the study's own, of the pair {pair}, whose verdict "
+                    "it would give away; take one from elsewhere"
+                )
+
+
+def _of_study(pairs: Iterable[Pair]) -> tuple[set[str], dict[str, str]]:
+    """Return the names of pairs and texts, and the pairs by their texts, as `_normalize_space` has them."""
+    names: set[str] = set()
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        names |= {pair.id, pair.continuation_a, pair.continuation_b}
+        texts |= {_normalize_space(text): pair.id for text in (pair.text_a, pair.text_b)}
+    texts.pop("", None)
+    return names, texts
+
+
+def _normalize_space(text: str) -> str:
+    """Return a text without what makes no difference to a reader: white space, and Unicode's form."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def describe_special(judge: Judge) -> str | None:
+    """Return what is special in the way this judge is asked, in a line; None where all is the paper's."""
+    parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
+    own = [each.name for each in judge.rubric if CRITERIA.get(each.name) != each]
+    if own:
+        parts.append(f"criteria of the study's own ({', '.join(own)})")
+    if judge.examples is not None:
+        parts.append(f"{len(judge.judged_examples)} example(s) from {judge.examples.file}")
+    if judge.rationale:
+        parts.append("a rationale before the verdict")
+    return and_list(parts) if parts else None
+
+
+def find_one_sided(judge: Judge) -> list[str]:
+    """Return what speaks against the examples: criteria on which they all prefer the same side."""
+    examples = judge.judged_examples
+    found = []
+    for name in judge.criteria if examples else ():
+        sides = {example.verdict[name] for example in examples} - {"tie"}
+        if len(sides) == 1:
+            found.append(
+                f"wherever an example prefers a text on {name}, it is {sides.pop()}: a judge may learn the "
+                "side; swap the texts of some examples"
+            )
+    return found

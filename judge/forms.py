@@ -1,0 +1,219 @@
+"""The forms in which servers take a request: the strictest first, and the simpler ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from guard_eval.errors import StudyError
+from guard_eval.records import CHOICES
+from guard_eval.rubric import CHOICE_LABELS
+from guard_eval.study.judge_settings import Judge
+from judge.failures import Change
+from judge.prompt import RATIONALE, RATIONALE_WORDS
+
+Interface = Literal["chat", "responses"]
+Output = Literal["json_schema", "text"]
+"""How the answer's form is asked for: by a schema, or by the prompt alone as a verdict block."""
+
+Limit = Literal["max_tokens", "max_completion_tokens"]
+"""The name of the token limit in chat completions: the old one, or the one that counts reasoning too."""
+
+PATHS: Mapping[Interface, str] = {"chat": "/chat/completions", "responses": "/responses"}
+"""Where a request is posted, below the server's address."""
+
+OMITTABLE = ("reasoning_effort", "temperature", "top_p", "seed", "store", "system")
+"""What can be left out. Without `system` the user's message has its words too."""
+
+_OPTIONAL = ("seed", "system", "temperature")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """The form of a request.
+
+    Attributes:
+        interface: Chat completions or responses.
+        output: How the answer's form is asked for.
+        limit: The name of the token limit; responses have one name only.
+        without: What is left out because the server does not take it, sorted.
+    """
+
+    interface: Interface = "chat"
+    output: Output = "json_schema"
+    limit: Limit = "max_tokens"
+    without: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the form in one word.
+
+        >>> Form(without=("seed",)).name
+        'chat/json_schema/max_tokens/seed'
+        """
+        return "/".join((self.interface, self.output, self.limit, *self.without))
+
+    @classmethod
+    def first(cls, judge: Judge) -> Form:
+        """Return the form in which `judge` is asked first: what study.toml fixes, else the strictest."""
+        return cls(
+            interface="responses" if judge.style == "responses" else "chat",
+            output="text" if judge.output == "text" else "json_schema",
+            limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
+        )
+
+    @classmethod
+    def remembered(cls, name: str | None, judge: Judge) -> Form:
+        """Return the form of that name if study.toml allows it, else the first form."""
+        first = cls.first(judge)
+        if name is None or name.count("/") < 2:
+            return first
+        interface, output, limit, *without = name.split("/")
+        parts: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
+        form = replace(first, **parts, without=tuple(without))
+        allowed = (
+            interface in PATHS
+            and output in get_args(Output)
+            and limit in get_args(Limit)
+            and set(without) <= set(OMITTABLE)
+            and judge.style in ("auto", interface)
+            and judge.output in ("auto", output)
+            and not any(_is_fixed(judge, each) for each in without)
+        )
+        return form if allowed else first
+
+    def simpler(self, change: Change, judge: Judge, detail: str) -> Form | None:
+        """Return the form with a change that may help against a refusal; None if there is none.
+
+        Raises:
+            StudyError: study.toml fixes what would be changed.
+        """
+        form = self
+        if change == "responses" and judge.style == "auto":
+            form = replace(self, interface="responses")
+        elif change == "limit" and self.interface == "chat":
+            other: Limit = "max_tokens" if self.limit == "max_completion_tokens" else "max_completion_tokens"
+            form = replace(self, limit=other)
+        elif change == "output" and self.output != "text":
+            _check_open("output", judge, detail)
+            form = replace(self, output="text")
+        elif change in OMITTABLE:
+            _check_open(change, judge, detail)
+            form = self._leave_out(change)
+        elif change == "guess":
+            if self.output != "text" and judge.output == "auto":
+                form = replace(self, output="text")
+            else:
+                form = self._leave_out(*(name for name in _OPTIONAL if not _is_fixed(judge, name)))
+        return None if form == self else form
+
+    def _leave_out(self, *names: str) -> Form:
+        return replace(self, without=tuple(sorted({*self.without, *names})))
+
+
+def _is_fixed(judge: Judge, name: str) -> bool:
+    return getattr(judge, name, None) not in (None, "auto", "default")
+
+
+def _check_open(name: str, judge: Judge, detail: str) -> None:
+    if _is_fixed(judge, name):
+        raise StudyError(
+            f"the server of the judge {judge.model!r} does not take {name} = {getattr(judge, name)!r}, which "
+            f"study.toml asks for ({detail}); remove {name} there, or name another model"
+        )
+
+
+def describe_change(before: Form, after: Form) -> str:
+    """Return in words how requests are put from now on.
+
+    >>> describe_change(Form(), Form(output="text", without=("seed",)))
+    'for a verdict block in plain text, without seed'
+    """
+    parts = []
+    if after.interface != before.interface:
+        parts.append(f"at {PATHS[after.interface]}")
+    if after.output != before.output:
+        parts.append(
+            "for a verdict block in plain text" if after.output == "text" else "for JSON by a schema"
+        )
+    if after.limit != before.limit:
+        parts.append(f"with {after.limit}")
+    dropped = [name for name in after.without if name not in before.without]
+    if dropped:
+        parts.append(
+            f"without {', '.join('a system message' if each == 'system' else each for each in dropped)}"
+        )
+    return ", ".join(parts) or "as at first"
+
+
+def make_schema(judge: Judge) -> dict[str, Any]:
+    """Return the JSON schema of this judge's answers: a field per criterion, each one of A, tie, B."""
+    labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
+    field = {"type": "string", "enum": list(CHOICES), "description": labels}
+    reasons = {"type": "string", "description": f"Your reasons, in at most {RATIONALE_WORDS} words"}
+    properties = {
+        **({RATIONALE: reasons} if judge.rationale else {}),
+        **{name: dict(field) for name in judge.criteria},
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def temperature_of(judge: Judge) -> float | None:
+    """Return study.toml's temperature, else 0 unless the model takes none or samples are to differ."""
+    if judge.temperature == "default":
+        return None
+    if judge.temperature is not None:
+        return judge.temperature
+    return None if judge.is_reasoning or judge.samples > 1 else 0.0
+
+
+def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: Form, *, seed: int) -> bytes:
+    """Return the JSON of a request, without spaces and with its messages last.
+
+    Args:
+        judge: The study's settings for this judge.
+        messages: What the judge reads, the system's message first.
+        form: The form that the server takes.
+        seed: The request's own seed.
+    """
+    chat = form.interface == "chat"
+    body: dict[str, Any] = {"model": judge.model}
+    if chat:
+        body[form.limit] = judge.max_output_tokens
+    else:
+        body |= {"max_output_tokens": judge.max_output_tokens, "store": False}  # the texts are the study's
+    if form.output == "json_schema":
+        schema = {"name": "verdict", "strict": True, "schema": make_schema(judge)}
+        body |= (
+            {"response_format": {"type": "json_schema", "json_schema": schema}}
+            if chat
+            else {"text": {"format": {"type": "json_schema", **schema}}}
+        )
+    if judge.reasoning_effort is not None and "reasoning_effort" not in form.without:
+        effort = judge.reasoning_effort
+        body |= {"reasoning_effort": effort} if chat else {"reasoning": {"effort": effort}}
+    optional = {"seed": seed if chat else None, "temperature": temperature_of(judge), "top_p": judge.top_p}
+    body |= {name: value for name, value in optional.items() if value is not None}
+    body |= judge.extra_body
+    for name in form.without:
+        body.pop(name, None)
+    texts = [dict(each) for each in messages]
+    if "system" in form.without:
+        system, first, *rest = texts
+        texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+    body["messages" if chat else "input"] = texts
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def split_request(sent: bytes) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return a request's settings, and its messages by role."""
+    body = json.loads(sent)
+    messages = body.pop("messages", None) or body.pop("input", [])
+    return body, [(str(each["role"]), str(each["content"])) for each in messages]

@@ -1,0 +1,185 @@
+"""A dry run: what would be sent, where to, and for how much. It opens no connection and needs no key."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from guard_eval.records import JudgeSpending
+from guard_eval.reporting.escaping import visible
+from guard_eval.store import Store, requests
+from guard_eval.store.requests import Question
+from guard_eval.study.judge_settings import Judge
+from judge.examples import check_examples, describe_special, find_one_sided
+from judge.failures import SAMPLES
+from judge.forms import PATHS, split_request
+from judge.price import KEYS, Price, find_price, find_understated, show_usd
+from judge.prompt import prompt_of
+from judge.questions import Asker, check_criteria, describe_changes
+from judge.server import key_variable, proxy_of, resolve_server, through
+
+BYTES_PER_TOKEN = 4
+TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
+REASONING_TOKENS = 1000
+"""What an answer is guessed to take, until answers show it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What a run would do.
+
+    Attributes:
+        judge: What the judge is called as a rater.
+        model: Its model.
+        server: Where texts and key would go.
+        variable: The environment variable with the key; None if no key is sent.
+        requests: Requests to be paid if every answer can be read.
+        answered: Questions that are answered already.
+        price: The price of the judge's tokens, if it is known.
+        expected_usd: The cost with tokens as earlier answers had them, or else guessed.
+        worst_usd: The cost with a token for each byte, the longest answers, and every request asked thrice.
+        batch_usd: Both in a batch.
+        lines: The preview in words.
+        warnings: What speaks against it.
+        example: The first request in full; None if nothing is left to ask.
+    """
+
+    judge: str
+    model: str
+    server: str
+    variable: str | None
+    requests: int
+    answered: int
+    price: Price | None
+    expected_usd: float | None
+    worst_usd: float | None
+    batch_usd: tuple[float, float] | None
+    lines: tuple[str, ...]
+    warnings: tuple[str, ...]
+    example: str | None
+
+
+def preview_judge(
+    store: Store,
+    judge: Judge,
+    questions: Sequence[Question],
+    *,
+    seed: int,
+    environ: Mapping[str, str] | None = None,
+) -> Preview:
+    """Return what asking the questions would send and cost.
+
+    Raises:
+        StudyError: The judge cannot be asked so.
+    """
+    check_examples(store, judge)
+    check_criteria(store, judge)
+    resolved = resolve_server(judge, environ)
+    variable = key_variable(judge, environ)
+    server = f"{resolved.base_url}{through(proxy_of(str(resolved.base_url), keyed=variable is not None))}"
+    with store.read() as db:
+        form = requests.read_form(db, judge.rater_name)
+        spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
+        in_batches = requests.read_in_batches(db, judge.rater_name)
+    asker = Asker(judge, seed=seed, form=form)
+    outcomes = asker.conclude_all(store, questions)
+    left = [
+        (question, outcome)
+        for question, outcome in zip(questions, outcomes, strict=True)
+        if isinstance(outcome, int) and (question.pair_id, question.number) not in in_batches
+    ]
+    sizes = [len(asker.build(*each)) for each in left]
+    price = find_price(resolved)
+    name = visible(judge.rater_name)
+    special = describe_special(judge)
+    who = name if name == visible(judge.model) else f"{name} ({visible(judge.model)})"
+    lines = [
+        f"judge: {who} at {server} (prompt {prompt_of(judge).version})",
+        f"criteria: {visible(', '.join(judge.criteria))}",
+        *((f"asked with {visible(special)}",) if special else ()),
+        *((f"extra_body: {visible(json.dumps(judge.extra_body))}",) if judge.extra_body else ()),
+        f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
+        f"to ask: {len(left):,} requests"
+        + (
+            f"; {len(questions) - len(left):,} are answered or in a batch already"
+            if len(left) < len(questions)
+            else ""
+        ),
+        f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
+        f"answer tokens: at most {len(sizes) * judge.max_output_tokens:,}",
+    ]
+    if price is None:
+        lines.append(f"price: unknown; set {KEYS} in study.toml (0 if it costs nothing)")
+    else:
+        lines.append("price: none is counted, since " + price.source if price.assumed else f"price: {price}")
+    changes = describe_changes(store, judge, seed=seed)
+    changed = (
+        f"{name} has verdicts on other requests than study.toml asks for now ({'; '.join(changes)}), which "
+        'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
+        "which all pairs are asked again"
+    )
+    online = _costs(price, judge, sizes, spent)
+    return Preview(
+        judge=name,
+        model=visible(judge.model),
+        server=server,
+        variable=variable,
+        requests=len(left),
+        answered=len(questions) - len(left),
+        price=price,
+        expected_usd=online and online[0],
+        worst_usd=online and online[1],
+        batch_usd=_costs(price, judge, sizes, spent, batch=True),
+        lines=tuple(lines),
+        warnings=(
+            *filter(None, [find_understated(resolved), changed if changes else None]),
+            *find_one_sided(judge),
+        ),
+        example=_show_example(asker, left[0][0]) if left else None,
+    )
+
+
+def _costs(
+    price: Price | None,
+    judge: Judge,
+    sizes: Sequence[int],
+    spent: JudgeSpending | None,
+    *,
+    batch: bool = False,
+) -> tuple[float, float] | None:
+    """Return the expected cost of requests of so many bytes, and the cost at worst."""
+    if price is None:
+        return None
+    expected = len(sizes) * price.usd(*_guess_tokens(judge, sizes, spent), batch=batch)
+    longest = judge.max_output_tokens
+    worst = sum(n * price.usd(size, longest, batch=batch) for size, n in Counter(sizes).items())
+    return expected, SAMPLES * worst
+
+
+def _guess_tokens(judge: Judge, sizes: Sequence[int], spent: JudgeSpending | None) -> tuple[int, int]:
+    """Return the tokens that a request and its answer will probably take, on average."""
+    if spent is not None and spent.answers and spent.input_tokens:
+        return round(spent.input_tokens / spent.answers), round(spent.output_tokens / spent.answers)
+    answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
+    answer += TOKENS_OF_RATIONALE * judge.rationale + REASONING_TOKENS * judge.is_reasoning
+    return round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1)), answer
+
+
+def _show_example(asker: Asker, question: Question) -> str:
+    settings, messages = split_request(asker.build(question))
+    words = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
+    parts = [f"[{role}]\n{text}" for role, text in messages]
+    return visible("\n\n".join([f"[POST {PATHS[asker.form.interface]}]\n{words}", *parts]))
+
+
+def show_costs(previews: Sequence[Preview]) -> list[tuple[str, str, str]]:
+    """Return rows of a table: the cost online and in a batch, expected and at worst."""
+    rows = []
+    for each in previews:
+        if each.requests and each.price is not None and not each.price.assumed and each.batch_usd is not None:
+            rows.append((f"{each.judge}, online", show_usd(each.expected_usd), show_usd(each.worst_usd)))
+            expected, worst = map(show_usd, each.batch_usd)
+            rows.append((f"{each.judge}, in a batch", expected, worst))
+    return rows

@@ -1,0 +1,181 @@
+"""What a judge's tokens cost: study.toml's prices, else those of the package genai-prices.
+
+A model that neither has costs nothing if its server is in this network, and has no price elsewhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from guard_eval.store import requests
+from guard_eval.study.judge_settings import Judge
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+KEYS = "usd_per_million_input_tokens and usd_per_million_output_tokens"
+"""The settings that make an unknown price known."""
+
+_CLOSED = ("openai", "anthropic", "google", "x-ai")
+"""Makers whose models only they serve: a service that passes requests on to them charges for them."""
+
+_OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
+"""What these makers published, for anybody's server."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """The price of a model's tokens.
+
+    Attributes:
+        online: US dollars per million tokens, as genai-prices has them; None if everything is free.
+        batch: The same in a batch.
+        source: Where the figures are from.
+        assumed: Whether no price is known, and none is counted.
+    """
+
+    online: ModelPrice | None
+    batch: ModelPrice | None
+    source: str
+    assumed: bool = False
+
+    def usd(self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False) -> float:
+        """Return what one request's tokens cost, in US dollars; `cached` are among the input's.
+
+        Some models cost more per token when a request is long, so the tokens of several requests are not
+        added up before they are priced.
+        """
+        prices = self.batch if batch else self.online
+        if prices is None:
+            return 0.0
+        from genai_prices.types import Usage  # noqa: PLC0415
+
+        # in a batch cached tokens are counted in full: whether both rebates are given is not known
+        usage = Usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=0 if batch else min(cached, input_tokens),
+        )
+        return float(prices.calc_price(usage)["total_price"])
+
+    def cost(self, usage: requests.Usage, *, batch: bool = False) -> int | None:
+        """Return what an answer cost, in billionths of a dollar; None if its tokens are unknown."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        cached = usage.cached_tokens or 0
+        return requests.nano(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
+
+    def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
+        """Return the most a request can cost: no tokenizer makes more tokens than there are bytes."""
+        return requests.nano(self.usd(len(body), max_output_tokens, batch=batch))
+
+    def per_million(self, *, batch: bool = False) -> tuple[float, float]:
+        """Return the US dollars of a million tokens of input and of output, in requests of usual length."""
+        return 1000 * self.usd(1000, 0, batch=batch), 1000 * self.usd(0, 1000, batch=batch)
+
+    def __str__(self) -> str:
+        """Name the figures for a million tokens, and their source."""
+        (usd_in, usd_out), (batch_in, batch_out) = self.per_million(), self.per_million(batch=True)
+        figures, batch = f"${usd_in:g} in, ${usd_out:g} out", f"${batch_in:g} in, ${batch_out:g} out"
+        return f"{figures} per million tokens; in a batch {batch} ({self.source})"
+
+
+def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
+    """Return the price of a judge's tokens, or None if it is unknown.
+
+    Args:
+        judge: The study's settings for this judge, with its server's address.
+        at: When; now by default. Some prices change on a day that is announced.
+    """
+    stated = judge.usd_per_million_input_tokens, judge.usd_per_million_output_tokens
+    if stated == (None, None):
+        listed = _find_listed(judge.model, str(judge.base_url), at or datetime.now(UTC))
+        if listed is None and is_local(judge.base_url):
+            source = "its server is in this network, and its model in no list of prices"
+            return Price(online=None, batch=None, source=source, assumed=True)
+        return listed
+    if None in stated:
+        return None
+    if not any(stated):
+        return Price(online=None, batch=None, source="study.toml")
+    from genai_prices.types import ModelPrice  # noqa: PLC0415
+
+    given, made = (Decimal(str(each)) for each in stated)
+    prices = ModelPrice(input_mtok=given, output_mtok=made)
+    return Price(online=prices, batch=prices, source="study.toml")
+
+
+def find_understated(judge: Judge) -> str | None:
+    """Return a warning if study.toml states less than the list: a budget would let too much through."""
+    stated = find_price(judge)
+    listed = _find_listed(judge.model, str(judge.base_url), datetime.now(UTC))
+    if stated is None or listed is None or stated.source == listed.source or is_local(judge.base_url):
+        return None
+    if all(mine >= theirs for mine, theirs in zip(stated.per_million(), listed.per_million(), strict=True)):
+        return None
+    return f"study.toml states a lower price than {listed}: a budget holds only if you pay the lower one"
+
+
+def _find_listed(model: str, url: str, at: datetime) -> Price | None:
+    """Return the catalogue's price.
+
+    A server of no known provider may pass requests on: there a model that only its maker serves has the
+    maker's price, and any other has none.
+    """
+    if find_spec("genai_prices") is None:  # a preview needs no extra
+        return None
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+
+    catalogue, name = get_snapshot(), model.lower()
+    try:
+        found = catalogue.find_provider(None, None, url.lower()).find_model(
+            name, all_providers=catalogue.providers
+        )
+    except LookupError:
+        makers = () if any(part in name for part in _OPEN_WEIGHTS) else _CLOSED
+        models = (
+            catalogue.find_provider(None, maker, None).find_model(name.removeprefix(f"{maker}/"))
+            for maker in makers
+        )
+        found = next((each for each in models if each is not None), None)
+    if found is None:
+        return None
+    online = found.get_prices(at)
+    if online.input_mtok is None or online.output_mtok is None:
+        return None
+    batch = found.get_prices(at, {"processing": "batch"})
+    return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")
+
+
+def is_local(url: str | None) -> bool:
+    """Return whether a server is on this machine or in this network, as far as its address shows.
+
+    >>> [is_local(url) for url in ("http://127.0.0.1:1/v1", "http://vllm:8000/v1", "https://api.x.ai/v1")]
+    [True, True, False]
+    """
+    host = urlsplit(url).hostname if url else None
+    if not host:
+        return False
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+    return address.is_private or address.is_loopback
+
+
+def show_usd(amount: float | None) -> str:
+    """Return an amount of US dollars for people: to the cent, small ones to four places.
+
+    >>> show_usd(1234.5), show_usd(0.00042), show_usd(0), show_usd(None)
+    ('$1,234.50', '$0.0004', '$0.00', 'unknown')
+    """
+    if amount is None:
+        return "unknown"
+    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"

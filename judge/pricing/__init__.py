@@ -1,1 +1,0 @@
-"""What judging costs: prices, budgets, and estimates before anything is sent."""

@@ -1,1 +1,0 @@
-"""What a judge reads: instructions, examples, and the two texts as data."""

@@ -1,0 +1,203 @@
+"""What a judge is asked: the key, the bytes and the verdict of each question, and how a judge is a rater."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Plan, Rater
+from guard_eval.rubric import reworded
+from guard_eval.store import Store, raters, requests
+from guard_eval.store import settings as store_settings
+from guard_eval.store.requests import Answered, Question
+from guard_eval.study.judge_settings import Judge, headers_in_key
+from judge.answers import excerpt
+from judge.failures import RESAMPLED, SAMPLES, JudgeError
+from judge.forms import Form, build_request, split_request, temperature_of
+from judge.parsing import Choices, parse
+from judge.prompt import code, prompt_of
+
+_FIRST_ANSWERS = 5
+"""So many of a judge's answers are compared with the present requests."""
+
+
+def judge_plan(judge: Judge, *, seed: int) -> Plan:
+    """Return how pairs are shown to `judge`: each order of each sample is a showing."""
+    return Plan(
+        seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=judge.orders == "one"
+    )
+
+
+def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+    """Return the questions that have no verdict of the judge, in the order in which they are asked."""
+    with store.read() as db:
+        return requests.read_questions(db, judge.rater_name, judge_plan(judge, seed=seed))
+
+
+class Asker:
+    """Makes one judge's requests and reads their answers.
+
+    Attributes:
+        judge: The study's settings for this judge.
+        form: The form in which it is asked at present.
+    """
+
+    def __init__(self, judge: Judge, *, seed: int, form: str | None = None) -> None:
+        self.judge = judge
+        self.form = Form.remembered(form, judge)
+        self._seed = seed
+        self._prompt = prompt_of(judge)
+        self._titles = {each.name: each.title for each in self._prompt.criteria}
+        self._settings = [
+            judge.rater_name, self._prompt.version, judge.model, judge.criteria, temperature_of(judge),
+            judge.reasoning_effort, judge.output, judge.base_url and judge.base_url.rstrip("/"), judge.top_p,
+            judge.extra_body, headers_in_key(judge.headers),
+        ]  # fmt: skip
+
+    def key(self, question: Question, resample: int = 0) -> str:
+        """Return the 64 hexadecimal digits that name a request: a SHA-256 of all that the study decides.
+
+        The judge's name is part of it, so two judges of the same settings share no answer. study.toml's
+        `base_url` counts, since another server may serve the model in another precision. The form of the
+        request and its token limit do not count.
+
+        Args:
+            question: What is asked.
+            resample: How often it was asked before because an answer could not be read.
+        """
+        blind = question.blind
+        texts = [blind.prompt, blind.text_a, blind.text_b]
+        where = [question.purpose, question.pair_id, question.number, resample]
+        parts = json.dumps([self._settings, self._seed, where, texts], sort_keys=True)
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+    def build(self, question: Question, resample: int = 0) -> bytes:
+        """Return the request in the present form. Its own seed follows from the sample."""
+        messages = self._prompt.messages(question.blind, self._seed, lines=self.form.output == "text")
+        name = f"{self._seed}:{question.number // 2}:{resample}:{question.purpose}"
+        seed = (
+            int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) >> 1
+        )  # servers take signed 32-bit seeds
+        return build_request(self.judge, messages, self.form, seed=seed)
+
+    def parse(self, question: Question, body: bytes) -> Choices | JudgeError:
+        """Return the verdict in an answer, or why there is none."""
+        return parse(body, self.judge.criteria, code=code(question.blind, self._seed), titles=self._titles)
+
+    def conclude(self, question: Question, answers: Mapping[str, Answered]) -> Choices | JudgeError | int:
+        """Return the verdict in a question's answers, their error, or which sample is to be asked.
+
+        Args:
+            question: What was asked.
+            answers: The answers by key.
+        """
+        samples = 0
+        for resample in count():
+            answer = answers.get(self.key(question, resample))
+            if answer is None:
+                return resample
+            outcome = self.parse(question, answer.response)
+            if not isinstance(outcome, JudgeError):
+                return outcome
+            if outcome.kind == "truncated" and answer.max_output_tokens < self.judge.max_output_tokens:
+                continue  # it was cut at a lower limit than the present one
+            samples += 1
+            if outcome.kind not in RESAMPLED or samples == SAMPLES:
+                return outcome
+        raise AssertionError(question)
+
+    def conclude_all(self, store: Store, questions: Sequence[Question]) -> list[Choices | JudgeError | int]:
+        """Return the same for several questions, from the answers in the store."""
+        keys = [self.key(each, resample) for each in questions for resample in range(SAMPLES + 1)]
+        with store.read() as db:
+            answers = requests.read_answers(db, keys)
+        return [self.conclude(each, answers) for each in questions]
+
+
+def check_criteria(store: Store, judge: Judge) -> None:
+    """Check that the judge is asked on the criteria on which it has judged, in words that were used before.
+
+    Raises:
+        StudyError: It is not, so some pairs would be judged on these and some on those.
+    """
+    name = judge.rater_name
+    with store.read() as db:
+        before, now = requests.read_criteria(db, name), set(judge.criteria)
+    if before and before != now:
+        changes = [f"new: {', '.join(sorted(now - before))}"] if now - before else []
+        changes += [f"left out: {', '.join(sorted(before - now))}"] if before - now else []
+        raise StudyError(
+            f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
+            f"asked on {', '.join(judge.criteria)} ({'; '.join(changes)}); take back the change in "
+            'study.toml, or give the judge a new name there (name = "…"), under which it starts anew'
+        )
+    if changes := reworded(store_settings.criteria(store), judge.rubric):
+        raise StudyError(
+            f"study.toml rewords a criterion that has verdicts: {'; '.join(changes)}; take back the change, "
+            "or define the new words as a criterion of another name"
+        )
+
+
+_LONG = {
+    "messages": "the prompt's words",
+    "response_format": "the form of the answer",
+    "text": "the form of the answer",
+}
+"""Changes in these fields are too long to be quoted."""
+
+
+def describe_changes(store: Store, judge: Judge, *, seed: int) -> tuple[str, ...]:
+    """Return how the judge's requests differ from its first answered ones, setting by setting.
+
+    Nothing differs if one of these has the key that it would have now. The token limit is no difference.
+    """
+    with store.read() as db:
+        asked = requests.read_first_asked(db, judge.rater_name, _FIRST_ANSWERS)
+    for each in asked:
+        asker = Asker(judge, seed=seed, form=each.form)
+        if any(each.key == asker.key(each.question, resample) for resample in range(3)):
+            return ()
+    for each in asked:
+        before, now = (
+            _flatten(body)
+            for body in (each.sent, Asker(judge, seed=seed, form=each.form).build(each.question))
+        )
+        changes = [
+            _LONG.get(name) or f"{name}: {_show(before.get(name))} → {_show(now.get(name))}"
+            for name in {**before, **now}
+            if before.get(name) != now.get(name) and not name.endswith("_tokens")
+        ]
+        return tuple(dict.fromkeys(changes)) or ("the server's address, or headers",)
+    return ()
+
+
+def _flatten(sent: bytes) -> dict[str, Any]:
+    settings, messages = split_request(sent)
+    return {**settings, "messages": messages}
+
+
+def _show(value: object) -> str:
+    return "none" if value is None else excerpt(json.dumps(value, ensure_ascii=False))
+
+
+def check_judge(store: Store, judge: Judge) -> Rater:
+    """Return the judge as a rater, added if it is new.
+
+    Raises:
+        StudyError: It is revoked or excluded, or asked on other criteria than before.
+    """
+    rater = raters.get_or_add(store, judge.rater_name, "model")
+    with store.read() as db:
+        requests.check_judge(db, rater)
+    check_criteria(store, judge)
+    return rater
+
+
+def count_left(store: Store, judges: Sequence[Judge], *, seed: int) -> dict[str, int]:
+    """Return how many questions are left for each judge, by its name."""
+    return {each.rater_name: len(read_left(store, each, seed=seed)) for each in judges}

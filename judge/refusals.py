@@ -1,0 +1,340 @@
+"""What a server's refusal means. The first line of the table that matches decides.
+
+No text that leaves here holds the key, even if a server echoes it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import socket
+import ssl
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Literal, TypeVar, get_args
+
+from guard_eval.errors import StudyError
+from judge.answers import excerpt
+from judge.failures import Change, ErrorKind, JudgeError
+from judge.server import KEYLESS, Server, through
+
+Text = TypeVar("Text", str, bytes)
+
+Fatal = Literal[
+    "no_credit", "no_key", "wrong_key", "forbidden", "proxy", "moved", "web_page", "no_model", "no_endpoint"
+]
+"""What only the user can mend: the run ends."""
+
+_KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
+_CLIENT = range(400, 500)
+_LONGEST = 4000
+"""Characters of a server's words that are looked up: some quote the whole request after their sentence."""
+_FORM = {400, 404, 405, 415, 422, 500, 501}
+_UNKNOWN = (
+    r"support|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer|extra (?:field|input)"
+    r"|not (?:permitted|allowed|available)|only .{0,30}allowed"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """A line of the table.
+
+    Attributes:
+        statuses: The HTTP statuses that it is about; all of them if none is named.
+        codes: Values of `code` or `type`, one of which must be there, unless the words are.
+        words: A pattern to be found in the server's words.
+        page: Whether the answer must be a web page.
+        kind: What the refusal counts as; None if only another form may help, and the next lines decide.
+        change: What may help if the form is to blame.
+        billed: Whether the server may charge for the request.
+    """
+
+    statuses: Collection[int] = ()
+    codes: Collection[str] = ()
+    words: str = ""
+    page: bool = False
+    kind: ErrorKind | Fatal | None = None
+    change: Change | None = None
+    billed: bool = False
+
+    def matches(self, status: int, codes: Collection[str], words: str, *, page: bool) -> bool:
+        """Return whether a refusal is of this line."""
+        if (self.statuses and status not in self.statuses) or (self.page and not page):
+            return False
+        if not self.codes and not self.words:
+            return True
+        if self.words and re.search(self.words, words, re.IGNORECASE | re.DOTALL):
+            return True
+        return any(code in self.codes for code in codes)
+
+
+def _unknown(change: Change, name: str) -> Rule:
+    """Return the line about words that name a part of the request and say that it is not taken."""
+    return Rule(statuses=_FORM, words=f"^(?=.*(?:{name}))(?=.*(?:{_UNKNOWN}))", change=change)
+
+
+RULES = (
+    Rule(statuses={402}, kind="no_credit"),
+    Rule(codes={"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}, kind="no_credit"),
+    Rule(statuses={400, 429}, words=r"credit balance is too low|spend limit", kind="no_credit"),
+    Rule(statuses={401}, kind="wrong_key"),
+    Rule(statuses={400}, words=r"API key not valid|API key expired", kind="wrong_key"),
+    Rule(statuses={403}, kind="forbidden"),
+    Rule(statuses={407}, kind="proxy"),
+    Rule(statuses=range(300, 400), kind="moved"),
+    Rule(statuses={429, 529}, kind="rate_limited"),
+    Rule(statuses={409, 425}, kind="server_error"),
+    Rule(statuses={413}, kind="too_long"),
+    Rule(statuses=range(200, 500), page=True, kind="web_page"),
+    Rule(statuses={408}, kind="server_error", billed=True),  # some say so of a model that took too long
+    Rule(
+        statuses={*_CLIENT, 500},
+        codes={"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"},
+        words=r"maximum context length|context.{0,20}(?:exceed|too long|window)|exceeds? .{0,30}context"
+        r"|longer than .{0,30}context|too many tokens|prompt is too long|token count.{0,30}exceeds",
+        kind="too_long",
+    ),
+    Rule(
+        statuses=_CLIENT,
+        codes={"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"},
+        kind="content_filter",
+    ),
+    Rule(
+        statuses=_CLIENT,
+        words=r"^(?=.*max_(?:\w+_)?tokens)(?=.*(?:too (?:large|small|high|low)|at (?:most|least)))",
+        kind="rejected",
+    ),
+    Rule(statuses=_FORM, words=r"/responses\b|not a chat model", change="responses"),
+    Rule(
+        statuses=_FORM,
+        words=r"response_format|output_config|output_format|text\.format|json_schema|response_?mime_?type"
+        r"|response_?(?:json_?)?schema|json_object|json mode|structured.?output"
+        r"|guided.?decoding|initialize samplers|\bgrammar\b",
+        change="output",
+    ),
+    _unknown("limit", r"\bmax_(?:completion_)?tokens\b"),
+    _unknown("reasoning_effort", r"\breasoning(?:_effort|\.effort)?\b"),
+    _unknown("temperature", r"\btemperature\b"),
+    _unknown("top_p", r"\btop_p\b"),
+    _unknown("seed", r"\bseed\b"),
+    _unknown("store", r"\bstore\b"),
+    _unknown("system", r"\bsystem (?:role|message|prompt)|\brole\W{1,3}system"),
+    Rule(
+        statuses={404},
+        codes={"model_not_found", "not_found_error", "NOT_FOUND"},
+        words=r"\bmodel\b.{0,100}(?:does not exist|not found)",
+        kind="no_model",
+    ),
+    Rule(statuses={404}, change="guess"),
+    Rule(statuses={404}, words="no endpoints found", kind="no_endpoint"),
+    Rule(statuses={404, 405}, kind="no_model"),
+    Rule(statuses=_FORM, change="guess"),
+    Rule(statuses=_CLIENT, kind="rejected"),
+    # what is behind a gateway may have done the work
+    Rule(statuses={504, 524}, kind="timeout", billed=True),
+    Rule(statuses={502, 520, 521, 522, 523}, kind="server_error", billed=True),
+    Rule(kind="server_error"),
+)
+"""The table."""
+
+_PROXY = (
+    "correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY in the environment, or name the host in NO_PROXY if no "
+    "proxy is needed"
+)
+
+_FATAL: dict[Fatal, str] = {
+    "no_credit": "the account at {url} has no credit left (HTTP {status}); add credit there and run again: "
+    "nothing that was answered is paid twice",
+    "no_key": "{url} wants a key (HTTP {status}), and none is sent there: put that server's own key into an "
+    "environment variable, and name it in this judge's table of study.toml: api_key_env",
+    # the server's own words may hold a part of the key, so ours stand alone
+    "wrong_key": "{url} does not accept the key (HTTP {status}); set {variable} in the environment to a "
+    "valid one",
+    "forbidden": "{url} does not allow this key to use {model!r} (HTTP 403); set {variable} to one that may, "
+    "or name another model",
+    "proxy": "the proxy {proxy} before {url} wants a user and a password (HTTP {status}); " + _PROXY,
+    "moved": "{url} sends requests on to another address (HTTP {status}), which is not followed; give the "
+    "right one as base_url in study.toml",
+    "no_model": "{url} has no model {model!r}, or no chat completions at that address ({detail}); correct "
+    "model or base_url in study.toml",
+    "no_endpoint": "no provider behind {url} takes such requests for {model!r} ({detail}); ask for less in "
+    "this judge's table of study.toml, such as in extra_body, or name another model",
+    "web_page": "{url} answers with a web page, not with chat completions; check base_url in study.toml or "
+    "OPENAI_BASE_URL: it usually ends in /v1",
+}
+
+
+SHORTEST_KEY = 8
+"""What is shorter is no secret: servers of one's own are given `x` or `EMPTY`, which answers are full of."""
+
+
+def redact(text: Text, key: str) -> Text:
+    """Return `text` without the key.
+
+    >>> redact("Incorrect key sk-secret99", "sk-secret99"), redact("A tie, at index 1", "e")
+    ('Incorrect key [key]', 'A tie, at index 1')
+    """
+    if key == KEYLESS or len(key) < SHORTEST_KEY:
+        return text
+    if isinstance(text, bytes):
+        return text.replace(key.encode(), b"[key]")
+    return text.replace(key, "[key]")
+
+
+def read_retry_after(headers: Mapping[str, str], error: Mapping[str, object]) -> float | None:
+    """Return the seconds a server asks to wait, in a header or, as Gemini does, in the body."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) / unit
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    details = error.get("details")
+    for each in details if isinstance(details, list) else ():
+        delay = str(each.get("retryDelay")) if isinstance(each, dict) else ""
+        if found := re.fullmatch(r"(\d{1,6}(?:\.\d+)?)s", delay):
+            return float(found[1])
+    try:
+        until = parsedate_to_datetime(headers["retry-after"])
+    except (KeyError, ValueError, OverflowError):
+        return None
+    return max(
+        0.0, ((until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefusalReader:
+    """Explains what goes wrong between a judge and its server.
+
+    Attributes:
+        server: The server.
+        proxy: The proxy before it, if any, without user and password.
+    """
+
+    server: Server
+    proxy: str | None = None
+
+    def read(
+        self, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
+    ) -> JudgeError:
+        """Explain an HTTP status that is no success.
+
+        Args:
+            status: The HTTP status.
+            headers: The response's headers, with names in lower case.
+            error: What the body's `error` holds, or the body itself.
+            page: Whether the body is a web page.
+        """
+        table = error if isinstance(error, dict) else {}
+        codes = {str(table[name]) for name in ("code", "type", "status") if table.get(name)}
+        message = redact(str(table.get("message") or table.get("detail") or error), self.server.key)
+        shown = "a web page" if page else excerpt(_KEY_LIKE.sub("[key]", message))
+        detail = f"HTTP {status}: {shown}"
+        param = table.get("param") if isinstance(table.get("param"), str) else ""
+        words = "" if page else f"{param} {message}"[:_LONGEST]
+        change: Change | None = None
+        for rule in RULES:
+            if not rule.matches(status, codes, words, page=page):
+                continue
+            if rule.kind is None:
+                change = change or rule.change  # what the words name comes before a guess
+                continue
+            if rule.kind in get_args(Fatal):
+                fatal = self.explain(rule.kind, status=status, detail=detail)  # type: ignore[arg-type]
+                return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
+            waits = rule.kind in ("rate_limited", "server_error", "timeout")
+            return JudgeError(
+                kind=rule.kind,  # type: ignore[arg-type]
+                detail=detail,
+                billed=rule.billed,
+                wait=read_retry_after(headers, table) if waits else None,
+                change=change,
+            )
+        raise AssertionError(status)  # the last line of the table matches everything
+
+    def explain(self, kind: Fatal, *, status: int, detail: str = "") -> str:
+        """Return the sentence about what ends the run."""
+        server = self.server
+        if kind in ("wrong_key", "forbidden") and server.variable is None:
+            kind = "no_key"
+        values = {"url": server.url, "model": server.model, "variable": server.variable, "proxy": self.proxy}
+        return _FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}")
+
+    def lost(self, error: BaseException, *, sent: bool) -> JudgeError:
+        """Explain a request without a whole answer.
+
+        Args:
+            error: What happened. It may quote what was sent, so only its type is shown.
+            sent: Whether the server may have got the request.
+
+        Raises:
+            StudyError: The server's certificate is not trusted.
+        """
+        url = self.server.url
+        chain = list(_causes(error))
+        certificate = next((each for each in chain if isinstance(each, ssl.SSLCertVerificationError)), None)
+        if certificate is not None:
+            raise StudyError(
+                f"the certificate of {url} is not trusted ({excerpt(certificate.verify_message)}); check "
+                "base_url in study.toml, or, if that server is yours, name the file of its certificate "
+                "authority in the environment variable SSL_CERT_FILE"
+            )
+        name = type(error).__name__
+        unknown = f"the connection was lost before the whole answer came ({name})" if sent else name
+        words, remedy = next(
+            (each[1:] for each in _LOST if any(isinstance(cause, each[0]) for cause in chain)),
+            (unknown, CHECK_ADDRESS),
+        )
+        remedy = remedy if self.proxy is None else f"{remedy}; or {_PROXY}"
+        detail = f"no answer from {url}{through(self.proxy)}: {words}"
+        return JudgeError(kind="transport", detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
+
+    def timed_out(self, seconds: float) -> JudgeError:
+        """Explain a request whose answer did not come in time; the server may charge for it."""
+        detail = f"no response from {self.server.url} within {seconds:g} seconds"
+        return JudgeError(kind="timeout", detail=detail, billed=True)
+
+
+CHECK_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
+
+_LOST: tuple[tuple[type[BaseException], str, str], ...] = (
+    (
+        socket.gaierror,
+        "the name of the host does not resolve",
+        "check its spelling in base_url of study.toml or in OPENAI_BASE_URL, and this machine's network",
+    ),
+    (
+        ConnectionRefusedError,
+        "the connection was refused: nothing listens at that port",
+        "start the server, or correct the port in base_url of study.toml or in OPENAI_BASE_URL",
+    ),
+    (
+        ssl.SSLError,
+        "the server does not speak TLS as it should",
+        "check whether the address begins with http:// or https://",
+    ),
+)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what caused it, the first of it last."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        yield current
+        seen.add(id(current))
+        current = current.__cause__ or current.__context__
+
+
+def is_page(content_type: str, body: bytes) -> bool:
+    """Return whether an answer is HTML.
+
+    >>> is_page("application/json", b'{"choices": []}'), is_page("text/html; charset=utf-8", b"")
+    (False, True)
+    """
+    return content_type.lower().startswith("text/html") or body.lstrip()[:1] == b"<"

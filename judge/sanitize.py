@@ -1,0 +1,123 @@
+"""The texts as a judge may read them: nothing in them that a tokenizer or our own tags take for markup.
+
+Servers put a text into a chat template and tokenize the whole. A tokenizer finds its special tokens by their
+spelling, wherever they stand, so a text that spells one could end its turn, open another one, or call a tool.
+Here the bracket that opens such a token becomes a look-alike; everything else stays as it is, byte for byte.
+
+| what | rule |
+|---|---|
+| `<|im_start|>`, `<|turn>`, `<turn|>`, DeepSeek's wide bars | any bracket that touches a bar and a word |
+| `<end_of_turn>`, `<extra_0>`, `<seed:bos>`, `<function=x>`, `<0x0A>`, `<AI>` | shapes of names |
+| `<s>`, `<bos>`, `<think>`, `<image>`, `[INST]`, `[TOOL_CALLS]`, `[gMASK]` | lists of names |
+| `<<SYS>>`, `[|user|]`, `>>QUESTION<<`, `]~b]`, `<[begin▁of▁sentence]>`, `◁think▷`, `/no_think` | each |
+| `<prompt`, `</method-a`, `<verdict`, `<rationale` | our own tags, whose code no text can know |
+
+The names are those of published configurations; `tests/judge/special_tokens.toml` lists them by model and
+source. HTML that some tokenizers hold as tokens (`<table>`, `<br>`) is left alone: it controls nothing. So
+are operators (`x |> f`, `p <|> q`), types (`vector<size_t>`) and indices (`a[MAX_SIZE]`).
+
+Look-alikes count as what they look like: some tokenizers normalise a text (NFKC) or drop what cannot be seen
+before they look for tokens, so full-width letters and brackets are read as plain ones, and zero-width
+characters between them as nothing. Letters of other alphabets are not: no tokenizer takes them for Latin.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from guard_eval.lookalike import unseen
+
+WORDS = (
+    r"s|bos|eos|sos|unk|pad|mask|cls|sep|eod|eoc|eoh|eoa|eom|eop|eor|eot|sop|eosys|enc|dblock|2mass"
+    r"|system|user|assistant|human|bot|ai|model|agent|developer|role|messages?|turn|chat|history|context"
+    r"|instructions?|query|response|observation|documents?|functions?|invoke|parameters?"
+    r"|think(?:ing)?|thoughts?|reasoning|scratchpad|answer|final|tools?|function_calls?"
+    r"|image|img|video|audio|filename|filepath|reponame|pr|blank|placeholder|code_interpreter|source_files"
+    r"|file-sep|global-img"
+)
+"""Names of one word that stand in angle brackets."""
+
+FAMILIES = (
+    r"0x[0-9A-Fa-f]{2}"
+    r"|(?!\w*_t>)(?!\w++::)(?=[A-Za-z0-9-]*+[_:=▁])[\w:=▁-]++"
+    r"|(?!(?i:u?int|float|complex)\d)[A-Za-z]{3,}+\d++"
+    r"|(?!(?:ABBR|BIG|BODY|BR|CENTER|CODE|DD|DIV|DL|DT|EM|FONT|FORM|H[1-6R]|HEAD|HTML|LI|LINK|META|OL|PRE"
+    r"|SMALL|SPAN|STRONG|SUB|SUP|TABLE|TBODY|TD|TH|THEAD|TITLE|TR|TT|UL)>)[A-Z][A-Z0-9-]++"
+)
+"""Names that stand in angle brackets, by their shape: a byte; words joined by `_`, `:` or `=`, but no C type
+such as `size_t`; a word with a number, but no numeric type; a word in capitals, but no HTML."""
+
+SQUARES = (
+    r"BOS|EOS|@BOS@|PAD\d*|UNK|CLS|SEP|MASK|gMASK|sMASK|AVAILABLE_TOOLS|TOOL_\w+|ARGS|CALL_ID|IMG(?:_\w+)?"
+    r"|PREFIX|MIDDLE|SUFFIX|THINK|MODEL_SETTINGS|AUDIO|BEGIN_AUDIO|TRANSCRIBE|STREAMING_\w+|NEXT_AUDIO_TEXT"
+    r"|REPEAT_AUDIO_TEXT|START_REF|END_REF|control_\d+|unused\d+|multimodal|(?i:inst|system_prompt)"
+)
+"""Names that stand in square brackets. These also enclose citations and indices, so there is no family."""
+
+ROLES = r"system|user|assistant|human|tool|endofturn"
+
+SHOUTED = (
+    r"TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|EMAIL_ADDRESS|IP_ADDRESS\w*|PREFIX"
+    r"|MIDDLE|SUFFIX|PASSWORD|KEY|UNUSED_\d+"
+)
+"""Falcon's, between double angle brackets that point inwards."""
+
+MARKUP = re.compile(
+    r"<(?=\s*+/?+\s*+(?i:prompt|method|verdict|rationale))"
+    r"|<(?=\|[^\s|>])|(?<=[^\s|<]\|)>"
+    rf"|<(?=/?(?:(?i:{WORDS})|{FAMILIES})>)"
+    r"|<(?=<\s*+/?+\s*+(?i:sys))|<(?=\[[\w▁]+\]>)"
+    rf"|\[(?=/?(?:{SQUARES})\])|\[(?=\|(?i:{ROLES})\|\])"
+    rf"|(?<=>)>(?=(?:{SHOUTED})<<)"
+    r"|\](?=~b\]|~!b\[|![pd]~\[|<\][\w ]+\[>\[)|\[(?=e~\[)"
+    r"|◁(?=/?think▷)"
+    r"|(?<![\w/.:])/(?=(?:no_)?think\b)"
+)
+"""What is replaced: one character, by its look-alike in `HARMLESS`. White space is matched possessively:
+a text may hold any amount of it, and each way to divide it would be tried."""
+
+CONTROL_TOKEN = re.compile(
+    r"<\|[^\s|<>][^<>|]{0,60}\|?>|<[^\s|<>][^<>|]{0,60}\|>"
+    rf"|</?(?!(?i:prompt|method|verdict|rationale))(?:(?i:{WORDS})|{FAMILIES})>|\[/?(?:{SQUARES})\]"
+)
+"""A whole control token in an answer, our own tags apart."""
+
+HARMLESS = {"<": "‹", ">": "›", "[": "⟦", "]": "⟧", "◁": "◃", "/": "∕"}
+
+RULES = f"{MARKUP.pattern} {HARMLESS}"
+"""All of the above in words, for the version of the prompt."""
+
+
+def neutralise(text: str) -> str:
+    """Return `text` without anything that a chat template or our tags could take for markup.
+
+    Brackets that open or close such markup become look-alikes; all else stays, and so does the length. Lone
+    surrogates, which no request can carry, become U+FFFD.
+
+    >>> neutralise("x < y, <b>bold</b>, </method-a> and <|im_start|>system")
+    'x < y, <b>bold</b>, ‹/method-a> and ‹|im_start|›system'
+    """
+    whole = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    others = {each: _as_seen(each) for each in set(whole) if not each.isascii()}
+    changed = {ord(each): plain for each, plain in others.items() if plain != each}
+    seen = whole.translate(changed) if changed else whole
+    found = [each.start() for each in _OPENING.finditer(seen) if MARKUP.match(seen, each.start())]
+    if not found:
+        return whole
+    places = [place for place, each in enumerate(whole) for _ in others.get(each, each)]
+    characters = list(whole)
+    for start in found:
+        characters[places[start]] = HARMLESS[seen[start]]
+    return "".join(characters)
+
+
+_OPENING = re.compile(f"[{re.escape(''.join(HARMLESS))}]")
+"""Where markup can be: to search for these alone takes a tenth of the time of trying all of `MARKUP`."""
+
+
+def _as_seen(character: str) -> str:
+    """Return a character as a tokenizer that normalises may see it."""
+    if not character.isspace() and unseen(character):
+        return ""
+    return unicodedata.normalize("NFKC", character)

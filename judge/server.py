@@ -1,0 +1,296 @@
+"""Where the judge's server is, which key it is sent, and through which proxy.
+
+A study.toml is a stranger's file. A maker's key goes to that maker's server, OPENAI_API_KEY also to the URL
+in the user's own OPENAI_BASE_URL, and neither goes anywhere else. Any other key goes where the user says: in
+a trusted.toml of the user's own, on the command line, or in answer to a question.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import visible
+from guard_eval.study.files import read_toml
+from guard_eval.study.judge_settings import Judge
+
+OPENAI = "https://api.openai.com/v1"
+"""The server that is asked unless study.toml or OPENAI_BASE_URL names another."""
+
+MAKERS = {
+    "OPENAI_API_KEY": "https://api.openai.com",
+    "ANTHROPIC_API_KEY": "https://api.anthropic.com",
+    "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
+}
+"""The variables whose keys go to their maker's server without a question, and to no other server."""
+
+KEYLESS = "none"
+"""Sent as key to servers that get none; the SDK wants one."""
+
+# what every reader of URLs reads alike: no user, no escape, no letter that a resolver would change
+_PLACE = re.compile(r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """A judge's server, and all that a connection to it needs.
+
+    Attributes:
+        model: The judge's model, for messages.
+        url: The server's address.
+        variable: The environment variable that holds the key; None if no key is sent.
+        key: Its value, or a placeholder if no key is sent.
+        timeout: Seconds until a request without a response is given up.
+        headers: What study.toml sends along with each request.
+    """
+
+    model: str
+    url: str
+    variable: str | None
+    key: str = field(repr=False)
+    timeout: float
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def server_url(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
+    """Return the URL of the judge's server: study.toml's, else OPENAI_BASE_URL, else OpenAI's.
+
+    Raises:
+        StudyError: It is no http(s) URL, or carries a user name, a password or a query.
+    """
+    environ = os.environ if environ is None else environ
+    url = (judge.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
+    remedy = "give it as base_url in study.toml or as OPENAI_BASE_URL, such as http://localhost:8000/v1"
+    try:
+        parts = urlsplit(url)
+        usable = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or " " in url:
+        raise StudyError(f"the address of the judge {judge.model!r} is no http or https URL; {remedy}")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise StudyError(
+            f"the address of the judge {judge.model!r} carries more than host and path; a key or password "
+            f"does not belong there: set the variable that api_key_env names, and {remedy}"
+        )
+    if _PLACE.fullmatch(parts.netloc) is None or "\\" in url:
+        raise StudyError(f"the host of the judge {judge.model!r} has letters that no host has; {remedy}")
+    return url
+
+
+def resolve_server(judge: Judge, environ: Mapping[str, str] | None = None) -> Judge:
+    """Return `judge` with the address that the environment gives it.
+
+    Raises:
+        StudyError: The address cannot be used.
+    """
+    return judge.model_copy(update={"base_url": server_url(judge, environ)})
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of a server's address, the usual port left out.
+
+    >>> origin("HTTPS://Api.OpenAI.com:443/v1"), origin("http://[::1]:8000/v1")
+    ('https://api.openai.com', 'http://[::1]:8000')
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = None if parts.port == {"http": 80, "https": 443}[parts.scheme] else parts.port
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}" + ("" if port is None else f":{port}")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is this very machine, whatever a name server says.
+
+    >>> [is_loopback(f"http://{host}/v1") for host in ("127.0.0.1:1", "[::1]", "localhost", "gpu", "0.0.0.0")]
+    [True, True, True, False, False]
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def key_variable(judge: Judge, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the environment variable whose value goes to the judge's server; None if no key does.
+
+    Raises:
+        StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
+    """
+    environ = os.environ if environ is None else environ
+    url = server_url(judge, environ)
+    own = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
+    if judge.api_key_env is None:
+        return own
+    if judge.api_key_env.upper() in MAKERS and judge.api_key_env.upper() != own:
+        raise StudyError(
+            f"api_key_env of the judge {judge.model!r} names {judge.api_key_env}, which goes to "
+            f"{MAKERS[judge.api_key_env.upper()]} alone, and not to {origin(url)}; put that server's own key "
+            "into a variable of another name, and name it there"
+        )
+    return judge.api_key_env
+
+
+def is_own_key(variable: str, url: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Return whether a key belongs to a server: its maker's, or the one in the user's OPENAI_BASE_URL."""
+    environ = os.environ if environ is None else environ
+    if variable not in MAKERS:
+        return False
+    user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
+    return origin(url) == MAKERS[variable] or (bool(user_url) and url.rstrip("/") == user_url.rstrip("/"))
+
+
+def connect_to(
+    judge: Judge, environ: Mapping[str, str] | None = None, *, plain_http: Collection[str] = ()
+) -> Server:
+    """Return the judge's server with the key that goes there.
+
+    Args:
+        judge: The study's settings for this judge.
+        environ: The environment; the process's own by default.
+        plain_http: Servers, as origins, to which the user lets a key go over plain http.
+
+    Raises:
+        StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
+            repeat it.
+    """
+    environ = os.environ if environ is None else environ
+    url = server_url(judge, environ)
+    server = Server(
+        model=judge.model, url=url, variable=None, key=KEYLESS, timeout=judge.timeout, headers=judge.headers
+    )
+    variable = key_variable(judge, environ)
+    key = "" if variable is None else environ.get(variable, "").strip()
+    optional = judge.api_key_env is None and origin(url) not in MAKERS.values()
+    if variable is None or (not key and optional):
+        return server
+    if not key:
+        raise StudyError(
+            f"{variable} is not set in the environment; the judge's server {origin(url)} needs a key: set it"
+            + ("" if judge.api_key_env is None else ", or remove api_key_env from study.toml")
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise StudyError(f"{variable} holds characters that no key has; copy the key once more")
+    if urlsplit(url).scheme == "http" and not (origin(url) in plain_http or is_loopback(url)):
+        raise StudyError(
+            f"the key in {variable} would go to {origin(url)} over plain http, where everyone on the way can "
+            f"read it; use https, add --send-key {variable}={origin(url)} if that network is yours, or unset "
+            "the variable if the server needs no key"
+        )
+    return replace(server, variable=variable, key=key)
+
+
+def is_direct(url: str, *, keyed: bool) -> bool:
+    """Return whether no proxy may stand between here and a server: it would read a key that is not encrypted.
+
+    >>> is_direct("http://gpu:8000/v1", keyed=True), is_direct("https://gpu:8000/v1", keyed=True)
+    (True, False)
+    """
+    return urlsplit(url).scheme.lower() == "http" and (keyed or is_loopback(url))
+
+
+def proxy_of(url: str, *, keyed: bool) -> str | None:
+    """Return scheme, host and port of the proxy to a server, without user and password; None without one."""
+    parts, found = urlsplit(url), getproxies()
+    given = found.get(parts.scheme.lower()) or found.get("all")
+    if not given or is_direct(url, keyed=keyed) or proxy_bypass(parts.hostname or ""):
+        return None
+    try:
+        proxy = urlsplit(given if "://" in given else f"http://{given}")
+        port = "" if proxy.port is None else f":{proxy.port}"
+    except ValueError:
+        return None
+    host = proxy.hostname or ""
+    return f"{proxy.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+
+
+def through(proxy: str | None) -> str:
+    """Return what a message says after a server's address."""
+    return "" if proxy is None else f" through the proxy {proxy}"
+
+
+def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the servers and variables of `--send-key VAR=https://host`.
+
+    Raises:
+        StudyError: A value is not of this form.
+    """
+    pairs = set()
+    for value in values:
+        variable, _, url = value.partition("=")
+        parts = urlsplit(url)
+        if not variable or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise StudyError(
+                f"--send-key {value!r}: write a variable and a server, such as MY_KEY=https://host"
+            )
+        pairs.add((origin(url), variable))
+    return pairs
+
+
+def trusted_path() -> Path:
+    """Return the path of the user's trusted.toml, which is never in the current folder."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not folder.is_absolute():  # a relative one would lie in the current folder, which may be a stranger's
+        home = {"win32": "AppData/Roaming", "darwin": "Library/Application Support"}
+        folder = Path.home() / home.get(sys.platform, ".config")
+    return folder / "guard-eval" / "trusted.toml"
+
+
+def read_trusted() -> set[tuple[str, str]]:
+    """Return the servers, as origins, each with a variable whose key may go there without a question.
+
+    Raises:
+        StudyError: The list cannot be read.
+    """
+    path = trusted_path()
+    if not path.exists():
+        return set()
+    try:
+        return {(origin(each["server"]), str(each["key"])) for each in read_toml(path).get("trusted", [])}
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise StudyError(
+            f'{path} is not a list of servers; write each as [[trusted]] with server = "https://…" and '
+            'key = "VARIABLE", or remove the file'
+        ) from None
+
+
+def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
+    """Return whether each key may go to its server; ask about those that the user has not named.
+
+    Raises:
+        StudyError: Nobody is there to be asked.
+    """
+    wanted = {
+        (origin(each.url), each.variable): None
+        for each in servers
+        if each.variable is not None and not is_own_key(each.variable, each.url)
+    }
+    known = allowed | read_trusted() if wanted else allowed
+    for url, variable in wanted:
+        if (url, variable) in known:
+            continue
+        if not sys.stdin.isatty():
+            raise StudyError(
+                f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "
+                f"trust that server with that key, add --send-key {variable}={url}, or a table [[trusted]] "
+                f'to {trusted_path()} with server = "{url}" and key = "{variable}"'
+            )
+        if not progress.confirm(
+            visible(f"study.toml wants the key in {variable} sent to {url}. Send it there?")
+        ):
+            return False
+    return True

@@ -1,0 +1,44 @@
+"""How the study's judges were asked, as the report tells it: money, failures, models, calibration."""
+
+from __future__ import annotations
+
+from guard_eval.records import JudgeUsage, UsedPrompt
+from guard_eval.store import Store, requests
+from guard_eval.study.folder import Study
+from judge.calibration import read_checks
+from judge.command import count_reasons
+from judge.examples import describe_special
+from judge.prompt import prompt_of
+from judge.questions import describe_changes
+
+
+def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
+    """Return how the study's judges were asked, or None where none was."""
+    with store.read() as db:
+        spending, seen = requests.read_spending(db), requests.read_models(db)
+        failures = [(each.judge, each.kind, each.detail) for each in requests.read_failures(db)]
+    if not spending:
+        return None
+    seed = study.settings.seed
+    names = {each.judge for each in spending}
+    judges = [judge for judge in study.settings.judge if judge.rater_name in names]
+    return JudgeUsage(
+        prompts=tuple(
+            UsedPrompt(
+                judge=judge.rater_name,
+                version=prompt_of(judge).version,
+                words=describe_special(judge) or "the paper's prompt",
+                text=prompt_of(judge).text,
+            )
+            for judge in judges
+        ),
+        spent=tuple(spending),
+        failed=tuple(count_reasons(failures)),
+        seen=tuple(seen),
+        checked=tuple(item for judge in judges for item in read_checks(store, judge, seed=seed)),
+        asked_otherwise=tuple(
+            f"{judge.rater_name} ({'; '.join(changes)})"
+            for judge in judges
+            if (changes := describe_changes(store, judge, seed=seed))
+        ),
+    )

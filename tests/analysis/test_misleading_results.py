@@ -1,0 +1,189 @@
+"""What could mislead a reader of results: the order of rows, excluded raters, models that pass for people."""
+
+import csv
+import json
+import math
+
+import pandas as pd
+import pytest
+from command_line import run_here
+from made import STUDY_HEAD
+
+import analysis
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, handout, verdicts
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
+from guard_eval.study.folder import Study
+
+A, B = "guard", "top_k(k=50)"
+
+
+def table(pairs=12, raters=("ann", "bob", "cem"), verdict=None, **columns):
+    rows = [
+        {
+            "pair_id": f"p{pair:02d}",
+            "dataset": ("book", "news")[pair % 2],
+            "prompt_id": f"t{pair // 2}",
+            "method_a": A,
+            "method_b": B,
+            "rater": rater,
+            "criterion": criterion,
+            "verdict": verdict or (A, B, "tie")[(pair * pair + 2 * place + len(criterion)) % 3],
+            "shown_first": (A, B)[(pair + place) % 2],
+            "length_a": 100 + 7 * pair,
+            "length_b": 120 - 3 * pair,
+            **columns,
+        }
+        for pair in range(pairs)
+        for place, rater in enumerate(raters)
+        for criterion in ("coherence", "fluency")
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def ran(monkeypatch, capsys, tmp_path):
+    return lambda *arguments: run_here(monkeypatch, capsys, tmp_path, *arguments)
+
+
+def numbers(folder):
+    return json.loads((folder / "report.json").read_text(encoding="utf-8"))
+
+
+def test_the_order_of_rows_changes_no_byte(tmp_path):
+    ordered, shuffled = tmp_path / "a", tmp_path / "b"
+    analysis.report(table(rater_kind="person"), ordered)
+    analysis.report(table(rater_kind="person").sample(frac=1, random_state=3), shuffled)
+    for path in (path for path in ordered.rglob("*") if path.is_file()):
+        assert path.read_bytes() == (shuffled / path.relative_to(ordered)).read_bytes(), path
+
+
+@pytest.mark.parametrize("name", ["gpt-4", "claude-3-opus", "meta-llama/Llama-3-8B", "judge_2"])
+def test_a_rater_with_a_models_name_must_be_declared(name, ran, tmp_path):
+    table(raters=(name,)).to_csv(tmp_path / "v.csv", index=False)
+    message = ran("report", "v.csv").refused()
+    assert name in message
+    assert "--rater-kind model" in message
+    assert not (tmp_path / "v-report").exists()
+    assert ran("report", "v.csv", "--rater-kind", "model").code == 0
+    assert name in numbers(tmp_path / "v-report")["answer"]
+
+
+def test_raters_are_of_unknown_kind_until_it_is_given(ran, tmp_path):
+    table().to_csv(tmp_path / "v.csv", index=False)
+    assert "3\u00a0raters of unknown kind" in ran("report", "v.csv").out
+    assert "rater_kind=person" in ran("report", "v.csv", "--paper").refused()
+    assert not (tmp_path / "v-report" / "paper").exists()
+    assert "3\u00a0people" in ran("report", "v.csv", "--paper", "--rater-kind", "person").out
+    assert (tmp_path / "v-report" / "paper" / "table.tex").exists()
+
+
+def test_columns_have_true_names(ran, tmp_path):
+    table(rater_kind="person").to_csv(tmp_path / "v.csv", index=False)
+    for raters, test in (("fixed", "sign-flip"), ("random", "random effects")):
+        assert ran("report", "v.csv", "--set", f"raters={raters}").code == 0
+        with (tmp_path / "v-report" / "csv" / "win_shares.csv").open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert {"p", "win_share", "method", "p_adjusted"} <= set(rows[0])
+        assert not any(name.endswith("_by_item") for name in rows[0])
+        if raters == "fixed":
+            assert all(test in row["method"] for row in rows)
+
+
+def ranked(prompts):
+    """A beats B beats C in every prompt."""
+    names = ("A", "B", "C")
+    rows = [
+        {"pair_id": f"{a}{b}{prompt}", "prompt_id": f"t{prompt}", "method_a": a, "method_b": b, "verdict": a}
+        for prompt in range(prompts)
+        for a, b in (names[:2], names[1:], ("A", "C"))
+    ]
+    one = {"dataset": "d", "rater": "ann", "rater_kind": "person", "criterion": "coherence"}
+    return pd.DataFrame(rows).assign(**one)
+
+
+@pytest.mark.parametrize("prompts", [2, 3, 4])
+def test_few_prompts_give_no_ranks_and_no_p(prompts, tmp_path):
+    rows = analysis.ranking(ranked(prompts))
+    assert rows["possible_best"].isna().all()
+    assert rows["p_any_difference"].isna().all()
+    answer = analysis.report(ranked(prompts), tmp_path).summary
+    assert "any difference: p" not in answer
+    assert "leads" not in answer
+
+
+def test_ranks_need_verdicts_that_vary():
+    assert analysis.ranking(ranked(12))["possible_best"].isna().all()
+    # All 2^11 sign patterns but one give a smaller statistic.
+    assert analysis.ranking(ranked(12))["p_any_difference"].iloc[0] == pytest.approx(2**-11)
+
+
+def test_a_notebook_reads_frames_and_files(tmp_path):
+    table(rater_kind="person").to_csv(tmp_path / "v.csv", index=False)
+    from_file = analysis.shares(tmp_path / "v.csv")
+    from_frame = analysis.shares(analysis.read(table(rater_kind="person")))
+    pd.testing.assert_frame_equal(from_file, from_frame)
+    assert {"read", "shares", "agreement", "ranking", "report", "figures"} <= set(dir(analysis))
+    with pytest.raises(StudyError, match="no-file"):
+        analysis.shares(tmp_path / "no-file.csv")
+    with pytest.raises(StudyError, match="Series"):
+        analysis.read(pd.Series([1, 2]))
+    assert math.isfinite(from_file["win_share"].iloc[0])
+
+
+STUDY = (
+    STUDY_HEAD
+    + """[annotation]
+criteria = ["fluency"]
+raters_per_pair = 4
+"""
+)
+
+
+@pytest.fixture
+def rated(tmp_path, make_pairs):
+    """Eight pairs, rated by three people for the first method and by Bob, who is hasty, for the second."""
+    folder = tmp_path / "rated"
+    folder.mkdir()
+    (folder / "study.toml").write_text(STUDY)
+    study = Study.open(folder)
+    with Store.open(study.database, create=True, declared=study.declared) as store:
+        pairs = make_pairs(8)
+        store_pairs.add(store, pairs)
+        texts = {pair.text_a for pair in pairs}
+        for name in ("Ann", "Bob", "Cem", "Dee"):
+            rater = store_raters.invite(store, name)[0]
+            while batch := handout.claim(store, rater, study.plan):
+                first = (batch[0].text_a in texts) == (name != "Bob")
+                verdicts.save(store, batch[0].presentation, {"fluency": "A" if first else "B"}, rater=rater)
+    return study
+
+
+def exclude(study, name, reason):
+    with Store.open(study.database) as store:
+        store_raters.exclude(store, name, reason, "owner")
+
+
+def test_excluded_raters_are_in_the_answer_and_the_result_is_given_with_them(rated, ran):
+    exclude(rated, "Bob", "three seconds a pair")
+    assert ran("report", rated.folder).code == 0
+    page = numbers(rated.report)
+    said = "1\u00a0rater excluded before the results were first seen (three seconds a pair)"
+    assert page["answer"].startswith("3\u00a0people rated 8\u00a0pairs")
+    assert said in page["answer"].split(". ")[0]
+    (row,) = page["tables"]["excluded_raters"]
+    assert (row["rater"], row["reason"], row["results"]) == ("Bob", "three seconds a pair", "before")
+    assert row["verdicts"] == 8
+    (counted,) = [row for row in page["tables"]["win_shares"] if row["dataset"] == "all datasets"]
+    (included,) = page["tables"]["with_excluded_raters"]
+    assert (counted["win_share"], included["win_share"]) == (1, 0.75)
+    assert (counted["raters"], included["raters"]) == (3, 4)
+    exclude(rated, "Dee", "too often for the first")
+    assert ran("report", rated.folder).code == 0
+    page = numbers(rated.report)
+    assert [row["results"] for row in page["tables"]["excluded_raters"]] == ["before", "after"]
+    assert "1\u00a0rater excluded after the results were first seen" in page["answer"]
+    html = (rated.report / "index.html").read_text(encoding="utf-8")
+    assert "three seconds a pair" in html
+    assert "after the results were first seen" in html

@@ -1,0 +1,141 @@
+"""The field's plainest tables: two methods and a winner, with or without an id, a prompt and a judge."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import read
+from analysis.reports.command import report
+from guard_eval.errors import StudyError
+
+MODELS = "model_a,model_b,winner\ngpt,olmo,model_a\nolmo,gpt,model_b\ngpt,olmo,tie\ngpt,olmo,tie (bothbad)\n"
+SIDES = "left,right,winner\ngpt,olmo,left\nolmo,gpt,right\ngpt,olmo,tie\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def table(text, name="v.csv", **options):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return read(path, **options)
+
+    return table
+
+
+def test_models_and_a_winner(table):
+    frame = table(MODELS)
+    assert list(frame["verdict"]) == ["gpt", "gpt", "tie", "tie"]
+    assert frame["pair_id"].nunique() == 4
+    assert set(frame["rater"]) == {"unknown rater"}
+    assert set(frame["rater_kind"]) == {"unknown"}
+    assert set(frame["criterion"]) == {"overall"}
+
+
+def test_left_right_and_a_winner(table):
+    frame = table(SIDES)
+    assert list(frame["verdict"]) == ["gpt", "gpt", "tie"]
+    assert list(frame["shown_first"]) == ["gpt", "olmo", "gpt"]
+
+
+def test_columns_for_an_id_a_prompt_and_a_worker_are_used(table):
+    frame = table(
+        "worker,prompt,left,right,winner\nann,Once,gpt,olmo,left\nbob,Once,olmo,gpt,left\nann,Twice,gpt,olmo,tie\n"
+    )
+    assert list(frame["pair_id"]) == ["1", "1", "2"]
+    assert list(frame["prompt_id"]) == ["1", "1", "2"]
+    assert list(frame["rater"]) == ["ann", "bob", "ann"]
+    assert list(frame["verdict"]) == ["gpt", "olmo", "tie"]
+
+
+def test_a_judge_that_saw_both_orders_is_read_once_each(table):
+    frame = table("judge,question_id,model_a,model_b,winner\nj,7,x1,y1,model_a\nj,7,y1,x1,model_a\n")
+    assert list(frame["verdict"]) == ["x1", "y1"]
+    assert list(frame["pair_id"]) == ["7", "7"]
+    assert len(set(frame["presentation"])) == 2
+
+
+def test_several_prompts_of_many_methods_stay_apart(table):
+    rows = "".join(f"q{n % 5},m{n % 3},m{n % 3 + 1},left\n" for n in range(60))
+    frame = table("question_id,left,right,winner\n" + rows)
+    assert frame["prompt_id"].nunique() == 5
+    assert frame["pair_id"].nunique() == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("model_a,model_b,winner\nA,B,model_a\n", "may name a side, or the method"),
+        ("left,right,winner\nleft,olmo,right\nolmo,left,right\n", "may name a side, or the method 'left'"),
+        ("left,right,winner\ngpt,olmo,gtp\n", "gtp"),
+        ("left,right,winner\ngpt,,left\n", "is empty on line 2"),
+        ("model_a,model_b,winner,swapped\ngpt,olmo,model_a,1\n", "may say that sides changed there"),
+        ("judge,worker,left,right,winner\nj,w,gpt,olmo,left\n", "rater could be worker and judge"),
+    ],
+)
+def test_what_could_mean_either_is_refused(table, text, says):
+    with pytest.raises(StudyError) as error:
+        table(text)
+    assert says in str(error.value)
+
+
+def test_other_headings_are_mapped(table, tmp_path):
+    text = "System 1,System 2,Vote,Q\ngpt,olmo,left,q1\ngpt,olmo,tie,q2\n"
+    columns = {"method_a": "System 1", "method_b": "System 2", "verdict": "Vote", "pair_id": "Q"}
+    more = {"rater": "Who", "criterion": "What", "dataset": "Set"}
+    whole = (
+        text.replace("Q\n", "Q,Who,What,Set\n")
+        .replace("q1\n", "q1,ann,wit,d\n")
+        .replace("q2\n", "q2,ann,wit,d\n")
+    )
+    frame = table(whole, columns=columns | more)
+    assert list(frame["verdict"]) == ["gpt", "tie"]
+    with pytest.raises(StudyError, match=r"columns.method_a=System 3: there is no such heading"):
+        table(whole, columns=columns | {"method_a": "System 3"})
+    with pytest.raises(StudyError, match=r"columns.metod_a: there is no such column; .*'method_a'"):
+        table(whole, columns={"metod_a": "System 1"})
+    with pytest.raises(StudyError, match=r"--set columns.pair_id=HEADING") as error:
+        table(text)
+    assert "import" not in str(error.value)
+    assert "table =" not in str(error.value)
+
+
+def test_several_files_are_one_table(tmp_path):
+    first, second = tmp_path / "a.csv", tmp_path / "b.jsonl"
+    head = "pair_id,dataset,method_a,method_b,rater,criterion,verdict\n"
+    first.write_text(head + "1,d,gpt,olmo,ann,wit,gpt\n")
+    row = dict(zip(head.strip().split(","), ["2", "d", "gpt", "olmo", "bob", "wit", "tie"], strict=True))
+    second.write_text(json.dumps(row) + "\n")
+    frame = read([first, second])
+    assert list(frame["rater"]) == ["ann", "bob"]
+    with pytest.raises(StudyError, match=r"a.csv, .*a.csv together: "):
+        read([first, first])
+
+
+def test_a_data_frame_of_winners_is_read_as_a_file_is():
+    frame = pd.DataFrame({"left": ["gpt"], "right": ["olmo"], "winner": ["left"]})
+    assert list(read(frame)["verdict"]) == ["gpt"]
+
+
+def test_the_remedy_of_the_message_works_at_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.csv").write_text(
+        "System 1,System 2,Vote,Q,Who\ngpt,olmo,left,q1,ann\ngpt,olmo,tie,q2,ann\n"
+    )
+    headings = {
+        "verdict": "Vote",
+        "pair_id": "Q",
+        "method_a": "System 1",
+        "method_b": "System 2",
+        "rater": "Who",
+    }
+    with pytest.raises(StudyError) as error:
+        report(Path("v.csv"))
+    for name in headings:
+        assert f"--set columns.{name}=" in str(error.value)
+    written = report(
+        *(Path("v.csv"),), overrides=[f"columns.{name}={value}" for name, value in headings.items()]
+    )
+    frame = pd.read_csv(written.folder / "csv" / "verdicts.csv")
+    assert list(frame["verdict"]) == ["gpt", "tie"]

@@ -1,0 +1,329 @@
+"""Every page in Chromium: by keyboard alone, for weak eyes, on small screens, with a study's own words."""
+
+import json
+
+import pytest
+from app_browser import DESKTOP, PHONE, Wire, begin, contrast, faults, moved_on, pick, serving, where
+
+from guard_eval.store import notes, unblind
+
+TITLE = 'Wit <b onclick="x">$& $` {criteria} **dry** $x_1$'
+DEFINITION = (
+    "<script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\"> &lt; &amp; "
+    "![x](https://example.org/x.png) [link](https://example.org) `code` # $$\\frac12$$ :material/home: "
+    ":red[red] {criterion} \U0001f994 שלום </dd></dl></script><style>*{display:none}</style>"
+)
+LONG = "How long this definition is. " * 34
+"""Close to the most that a definition may have."""
+
+TABLES = f"""
+language = "de"
+[annotation.pages]
+practice = true
+[criteria.wit]
+title = {json.dumps(TITLE)}
+definition = {json.dumps(DEFINITION, ensure_ascii=False)}
+[criteria.length]
+title = "Length"
+definition = {json.dumps(LONG)}
+"""
+CRITERIA = ("wit", "length", "coherence", "fluency")
+SETTINGS = """
+language = "de"
+[annotation.pages]
+consent = true
+background = true
+practice = true
+check = true
+[annotation.recruitment]
+prolific = true
+codes.completed = "C1A2B3"
+"""
+TITLES = [TITLE, "Length", "Kohärenz", "Sprachflüssigkeit"]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def site(build_study, new_database, tmp_path):
+    built = build_study(
+        tmp_path / "study",
+        number=0,
+        hostile=("One.", "Two."),
+        slots=1,
+        criteria=CRITERIA,
+        more=TABLES,
+        new_database=new_database,
+    )
+    with serving(built.folder, tmp_path / "log") as url:
+        yield built, url
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def shown(page, selector):
+    return [each.text_content() for each in page.query_selector_all(selector)]
+
+
+def fits(page):
+    """Return whether nothing is wider than the page."""
+    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_titles_and_definitions_are_text_on_every_page(site, chromium):
+    built, url = site
+    page = chromium.new_page(**DESKTOP)
+    page.set_default_timeout(15_000)
+    wire = Wire(page, url)
+    page.goto(f"{url}/?invite={built.tokens['ann']}")
+
+    page.wait_for_selector(".ge-rubric")
+    assert shown(page, ".ge-rubric dt") == TITLES
+    assert shown(page, ".ge-rubric dd")[:2] == [DEFINITION, LONG.strip()]
+    assert page.query_selector_all(".ge-rubric :not(dt):not(dd)") == []
+    assert faults(page) == []
+    page.get_by_role("button", name="Beginnen").click()
+
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    assert shown(page, ".ge-question h3") == TITLES
+    assert shown(page, ".ge-question .ge-words p")[0] == DEFINITION
+    assert page.get_by_role("button", name=f"Was {TITLE} bedeutet").count() == 1
+    assert page.query_selector_all(".ge-words p *") == page.query_selector_all(".ge-words h3 *") == []
+    assert faults(page) == []
+    assert fits(page)
+    page.get_by_role("button", name="Speichern").click()
+    alert = page.wait_for_function("() => document.querySelector('.ge-alert').textContent").json_value()
+    assert all(title in alert for title in TITLES)
+
+    for number in (1, 2, 3):
+        page.wait_for_selector(f".ge-page h1 >> text=Übung {number} von 3")
+        for key in ("1", "2", "3", "1", "Enter"):
+            page.keyboard.press(key)
+        page.wait_for_selector(".ge-remark")
+        assert "Kohärenz" in page.inner_text(".stMain")
+        page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".ge-page h1 >> text=Paar 1 von 1")
+    page.keyboard.press("3")
+    note = page.wait_for_function("() => document.querySelector('.ge-note').textContent").json_value()
+    assert TITLE in note
+    for key in ("1", "2", "2", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector("h1 >> text=Vielen Dank")
+    assert page.title() != "pwned"
+    assert wire.foreign == []
+    page.close()
+    with built.open() as store:
+        assert {row.criterion for row in unblind.tidy(store)} == set(CRITERIA)
+
+
+def test_four_criteria_with_long_words_fit_a_phone(site, chromium):
+    built, url = site
+    context = chromium.new_context(**PHONE)
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    page.goto(f"{url}/?invite={built.tokens['ann']}")
+    page.wait_for_selector(".ge-rubric")
+    assert fits(page)
+    page.get_by_role("button", name="Beginnen").click()
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    for about in page.query_selector_all(".ge-about"):
+        about.click()
+    assert all(each.is_visible() for each in page.query_selector_all(".ge-words p"))
+    assert fits(page)
+    context.close()
+
+
+def test_a_key_pressed_as_the_pair_appears_is_confirmed(site, chromium):
+    built, url = site
+    page = chromium.new_page(**DESKTOP)
+    page.set_default_timeout(15_000)
+    page.goto(f"{url}/?invite={built.tokens['ann']}")
+    page.get_by_role("button", name="Beginnen").click()
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    page.evaluate("""() => new MutationObserver((_, observer) => {
+        if (!document.querySelector(".ge-page h1")?.textContent.startsWith("Übung 2")) return;
+        observer.disconnect();
+        document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "3", bubbles: true }));
+    }).observe(document.body, { childList: true, subtree: true })""")
+    for key in ("1", "2", "3", "1", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".ge-remark")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".ge-page h1 >> text=Übung 2 von 3")
+    page.wait_for_timeout(300)  # longer than the page waits with its own note
+    assert TITLE in page.inner_text(".ge-note")
+    page.close()
+
+
+# The whole way, from the link that Prolific opens to the completion code.
+
+
+def arrive(page, heading):
+    """Wait for the page with this heading; the focus is on it, as a screen reader needs it."""
+    page.wait_for_function(
+        "heading => document.activeElement.matches('h1') && document.activeElement.innerText === heading",
+        arg=heading,
+    )
+
+
+def answer(page, *downs):
+    """Answer the next questions, each with the answer so many below the first."""
+    # Streamlit fetches what draws a question when it first needs it.
+    page.wait_for_selector("[role=radiogroup]")
+    for down in downs:
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        for _ in range(down):
+            page.keyboard.press("ArrowDown")
+
+
+def practise(page):
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 3")
+    assert faults(page) == []
+    for number in (1, 2, 3):
+        page.wait_for_selector(f".ge-page h1 >> text=Übung {number} von 3")
+        assert "wir würden" not in page.content()
+        for key in ("1", "2", "Enter"):
+            page.keyboard.press(key)
+        page.wait_for_selector(".ge-remark")
+        arrive(page, f"Übung {number} von 3")
+        page.keyboard.press("Control+Enter")
+
+
+@pytest.fixture
+def page(chromium):
+    page = chromium.new_page(**DESKTOP)
+    page.set_default_timeout(15_000)
+    yield page
+    page.close()
+
+
+def test_the_whole_way_by_keyboard(build_study, new_database, tmp_path, page):
+    texts = {"number": 0, "hostile": ("One.", "Two.")}
+    more = {"raters": (), "slots": 1, "more": SETTINGS, "new_database": new_database}
+    built, log = build_study(tmp_path / "study", **texts, **more), tmp_path / "log"
+    with serving(built.folder, log) as url:
+        rate_by_keyboard(built, url, page)
+    assert "Traceback" not in log.read_text()
+
+
+def rate_by_keyboard(built, url, page):
+    press = page.keyboard.press
+    page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1")
+    page.wait_for_selector("h1 >> text=Bevor Sie beginnen")
+    page.wait_for_function("() => document.documentElement.lang === 'de'")
+    page.wait_for_function("() => location.search.startsWith('?invite=')")
+    assert page.evaluate("document.documentElement.dir") == "ltr"
+    assert "PROLIFIC_PID" not in page.url
+    found = {"consent": faults(page)}
+    press("Control+Enter")
+    arrive(page, "Über Sie")
+    answer(page, 1)
+    found["background"] = faults(page)
+    press("Control+Enter")  # with the focus in the answer just given
+    arrive(page, "Zwei Texte vergleichen")
+    press("Control+Enter")
+    practise(page)
+    arrive(page, "Einige kurze Fragen")
+    press("Tab")  # past the button to the instructions
+    answer(page, 1, 0, 2, 0)
+    found["check"] = faults(page)
+    press("Control+Enter")
+    arrive(page, "Nicht alle Antworten sind richtig")
+    press("Control+Enter")
+    arrive(page, "Einige kurze Fragen")
+    press("Tab")
+    answer(page, 1, 0, 2, 1)
+    press("Control+Enter")
+    page.wait_for_selector(".ge-page h1 >> text=Paar 1 von 1")
+    assert page.evaluate("document.documentElement.lang") == "de"
+    assert "C1A2B3" not in page.content()
+    for key in ("1", "3", "Enter"):
+        press(key)
+    arrive(page, "Vielen Dank")
+    found["thanks"] = faults(page)
+    assert found == {name: [] for name in found}
+    assert "C1A2B3" in page.inner_text(".stMain")
+    link = page.get_by_role("link", name="Code einreichen")
+    assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
+    with built.open() as store:
+        stored = [(note.kind, json.loads(note.detail)) for note in notes.read(store, rater="P-1")]
+        assert len(unblind.tidy(store)) == 2
+    kinds = [
+        "arrival",
+        "consent",
+        "background",
+        "instructions",
+        *["practice"] * 3,
+        "check",
+        "check",
+        "finished",
+    ]
+    assert [kind for kind, _ in stored] == kinds
+    assert stored[2][1] == {"native": "no"}
+    assert stored[7][1]["wrong"] == ["orders"]
+
+
+# What axe-core finds.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"color_scheme": "light"}, {"color_scheme": "dark", **PHONE}],
+    ids=["light", "dark-phone"],
+)
+def test_no_page_has_serious_faults(served, visit, options):
+    page = visit("", **options)
+    page.goto(served.url)
+    page.get_by_label("Invite code").wait_for()
+    found = {"sign in": faults(page)}
+    page.goto(served.link({"light": "mia", "dark": "ned"}[options["color_scheme"]]))
+    page.get_by_role("button", name="Start").wait_for()
+    found["instructions"] = faults(page)
+    begin(page)
+    found["a pair"] = faults(page)
+    assert contrast(page, ".ge-foot button:disabled") >= 4.5  # which axe-core leaves out
+    page.get_by_role("radio").first.click()
+    page.get_by_role("button", name="Comment or problem").click()
+    page.get_by_role("button", name="Save and continue").click()
+    page.get_by_role("alert").wait_for()
+    found["half answered"] = faults(page)
+    for _ in range(5):
+        before = where(page)
+        for group in page.get_by_role("radiogroup").all():
+            group.get_by_role("radio", name="Similar").click()
+        page.get_by_role("button", name="Save and continue").click()
+        moved_on(page, before)
+    page.get_by_role("heading", name="Thank you").wait_for()
+    found["thanks"] = faults(page)
+    page.get_by_role("button", name="Back").click()
+    page.get_by_role("button", name="To the newest pair").wait_for()
+    found["an earlier pair"] = faults(page)
+    assert {page: faults for page, faults in found.items() if faults} == {}
+    # axe-core cannot judge text on a shade.
+    assert contrast(page, ".ge-side .ge-text") >= 7
+
+    page.evaluate("document.querySelector('.ge-save').replaceChildren()")
+    assert any("button-name" in fault for fault in faults(page))
+
+
+def test_letters_of_double_size_fit_a_narrow_phone(visit):
+    page = visit("ola", viewport={"width": 360, "height": 640}, is_mobile=True, has_touch=True)
+    page.add_style_tag(content="html { font-size: 32px !important; }")
+    pick(page, "Coherence", "B is better")
+    assert page.evaluate("() => document.querySelector('.ge-page').scrollWidth") == 360
+    boxes = [answer.bounding_box() for answer in page.locator(".ge-answer").all()]
+    assert len({(round(box["x"]), round(box["width"])) for box in boxes}) == 1  # A and B look alike
+
+
+def test_colours_of_the_system_show_what_is_chosen(visit):
+    page = visit("pia", forced_colors="active")
+    pick(page, "Coherence", "B is better")
+
+    def colours(selector, name):
+        return page.locator(selector).evaluate_all(
+            "(all, name) => all.map(e => getComputedStyle(e)[name])", name
+        )
+
+    grounds = colours(".ge-answer", "backgroundColor")
+    assert [ground != grounds[0] for ground in grounds] == [False, False, True, False, False, False]
+    assert len(set(colours(".ge-question", "borderInlineStartColor"))) == 2

@@ -1,0 +1,245 @@
+"""The way from the first page to the first pair, without a browser."""
+
+import json
+from unittest.mock import patch
+
+import pytest
+from app_pages import panel, press, rate, start, view, visit, words
+
+from annotation_app import markup, state
+from guard_eval.store import notes as store_notes
+from guard_eval.study import Study
+
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
+
+ALL = "[annotation.pages]\nconsent = true\nbackground = true\npractice = true\ncheck = true\n"
+RIGHT = {"no_difference": "similar", "own": "nothing", "cut": "judge", "orders": "judge"}
+WRONG = {**RIGHT, "cut": "worse"}
+
+
+@pytest.fixture
+def prepared(study):
+    """Build a study of one pair with more settings below its table [annotation]."""
+    return lambda settings=ALL, number=1, **options: study(number, more=settings, **options)
+
+
+@pytest.fixture
+def full_disk():
+    """Return a context in which no note can be stored."""
+
+    def fail(*_args, **_options):
+        raise OSError("disk full")
+
+    return lambda: patch.object(store_notes, "write", fail)
+
+
+def answer(page, answers, *, attempt=0):
+    for name, value in answers.items():
+        page.radio(key=f"check-{attempt}-{name}").set_value(value)
+    return press(page, f"check-{attempt}-send")
+
+
+def practise(page, times=3):
+    for _ in range(times):
+        page = press(rate(page, "A", "tie"), "next")
+    return page
+
+
+def notes(built, kind=None):
+    return [(note.kind, json.loads(note.detail)) for note in built.stored("notes", kind=kind)]
+
+
+def test_without_settings_the_first_pair_follows_the_instructions(prepared):
+    built = prepared("")
+    page = visit(built.tokens["ann"])
+    assert "What to judge" in words(page)
+    assert view(press(page, "start"))["where"] == "Pair 1 of 1"
+    assert notes(built) == [("instructions", {"language": "en"})]
+
+
+def test_the_whole_way(prepared):
+    built = prepared(ALL + '[annotation.recruitment.codes]\ncompleted = "C1A2B3"\n')
+    page = visit(built.tokens["ann"])
+    assert "Before you begin" in words(page)
+    page = press(page, "agree")
+    page.radio(key="background-native").set_value("yes")
+    page.text_input(key="background-languages").set_value(" Dansk, Føroyskt ")
+    page = press(page, "background-send")
+    assert "What to judge" in words(page)
+    page = press(page, "start")
+    assert (view(page)["where"], "extras" in view(page)) == ("Practice 1 of 3", False)
+    page = rate(page, "A", "B")
+    shown = words(page)
+    assert "You chose “A is better”, and so do we. A stays in the bakery" in shown
+    assert "You chose “B is better”; we would choose “Similar”." in shown
+    page = practise(press(page, "next"), 2)
+    assert "A few short questions" in words(page)
+    page = answer(page, WRONG)
+    assert "Not all answers are right" in words(page)
+    assert "That says nothing about their quality" in words(page)
+    assert "It counts like the others" not in words(page)  # only what was wrong is explained
+    page = press(page, "retry")
+    assert [question.value for question in page.radio] == [None] * 4
+    page = answer(page, RIGHT, attempt=1)
+    assert view(page)["where"] == "Pair 1 of 1"
+    assert "C1A2B3" not in words(page)
+    page = rate(page, "A", "tie")
+    assert "Thank you" in words(page)
+    assert "C1A2B3" in words(page)
+    page.run()
+    kinds = [kind for kind, _ in notes(built)]
+    assert kinds == ["consent", "background", "instructions", *["practice"] * 3, "check", "check", "finished"]
+    assert notes(built, "consent")[0][1]["agreed"] is True
+    assert notes(built, "background")[0][1] == {"native": "yes", "languages": "Dansk, Føroyskt"}
+    assert notes(built, "practice")[0][1] == {
+        "pair": "bakery",
+        "choices": {"coherence": "A", "fluency": "B"},
+        "expected": {"coherence": "A", "fluency": "tie"},
+    }
+    assert notes(built, "check") == [
+        ("check", {"attempt": 1, "answers": WRONG, "wrong": ["cut"], "passed": False}),
+        ("check", {"attempt": 2, "answers": RIGHT, "wrong": [], "passed": True}),
+    ]
+
+
+def test_nothing_is_asked_again_on_return(prepared):
+    built = prepared()
+    ann = built.tokens["ann"]
+    press(visit(ann), "agree")
+    page = visit(ann)
+    assert "About you" in words(page)
+    press(page, "background-send")  # every question may be left open
+    page = visit(ann)
+    assert "What to judge" in words(page)
+    rate(press(page, "start"), "B", "B")
+    page = visit(ann)
+    assert view(page)["where"] == "Practice 2 of 3"
+    page = practise(page, 2)
+    answer(page, WRONG)
+    page = visit(ann)  # the second attempt: the first one counts
+    answer(page, RIGHT, attempt=1)
+    assert view(visit(ann))["where"] == "Pair 1 of 1"
+
+
+def test_what_is_right_is_not_sent_before_it_is_answered(prepared):
+    built = prepared()
+    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
+    page = press(page, "start")
+    data = json.dumps(view(page))
+    assert "contradicts itself" not in data
+    assert "expected" not in data
+    assert "bakery is" not in data
+
+
+def test_who_does_not_take_part_rates_nothing_and_may_think_again(prepared):
+    built = prepared()
+    page = press(visit(built.tokens["ann"]), "decline")
+    assert "That is fine" in words(page)
+    page = visit(built.tokens["ann"])
+    assert "That is fine" in words(page)
+    page = press(page, "reconsider")
+    page = press(page, "decline")
+    assert "That is fine" in words(page)
+    page = press(press(page, "reconsider"), "agree")
+    assert "About you" in words(page)
+    assert [detail["agreed"] for _, detail in notes(built, "consent")] == [False, True]
+
+
+def test_failing_twice_ends_politely_and_hands_nothing_out(prepared):
+    built = prepared(
+        "[annotation.pages]\ncheck = true\n"
+        '[annotation.recruitment]\nprolific = true\ncodes.screened_out = "NOPE"\n'
+    )
+    page = answer(start(built), WRONG)
+    page = answer(press(page, "retry"), WRONG, attempt=1)
+    assert "the study ends here for you" in words(page)
+    assert "NOPE" in words(page)
+    assert "ends here" in words(visit(built.tokens["ann"]))
+    assert [detail["passed"] for _, detail in notes(built, "check")] == [False, False]
+    assert panel(page) is None
+    assert [rater.handed_out for rater in built.stored("raters")] == [0]
+
+
+def test_a_button_pressed_twice_is_one_answer(prepared):
+    """The second press comes to a page that was shown before the first was noted."""
+    built = prepared()
+    for key in ("agree", "background-send", "start"):
+        app = state.open_app()
+        stale = state.sign_in(app, built.tokens["ann"])
+        press(visit(built.tokens["ann"]), key)
+        kind = {"agree": "consent", "background-send": "background", "start": "instructions"}[key]
+        state.record(app, stale, kind, {"again": True})
+    assert [kind for kind, _ in notes(built)] == ["consent", "background", "instructions"]
+
+
+def test_every_question_of_the_check_is_asked_for(prepared):
+    built = prepared("[annotation.pages]\ncheck = true\n")
+    page = start(built)
+    page = answer(page, {"own": "nothing"})
+    assert "Please answer every question." in words(page)
+    assert page.radio(key="check-0-own").value == "nothing"
+    page = press(page, "instructions")
+    assert "What to judge" in words(page)
+    assert "A few short questions" in words(press(page, "start"))
+    assert notes(built, "check") == []
+
+
+def test_practice_needs_an_answer_to_one_of_the_studys_questions(prepared):
+    built = prepared("[annotation.pages]\npractice = true\n", criteria=("factuality",))
+    assert view(start(built))["where"] == "Pair 1 of 1"
+
+
+def test_pages_switched_on_later_spare_the_practice(prepared):
+    built = prepared("", number=2)
+    rate(start(built), "A", "A")
+    path = built.folder / "study.toml"
+    path.write_text(path.read_text(encoding="utf-8") + ALL, encoding="utf-8")
+    state.serve_study(Study.open(built.folder))  # as a restart of the server
+    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
+    assert view(page)["where"] == "Pair 2 of 2"
+
+
+def test_a_store_that_fails_asks_again(prepared, full_disk):
+    built = prepared()
+    page = visit(built.tokens["ann"])
+    with full_disk():
+        page = press(page, "agree")
+        assert "Before you begin" in words(page)
+        assert "cannot be reached just now" in words(page)
+    assert "About you" in words(press(page, "agree"))
+
+
+def test_a_defect_after_a_page_has_begun_is_a_calm_page_too(prepared, monkeypatch):
+    built = prepared("")
+    monkeypatch.setattr(markup, "points", lambda _points: 1 / 0)
+    monkeypatch.setattr(state, "STUDY_ERRORS", (ZeroDivisionError,))
+    assert "Please try again in a moment" in words(visit(built.tokens["ann"]))
+
+
+def test_a_practice_pair_that_cannot_be_noted_is_kept_on_the_form(prepared, full_disk):
+    built = prepared("[annotation.pages]\npractice = true\n")
+    page = start(built)
+    with full_disk():
+        page = rate(page, "A", "A")
+    assert (view(page)["failed"], view(page)["where"]) == ("one", "Practice 1 of 3")
+    assert "could not be saved" in view(page)["problem"]
+    assert "What we would choose" in words(rate(page, "A", "A"))
+
+
+def test_own_words_are_text_and_german_is_spoken(prepared, tmp_path):
+    own = (
+        '[consent]\nlead = "<img src=x> **not bold**"\nagree = "*Ja* $x$"\npoints = ["**fett** <b>"]\n'
+        '[[background.questions]]\nname = "q"\nask = "![x](y)"\nanswers = { a = "[a](b)", b = ":red[b]" }\n'
+    )
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "own.toml").write_text(own, encoding="utf-8")
+    built = prepared('language = "de"\nwording = "own.toml"\n' + ALL)
+    page = visit(built.tokens["ann"])
+    assert "Bevor Sie beginnen" in words(page)
+    assert "&lt;img src=x&gt; **not bold**" in words(page)
+    assert "<b>fett</b> &lt;b&gt;" in words(page)
+    assert page.button(key="agree").label == r"\*Ja\* \$x\$"
+    page = press(page, "agree")
+    assert page.radio[0].label == r"!\[x\](y)"
+    assert list(page.radio[0].options) == [r"\[a\](b)", r"\:red\[b\]"]
+    assert "logischen Zusammenhang der Gedanken" in words(press(page, "background-send"))

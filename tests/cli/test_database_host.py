@@ -1,0 +1,163 @@
+"""study.toml is a stranger's file: a server that it names gets no connection before the user names it too."""
+
+import socket
+import struct
+import threading
+from itertools import product
+from types import SimpleNamespace
+
+import pytest
+
+from guard_eval.database_url import HOSTS_VARIABLE, check_location
+from guard_eval.errors import StudyError
+from guard_eval.study.folder import Study
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server that asks for the password in clear text; `received` is what clients sent."""
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
+    listener = socket.create_server(("127.0.0.1", 0))
+    received = []
+    thread = threading.Thread(target=_record, args=(listener, received), daemon=True)
+    thread.start()
+    yield SimpleNamespace(port=listener.getsockname()[1], received=received)
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def _record(listener, received):
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client:
+            client.settimeout(10)
+            packet = client.recv(1000)
+            if packet[4:8] == struct.pack("!I", 80877103):  # asks for TLS
+                client.sendall(b"N")
+                packet = client.recv(1000)
+            client.sendall(b"R" + struct.pack("!II", 8, 3))
+            received.append(packet + client.recv(1000))
+
+
+def write_database(study, url):
+    path = study / "study.toml"
+    path.write_text(f'database = "{url}"\n{path.read_text()}')
+
+
+COMMANDS = [("status", "small"), ("report", "small"), ("raters", "small"), ("judge", "small", "--dry-run")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_server_that_only_study_toml_names_receives_nothing(run, study, server, command):
+    pytest.importorskip("psycopg")
+    write_database(study, f"postgresql://me@127.0.0.1:{server.port}/x")
+    ran = run(*command)
+    said = ran.out + ran.err
+    assert ran.code == 2
+    assert "127.0.0.1" in said
+    assert f"{HOSTS_VARIABLE}=127.0.0.1" in said
+    assert server.received == []
+
+
+def test_a_server_that_the_user_names_is_asked(run, study, server, monkeypatch):
+    pytest.importorskip("psycopg")
+    write_database(study, f"postgresql://me@127.0.0.1:{server.port}/x")
+    monkeypatch.setenv(HOSTS_VARIABLE, f"db.example.org, 127.0.0.1:{server.port}")
+    run("raters", "small").refused()
+    assert b"hunter2" in b"".join(server.received)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://evil.example/x",
+        "postgresql://db.example@evil.example/x",
+        "postgresql:///x?host=evil.example",
+        "postgresql:///x?host=db.example,evil.example",
+        "postgresql:///x?host=db.example&host=evil.example",
+        "postgresql://db.example/x?host=evil.example",
+        "postgresql://db.example/x?hostaddr=203.0.113.9",
+        "postgresql://db.example/x?service=mine",
+        "postgresql://db.example/x?passfile=/home/me/.pgpass",
+        "postgresql://db.example/x?sslkey=/home/me/key.pem",
+        "postgresql://db.example/x?sslmode=disable",
+        "postgresql:///host=evil.example",
+        "postgresql://db.example:6543/x",
+        "postgresql:///x?host=/tmp/evil",
+        "postgresql://other.example:6543/x",
+        "sqlite:////etc/passwd",
+        "sqlite:///../study.db",
+        "sqlite:///file:/etc/passwd?uri=true",
+        "mysql://evil.example/x",
+    ],
+)
+def test_no_other_place_is_reached(monkeypatch, tmp_path, url):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432,other.example:5432")
+    with pytest.raises(StudyError) as caught:
+        check_location(url, tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me@db.example/x",
+        "postgresql+psycopg://DB.example:5432/x?sslmode=verify-full",
+        "postgresql://any.example:99/x?tcp_user_timeout=10000",
+        "postgresql:///x",  # the user's own PGHOST or socket
+        "postgresql:///x?host=/run/pg",
+        "sqlite:///study.db",
+    ],
+)
+def test_what_the_user_names_is_reached(monkeypatch, tmp_path, url):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(HOSTS_VARIABLE, "db.example:5432, any.example,/run/pg")
+    check_location(url, tmp_path)
+
+
+FORMS = [
+    "postgresql://me%3Ahunter2@127.0.0.1:1/x",
+    "postgresql://me%253Ahunter2@127.0.0.1:1/x",
+    "postgresql://me%3ahunter2@127.0.0.1:1/x",
+    "postgresql:///x?host=127.0.0.1&user=me%3Ahunter2",
+    "postgresql://me@127.0.0.1:1/x%3Fpassword=hunter2@y",
+]
+
+
+@pytest.mark.parametrize(("command", "url"), [*product(COMMANDS, FORMS[:1]), *product(COMMANDS[2:3], FORMS)])
+def test_no_form_of_a_password_is_printed(run, study, monkeypatch, command, url):
+    monkeypatch.setenv(HOSTS_VARIABLE, "127.0.0.1")
+    write_database(study, url)
+    ran = run(*command)
+    said = ran.out + ran.err
+    assert ran.code == 2
+    assert "hunter2" not in said
+    assert "PGPASSWORD" in said
+
+
+@pytest.mark.parametrize("url", FORMS)
+def test_no_form_of_a_password_is_printed_by_the_store(url):
+    from guard_eval.store import Store
+
+    pytest.importorskip("psycopg")
+    with pytest.raises(StudyError) as caught:
+        Store.open(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_study_may_name_a_server_and_is_read_without_it(study, monkeypatch):
+    monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
+    write_database(study, "postgresql://me@db.example/x")
+    assert Study.open(study).settings.database == "postgresql://me@db.example/x"
+
+
+def test_a_server_on_the_command_line_is_the_users_own(study, monkeypatch):
+    monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
+    url = "postgresql://me@db.example/x"
+    assert Study.open(study, [f"database={url}"]).database == url

@@ -1,0 +1,292 @@
+"""The frame of the command line: the table of commands, `--set`, `--json`, errors, lazy loading."""
+
+import inspect
+import io
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from command_line import command, environment
+
+from guard_eval import progress
+from guard_eval.cli import run as main_with
+from guard_eval.cli.printer import Printer
+from guard_eval.commands import COMMANDS, load
+from guard_eval.errors import StudyError
+from guard_eval.reporting.tables import Table
+from guard_eval.results import Result
+from guard_eval.study import Study
+from guard_eval.texts.new import new
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_beside_a_name_is_the_first_line_of_the_docstring(name):
+    function = load(name)
+    assert inspect.getdoc(function).split("\n\n")[0].replace("\n", " ") == COMMANDS[name].help
+    assert "Args:" in inspect.getdoc(function)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Result):
+    texts: int
+    score: float
+
+
+def test_a_result_is_printed_for_a_person_or_as_json(capsys):
+    table = Table(columns=("method", "share"), rows=(("top\u202ek", 0.5), ("acs", None)), caption="Shares")
+    result = Measured(
+        lines=("two methods\x1b[31m",),
+        tables=(table,),
+        warnings=("few",),
+        next=("guard-eval x",),
+        texts=3,
+        score=float("nan"),
+    )
+    printer = Printer()
+    printer.show(result)
+    out, err = capsys.readouterr()
+    assert err == "warning: few\n"
+    assert "two methods\\x1b[31m" in out
+    assert "top\\u202ek" in out
+    assert out.endswith("\nNext: guard-eval x\n")
+    printer.quiet = True
+    printer.show(result)
+    assert "Next" not in capsys.readouterr().out
+    printer.as_json = True
+    printer.print_result(result)
+    assert json.loads(capsys.readouterr().out) == {
+        "texts": 3,
+        "score": None,
+        "warnings": ["few"],
+        "next": ["guard-eval x"],
+    }
+
+
+def test_json_is_printed_also_for_a_result_without_data_and_for_an_error(capsys, run):
+    printer = Printer()
+    printer.as_json = True
+    printer.print_result(Result(lines=("done",)))
+    assert json.loads(capsys.readouterr().out)["lines"] == ["done"]
+    ran = run("new", "x", "--limit", "0", "--json")
+    assert (ran.code, json.loads(ran.out)) == (2, {"error": "--limit 0: it is at least 1"})
+
+
+def test_without_a_command_line_nothing_is_said_and_the_answer_is_no(capsys):
+    with progress.task("texts", total=2) as advance:
+        advance(1, note="half")
+    progress.notice("loading")
+    progress.warn("careful")
+    assert progress.confirm("Send?") is False
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_goes_to_standard_error(capsys):
+    with progress.attached(Printer()), progress.task("guard", total=2, unit="texts") as advance:
+        advance(2)
+        progress.notice("model loaded")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "model loaded" in err
+
+
+@pytest.mark.parametrize(
+    ("answer", "yes"), [("y\n", True), ("YES\n", True), ("\n", False), ("", False), ("n\n", False)]
+)
+def test_a_question_needs_a_yes(monkeypatch, capsys, answer, yes):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    assert Printer().confirm("Send?") is yes
+    assert capsys.readouterr().err.startswith("Send? [y/N] ")
+
+
+def test_a_setting_is_changed_for_one_run(tmp_path):
+    new(tmp_path / "s")
+    study = Study.open(
+        tmp_path / "s",
+        [
+            "seed=9",
+            "model.name=gpt2",
+            'generation.strategies=["greedy", "guard", "acs"]',
+            "judge[1].model = m",
+        ],
+    )
+    assert (study.settings.seed, study.settings.model.name) == (9, "gpt2")
+    assert study.settings.generation.strategies == ["greedy", "guard", "acs(q=1)"]
+    assert study.settings.judge[0].model == "m"
+    assert study.hash != Study.open(tmp_path / "s").hash
+    assert study.command("measure", "--x", "a b").endswith(
+        "--x 'a b' --set seed=9 --set model.name=gpt2 --set "
+        '\'generation.strategies=["greedy", "guard", "acs"]\' --set \'judge[1].model = m\''
+    )
+
+
+def test_all_problems_of_changed_settings_are_named_at_once(tmp_path):
+    new(tmp_path / "s")
+    with pytest.raises(StudyError) as error:
+        Study.open(tmp_path / "s", ["generation.batch_sizes=3", "seed=x", "metric.compute=[]"])
+    message = str(error.value)
+    assert "with --set generation.batch_sizes=3 --set seed=x" in message
+    assert "did you mean 'batch_size'?" in message
+    assert "did you mean 'metrics'?" in message
+    assert "seed: 'x'" in message
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("seed", "write it as table.key=value"),
+        ("=3", "write it as table.key=value"),
+        ("a b=3", "write it as table.key=value"),
+        ("seed.x=1", "seed is not a table"),
+        ("judge.model=m", "judge is a list; name the entry"),
+        ("judge[2].model=m", "there is no judge[2]; judge has 1 entries"),
+        ("judge[0].model=m", "there is no judge[0]"),
+        ("model[1].name=m", "there is no model[1]"),
+        ("generation=3", "generation: 3"),
+        ("seed=[" + 5000 * "[", "seed: '["),
+        ("name=1\nseed=2", "did you mean"),
+    ],
+)
+def test_an_assignment_that_cannot_be_followed_is_refused(tmp_path, assignment, message):
+    new(tmp_path / "s")
+    if message == "did you mean":  # a second line is no second setting
+        assert Study.open(tmp_path / "s", [assignment]).settings.seed == 1
+        return
+    with pytest.raises(StudyError) as error:
+        Study.open(tmp_path / "s", [assignment])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], 'Unknown command "nonsense"'),
+        (["new"], "FOLDER"),
+        (["new", ""], "is empty"),
+        (["new", "a", "b"], "b"),
+        (["new", "a", "--sed", "1"], "Did you mean --seed?"),
+        (["new", "a", "--seed", "x"], "--seed"),
+        (["new", "a", "--set", "seed=1"], "reads no settings"),
+        (["new", "a", "--code", "none.py"], "none.py"),
+        (["new", "a", "--prompts", "\x1b[31m"], "\\x1b[31m"),
+    ],
+)
+def test_arguments_that_cannot_be_followed_are_refused(run, tmp_path, arguments, message):
+    assert message in run(*arguments).refused()
+    assert not (tmp_path / "a").exists()
+
+
+def test_help_is_there_without_loading_a_command(tmp_path):
+    heavy = {
+        "torch",
+        "transformers",
+        "streamlit",
+        "matplotlib",
+        "pandas",
+        "scipy",
+        "sqlalchemy",
+        "openai",
+        "numpy",
+    }
+    code = (
+        "import sys; from guard_eval.cli import run; run(['--help']); run(['new', 'x']);"
+        f"print(sorted({heavy} & sys.modules.keys()))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--set" in ran.stdout
+    assert ran.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_stops_a_command_as_ctrl_c_does(tmp_path, number, code):
+    script = (
+        "import sys, guard_eval.texts.new as m, time\n"
+        "def wait(*a, **k): print('waiting', flush=True); time.sleep(60)\n"
+        "m.read_dataset = wait\n"
+        "from guard_eval.cli import run; sys.exit(run(['new', 'x/y', '--dataset', 'd']))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "waiting\n"
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "run the same command again" in err) == (code, True)
+    assert not (tmp_path / "x" / "y").exists()
+
+
+def test_commands_are_listed_as_they_stand_in_the_table(tmp_path):
+    ran = subprocess.run(
+        command("--help"), cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert all(f"  {name.split()[0]}: " in ran.stdout for name in COMMANDS)
+
+
+def test_json_is_never_empty(run, paired):
+    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "small", "list"]):
+        assert isinstance(json.loads(run(*arguments, "--json").out), dict), arguments
+
+
+def test_the_next_command_keeps_what_was_chosen(run, paired):
+    ran = run("generate", "small", "--strategy", "top_k(k=50)", "--shard", "1/2", "--trace", "--dry-run")
+    assert "generate small --strategy 'top_k(k=50)' --shard 1/2 --trace\n" in ran.out
+    judged = run("judge", "small", "--only", "gpt-4o-2024-11-20", "--budget", "3", "--dry-run")
+    assert "judge small --only gpt-4o-2024-11-20 --budget 3\n" in judged.out
+
+
+def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
+    import analysis
+    import guard_eval
+
+    assert {"read", "report", "shares"} <= set(dir(analysis))
+    names = {}
+    exec("from guard_eval import *", names)
+    assert {"load_model", "generate", "measure", "watch", "Guard", "TopP", "StudyError"} <= names.keys()
+    assert set(dir(guard_eval)) - {"__version__"} <= names.keys()
+    assert len(repr(names["load_model"]("bundled"))) < 300
+
+
+def test_a_reader_that_closes_the_output_ends_the_command_without_a_traceback(tmp_path):
+    script = "import sys; sys.stdin.readline(); from guard_eval.cli import run; sys.exit(run(['new', 'a']))"
+    line = f'{sys.executable} -c "{script}" < <(sleep 1; echo) | true; echo ${{PIPESTATUS[0]}}'
+    ran = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
+
+
+def test_with_json_nothing_else_is_on_standard_output(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(
+        "guard_eval.texts.new.read_dataset", lambda *_, **__: sys.stdout.write("from a library\n") and []
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main_with(["new", "s", "--dataset", "d", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["prompts"] == 4
+    assert "from a library" in err
+    assert main_with(["new", "--set", "--json"]) == 2
+    assert "error" in json.loads(capsys.readouterr().out)
+
+
+def test_a_step_shown_with_json_leaves_standard_output_to_the_result(capsys):
+    printer = Printer()
+    printer.as_json = True
+    with progress.attached(printer):
+        progress.show(Result(lines=("step one",)))
+    assert capsys.readouterr() == ("", "step one\n")

@@ -1,0 +1,27 @@
+"""Gold pairs at the command line."""
+
+import json
+
+import pytest
+
+from guard_eval.store import Store, pairs
+from guard_eval.study.folder import Study
+
+GOLD = {"prompt": "The storm had passed, and", "better": "the harbour lay still.", "worse": "still the lay."}
+
+
+@pytest.mark.slow
+def test_pair_stores_the_gold_pairs_of_the_file(run, paired):
+    toml = paired / "study.toml"
+    text = toml.read_text().replace("[annotation]", '[annotation]\ngold = "gold.jsonl"')
+    toml.write_text(text)
+    assert "annotation.gold: 'gold.jsonl': there is no such file" in run("pair", "small").refused()
+    (paired / "gold.jsonl").write_text(json.dumps(GOLD) + "\n")
+    ran = run("pair", "small")
+    assert "3 pairs, 0 of them new; 2 people see each; 1 gold pair" in ran.out
+    assert "set annotation.gold_every" in ran.err
+    toml.write_text(text.replace("[annotation]", "[annotation]\ngold_every = 2"))
+    assert run("pair", "small").err == ""
+    with Store.open(Study.open(paired).database) as store:
+        assert len(pairs.read_gold(store)) == 1
+        assert len(pairs.read(store)) == 3

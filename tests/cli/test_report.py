@@ -1,0 +1,127 @@
+"""`report` on a table: who judged, what is declared, where it is written; and on a study."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from rating import people
+
+from analysis.reports.command import report
+from analysis.reports.study_report import study_context
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, handout, unblind, verdicts
+from guard_eval.store import pairs as store_pairs
+from guard_eval.study import Study
+
+pytestmark = pytest.mark.slow
+
+HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
+ROWS = "".join(f"{i},d,x,y,eve,coherence,{'xy'[i % 2]}\n" for i in range(6))
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "judged.csv"
+    path.write_text(f"{HEADER}\n{ROWS}")
+    return path
+
+
+def markdown(folder):
+    return (folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_command_that_was_given_is_in_the_report(judged):
+    found = report(judged, rater_kind="model", overrides=["margin=0.05", "raters=random"])
+    assert found.folder.name == "judged-report"
+    command = "guard-eval report judged.csv --rater-kind model --set margin=0.05 --set raters=random"
+    assert command in markdown(found.folder)
+
+
+def test_several_tables_are_one_report(judged):
+    second = judged.with_name("second.csv")
+    second.write_text(f"{HEADER}\n{ROWS.replace('eve', 'bob')}")
+    found = report(judged, second, rater_kind="person")
+    assert found.answer.startswith("2\u00a0people rated 6\u00a0pairs")
+
+
+def test_report_toml_declares_and_the_command_line_goes_before_it(judged):
+    (judged.parent / "report.toml").write_text('title = "T"\nalpha = 0.01\nmargin = 0.2\n')
+    rows = json.loads((report(judged, overrides=["margin=0.1"]).folder / "report.json").read_text())
+    assert rows["name"] == "T"
+    assert rows["tables"]["win_shares"][0]["level"] == pytest.approx(0.99)
+    assert rows["tables"]["equivalence"][0]["margin"] == pytest.approx(0.1)
+    other = judged.with_name("other.toml")
+    other.write_text('title = "U"\n')
+    assert json.loads((report(judged, settings=other).folder / "report.json").read_text())["name"] == "U"
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("margin=0.5", "less than 0.5"),
+        ("raters=population", "fixed"),
+        ("correction=max-t", "holm"),
+        ("famly=[]", "family"),
+        ("rater_kind=robot", "person"),
+        ("unit=prompt", "the table names none"),
+        ("nonsense", "write it as"),
+    ],
+)
+def test_a_wrong_setting_is_named(judged, assignment, message):
+    with pytest.raises(StudyError, match=message):
+        report(judged, overrides=[assignment])
+    assert not (judged.parent / "judged-report").exists()
+
+
+def test_a_study_declares_everything_itself(paired):
+    for options in ({"rater_kind": "model"}, {"settings": paired / "study.toml"}):
+        with pytest.raises(StudyError, match=r"is a study, whose study\.toml declares"):
+            report(paired, **options)
+    with pytest.raises(StudyError, match="no verdicts yet"):
+        report(paired)
+    with pytest.raises(StudyError, match="name a study"):
+        report()
+
+
+def test_a_study_declares_margin_and_correction(paired):
+    opened = Study.open(paired, ["analysis.correction=bh", "analysis.equivalence_margin=0.04"])
+    with Store.open(opened.database, declared=opened.declared) as store:
+        context = study_context(opened, store, unblind.tidy(store))
+    assert (context.correction, context.margin) == ("bh", 0.04)
+
+
+def test_a_report_on_unfinished_ratings_says_so(paired):
+    """Whoever looks now and then, and stops when p is small, must read that p is not for that."""
+    opened = Study.open(paired)
+    with Store.open(opened.database, declared=opened.declared) as store:
+        (ann,) = people(store, "ann")
+        pairs = len(store_pairs.read(store))
+        for blind in handout.claim(store, ann, opened.plan, limit=pairs)[1:]:
+            verdicts.save(
+                store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
+            )
+        wanted = pairs * opened.settings.annotation.raters_per_pair
+        (unfinished,) = study_context(opened, store, unblind.tidy(store)).unfinished
+        every = [replace(row, rater=f"r{place}") for place, row in enumerate(unblind.tidy(store) * wanted)]
+        assert study_context(opened, store, every).unfinished == ()
+    assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
+    assert f"Not everything that was planned is rated: {unfinished}" in report(paired).answer
+    assert "to look after every ten pairs" in markdown(paired / "report")
+
+
+def test_a_report_is_written_here_and_over_no_folder_of_anything_else(tmp_path, monkeypatch):
+    data, here = tmp_path / "data", tmp_path / "here"
+    data.mkdir()
+    here.mkdir()
+    (data / "judged.csv").write_text(f"{HEADER}\n{ROWS}")
+    monkeypatch.chdir(here)
+    for _ in range(2):  # the second time over the report of the first
+        report(data / "judged.csv")
+    assert [path.name for path in data.iterdir()] == ["judged.csv"]
+    (data / "other.csv").write_text(f"{HEADER}\n{ROWS}")
+    (here / "other-report").mkdir()
+    (here / "other-report" / "thesis.tex").write_text("mine")
+    with pytest.raises(StudyError, match=r"other-report exists and is no report; .* --output FOLDER"):
+        report(data / "other.csv")
+    assert [path.name for path in (here / "other-report").iterdir()] == ["thesis.tex"]

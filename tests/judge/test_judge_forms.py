@@ -1,0 +1,225 @@
+"""Servers of all kinds: those of either interface, old ones, and ones that do not hold to what they take."""
+
+import json
+
+import pytest
+from fake_openai import Out, answer, failure, verdict
+
+from guard_eval.errors import StudyError
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import requests, unblind
+from judge.forms import Form
+from judge.questions import Asker
+
+pytestmark = pytest.mark.slow
+
+MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead."
+
+
+def attempts(store, pair_ids):
+    with store.read() as db:
+        return [each for found in requests.read_exchanges(db, pair_ids) for each in found.attempts]
+
+
+def only_elsewhere(body):
+    words = "This model is only supported in v1/responses and not in v1/chat/completions."
+    return verdict(body) if "input" in body else failure(404, words, param="model")
+
+
+def no_max_tokens(body):
+    return failure(400, MAX, param="max_tokens") if "max_tokens" in body else verdict(body)
+
+
+def bare(body):
+    """Take what the first servers of this kind took, and name what is more."""
+    for name in ("response_format", "seed", "temperature"):
+        if name in body:
+            return failure(400, f"Unrecognized request argument supplied: {name}", param=name)
+    if any(message["role"] == "system" for message in body["messages"]):
+        return failure(400, "System role not supported")
+    return verdict(body)
+
+
+def deaf(body):
+    """Take any form, and answer in prose unless the prompt asks for a block."""
+    return answer(body, "Method A reads better to me.") if "response_format" in body else verdict(body)
+
+
+def no_schema(body):
+    """Fail on a schema as a server with a bug does."""
+    return failure(500, "Internal Server Error") if body.form == "json_schema" else verdict(body)
+
+
+def no_samplers(body):
+    """Refuse a grammar as llama.cpp does."""
+    return failure(400, "Failed to initialize samplers") if body.form == "json_schema" else verdict(body)
+
+
+def own_temperature(body):
+    words = "`temperature` is deprecated for this model."
+    return failure(400, words) if "temperature" in body else verdict(body)
+
+
+def says_nothing(body):
+    """Take plain text alone, and say no word of it."""
+    return verdict(body) if body.form == "text" else failure(422, "Unprocessable Entity")
+
+
+def routed(body):
+    """Take the simplest form, as a router does whose providers take no parameters."""
+    if {"response_format", "seed", "temperature"} & set(body):
+        return failure(404, "No endpoints found that can handle the requested parameters.")
+    return verdict(body)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    ("act", "refused", "form"),
+    [
+        (only_elsewhere, 1, "responses/json_schema/max_tokens"),
+        (no_max_tokens, 1, "chat/json_schema/max_completion_tokens"),
+        (bare, 4, "chat/text/max_tokens/seed/system/temperature"),
+        (deaf, 1, "chat/text/max_tokens"),
+        (no_schema, 2, "chat/text/max_tokens"),
+        (no_samplers, 1, "chat/text/max_tokens"),
+        (own_temperature, 1, "chat/json_schema/max_tokens/temperature"),
+        (says_nothing, 1, "chat/text/max_tokens"),
+        (routed, 2, "chat/text/max_tokens/seed/system/temperature"),
+    ],
+)
+def test_the_form_is_settled_by_the_first_question_alone(
+    *, run, store, pairs, server, act, refused, form, batch
+):
+    """Hand count: each form that is refused costs one request, and then every question one."""
+    pairs(3)
+    server.act = act
+    ledger = run(batch=batch)
+    assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
+    assert ledger.requests == refused + 6
+    assert set(server.paid.values()) == {1}
+    good = [
+        each for each in attempts(store, [each.id for each in store_pairs.read(store)]) if not each.failure
+    ]
+    assert {each.form for each in good} == {form}
+    asked = len(server.asks)
+    assert run(batch=batch).requests == 0
+    assert len(server.asks) == asked
+
+
+def test_the_next_run_begins_in_the_form_that_worked(run, pairs, server):
+    server.act = bare
+    pairs(1)
+    run()
+    pairs(2)
+    server.asks.clear()
+    assert run().requests == 2
+    assert {ask.form for ask in server.asks} == {"text"}
+
+
+def test_one_refused_text_among_the_first_is_one_failure(run, pairs, server):
+    pairs(6)
+    server.act = lambda ask: failure(400, "no such text") if "number 0" in ask.texts[0] else verdict(ask)
+    ledger = run(concurrency=1)
+    assert ledger.verdicts == 10
+    assert {kind: count for (kind, _), count in ledger.failures.items()} == {"rejected": 2}
+
+
+@pytest.mark.parametrize(
+    ("act", "settings"), [(only_elsewhere, {"style": "chat"}), (bare, {"output": "json_schema"})]
+)
+def test_what_study_toml_fixes_ends_the_run_with_a_sentence(*, run, store, pairs, server, act, settings):
+    pairs(1)
+    server.act = act
+    with pytest.raises(StudyError, match=r"study\.toml"):
+        run(**settings)
+    assert unblind.tidy(store) == []
+
+
+@pytest.mark.parametrize(
+    ("out", "words", "asked"),
+    [
+        (failure(404, "no such thing"), r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 3),
+        (failure(404, "The model `m` does not exist", code="model_not_found"), "has no model", 1),
+        (failure(404, "No endpoints found for such a policy"), r"no provider behind .* for such a policy", 3),
+        (failure(401, "bad"), "JUDGE_KEY", 1),
+        (failure(429, "quota", code="insufficient_quota"), "no credit left", 1),
+        (Out(b"<html>hello", headers={"Content-Type": "text/html"}), "web page", 1),
+    ],
+)
+def test_what_only_the_user_can_mend_ends_the_run_after_the_first_question(
+    *, run, store, pairs, server, out, words, asked
+):
+    pairs(4)
+    server.act = lambda _: out
+    with pytest.raises(StudyError, match=words):
+        run()
+    assert len(server.asks) == asked
+    with store.read() as db:
+        (spent,) = requests.read_spending(db)
+    assert (spent.requests, spent.usd, spent.held_usd) == (0, 0, 0)
+
+
+def test_a_page_that_says_too_many_requests_is_a_rate_limit(run, pairs, server):
+    pairs(2)
+    page = Out(b"<html><h1>429 Too Many Requests</h1></html>", 429, {"Content-Type": "text/html"})
+    server.faults["chat"] = [page, page]
+    assert run().verdicts == 4
+
+
+def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
+    pairs(3)
+    assert run(style="responses").verdicts == 6
+    assert (server.count("responses"), server.count("chat")) == (6, 0)
+    assert {row.verdict for row in unblind.tidy(store)} == {"guard", "top_k(k=50)"}
+    with store.read() as db:
+        (spent,) = requests.read_spending(db)
+    assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
+
+
+@pytest.mark.parametrize("name", ["", "chat", "chat/xml/max_tokens", "chat/text/max_tokens/model", "a/b/c/d"])
+def test_a_form_that_is_none_is_forgotten(judge, name):
+    assert Form.remembered(name, judge) == Form.first(judge)
+
+
+def test_a_form_that_study_toml_no_longer_allows_is_forgotten(judge):
+    fixed = judge.model_copy(update={"temperature": 0.5})
+    assert Form.remembered("chat/text/max_tokens/temperature", fixed) == Form.first(fixed)
+
+
+def test_the_seed_follows_from_the_sample_and_not_from_the_place(judge, question):
+    first, again = (json.loads(Asker(judge, seed=1).build(question(), each))["seed"] for each in (0, 1))
+    other = json.loads(Asker(judge, seed=1).build(question(number=1)))["seed"]
+    calibration = json.loads(Asker(judge, seed=1).build(question(purpose="calibration")))["seed"]
+    assert first == other
+    assert len({first, again, calibration}) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"name": "b"}, {"model": "n"}, {"temperature": 0.3}, {"top_p": 0.5}, {"base_url": "http://h/v1"}),
+        *({"criteria": ["fluency"]}, {"rationale": True}, {"extra_body": {"top_k": 1}}, {"output": "text"}),
+        *({"headers": {"X-Region": "eu"}}, {"reasoning_effort": "low"}),
+    ],
+)
+def test_what_can_change_an_answer_or_the_rater_changes_the_key(judge, question, change):
+    asker = Asker(judge, seed=1)
+    assert Asker(judge.model_copy(update=change), seed=1).key(question()) != asker.key(question())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"timeout": 1.0}, {"concurrency": 1}, {"max_output_tokens": 99}, {"api_key_env": "K"}),
+        *({"usd_per_million_input_tokens": 1.0}, {"headers": {"X-Title": "t"}}),
+    ],
+)
+def test_what_cannot_keeps_it(judge, question, change):
+    asker = Asker(judge, seed=1)
+    assert Asker(judge.model_copy(update=change), seed=1).key(question()) == asker.key(question())
+
+
+def test_the_key_is_another_for_each_seed_text_order_sample_and_purpose(judge, question):
+    asked = [question(), question(number=1), question(text_a="x"), question(purpose="calibration")]
+    keys = {Asker(judge, seed=seed).key(each, again) for seed in (1, 2) for each in asked for again in (0, 1)}
+    assert len(keys) == 16

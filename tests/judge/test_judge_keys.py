@@ -1,0 +1,236 @@
+"""Which key goes to which server: what a stranger's study.toml can do, and what it cannot."""
+
+import asyncio
+
+import pytest
+from fake_openai import FakeOpenAI, Out
+from pydantic import ValidationError
+
+from guard_eval.errors import StudyError
+from guard_eval.study.judge_settings import Judge
+from judge.client import Client
+from judge.server import KEYLESS, connect_to, origin
+
+pytestmark = pytest.mark.slow
+
+KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
+OTHER = "other-secret-0123456789"
+OWN = {"OPENAI_API_KEY": KEY}
+
+
+def sent(base_url, environ=OWN, **more):
+    """Return the variable and the key that would go to this address."""
+    found = connect_to(Judge(model="m", base_url=base_url, **more), environ)
+    return found.variable, found.key
+
+
+@pytest.mark.parametrize(
+    ("base_url", "environ"),
+    [
+        (None, OWN),
+        ("https://api.openai.com/v1", OWN),
+        ("https://API.OpenAI.com:443/v1/", OWN),
+        (None, OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}),
+        ("https://gate.example/v1/", OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}),
+        (None, OWN | {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}),
+    ],
+)
+def test_the_users_own_key_goes_where_the_user_says(base_url, environ):
+    assert sent(base_url, environ) == ("OPENAI_API_KEY", KEY)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://api.openai.com.evil.example/v1",
+        "https://evil.example/api.openai.com/v1",
+        "https://api-openai.com/v1",
+        "https://xapi.openai.com/v1",
+        "https://openai.com/v1",
+        "https://api.openai.com:8443/v1",
+        "https://api.openai.com./v1",
+        "http://api.openai.com/v1",
+        "http://api.openai.com:443/v1",
+        "http://localhost:8000/v1",
+        "http://127.0.0.1:8000/v1",
+        "http://[::1]:8000/v1",
+        "https://gate.example:8443/v1",
+        "https://gate.example/v1/elsewhere",
+        "http://gate.example/v1",
+    ],
+)
+def test_it_goes_to_no_server_that_only_the_study_names(base_url):
+    environ = OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}
+    assert sent(base_url, environ) == (None, KEYLESS)
+    for name in ("OPENAI_API_KEY", "openai_api_key"):
+        with pytest.raises(
+            StudyError, match=r"(?i)OPENAI_API_KEY, which goes to https://api.openai.com alone"
+        ) as caught:
+            sent(base_url, environ | {name: KEY}, api_key_env=name)
+        assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://api.openai.com@evil.example/v1",
+        "https://evil.example\\@api.openai.com/v1",
+        "https://api.openai.com\\.evil.example/v1",
+        "https://api.openai.com%2eevil.example/v1",
+        "https://api.openai\u3002com/v1",
+        "https://api.openai.c\u043em/v1",
+        "https://api.openai.com\t.evil.example/v1",
+        "https://user:word@evil.example/v1",
+    ],
+)
+def test_an_address_that_could_be_read_in_two_ways_is_refused(base_url):
+    with pytest.raises(StudyError, match="the judge 'm'") as caught:
+        sent(base_url)
+    assert "word" not in str(caught.value).replace("password", "")
+
+
+def test_another_server_gets_the_key_that_its_table_names_and_no_other():
+    environ = OWN | {"THEIR_KEY": f" {OTHER}\n"}
+    assert sent("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
+    with pytest.raises(StudyError, match=r"THEIR_KEY is not set .* https://far.example needs a key"):
+        sent("https://far.example/v1", OWN, api_key_env="THEIR_KEY")
+    for name in ("", "A B", "1A", "A=B", "A\n", "${HOME}", "Ä"):
+        with pytest.raises(ValidationError):
+            Judge(model="m", api_key_env=name)
+
+
+def test_openai_itself_needs_a_key():
+    with pytest.raises(StudyError, match="OPENAI_API_KEY is not set"):
+        sent(None, {})
+    assert sent(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("[::1]", True),
+        ("localhost", True),
+        ("LOCALHOST", True),
+        ("0.0.0.0", False),
+        ("[::]", False),
+        ("192.168.1.7", False),
+        ("gpu-box", False),
+        ("127.0.0.1.nip.example", False),
+        ("localhost.example", False),
+        ("2130706433", False),
+    ],
+)
+def test_plain_http_carries_a_key_to_this_machine_alone(host, here):
+    judge = Judge(model="m", base_url=f"http://{host}:8000/v1", api_key_env="THEIR_KEY")
+    environ = {"THEIR_KEY": OTHER}
+    assert connect_to(judge, environ, plain_http={origin(judge.base_url)}).key == OTHER
+    if here:
+        assert connect_to(judge, environ).key == OTHER
+        return
+    with pytest.raises(StudyError, match=r"over plain http, .* --send-key") as caught:
+        connect_to(judge, environ)
+    assert OTHER not in str(caught.value)
+    own = OWN | {"OPENAI_BASE_URL": judge.base_url}
+    with pytest.raises(StudyError, match=r"OPENAI_API_KEY would go .* over plain http"):
+        connect_to(Judge(model="m"), own)
+    keyless = judge.model_copy(update={"api_key_env": None})
+    assert connect_to(keyless, OWN).key == KEYLESS
+
+
+@pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret", "sk-\x00secret", "sk-…"])
+def test_a_key_that_cannot_be_one_is_not_repeated(key):
+    with pytest.raises(StudyError, match="OPENAI_API_KEY") as caught:
+        sent(None, {"OPENAI_API_KEY": key})
+    assert "sk-" not in str(caught.value)
+    assert KEY not in repr(connect_to(Judge(model="m"), OWN))
+
+
+def test_the_usual_port_and_case_do_not_make_another_server():
+    assert (
+        origin("https://Far.Example:443/v1") == origin("https://far.example/other") == "https://far.example"
+    )
+    assert origin("http://far.example:443") == "http://far.example:443"
+
+
+SECRETS = {
+    "OPENAI_API_KEY": KEY,
+    "OPENAI_ADMIN_KEY": "sk-admin-NeverToBeSeen",
+    "OPENAI_ORG_ID": "org-NeverToBeSeen",
+    "OPENAI_PROJECT_ID": "proj_NeverToBeSeen",
+    "OPENAI_CUSTOM_HEADERS": "X-Gate: NeverToBeSeen\nAuthorization: Bearer NeverToBeSeen\n"
+    "x-api-key: NeverToBeSeen\nX-Goog-Api-Key: NeverToBeSeen",
+    "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: NeverToBeSeen\nX-Gate: NeverToBeSeen",
+    "ANTHROPIC_AUTH_TOKEN": "NeverToBeSeen",
+    "ANTHROPIC_API_KEY": "sk-ant-NeverToBeSeen",
+    "GEMINI_API_KEY": "AIzaNeverToBeSeen",
+    "GOOGLE_API_KEY": "AIzaNeverToBeSeen",
+    "OPENAI_WEBHOOK_SECRET": "NeverToBeSeen",
+    "AWS_SECRET_ACCESS_KEY": "aws-NeverToBeSeen",
+}
+
+
+@pytest.fixture
+def another():
+    made = FakeOpenAI()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ask(monkeypatch, tmp_path):
+    """Ask a server as a user does whose environment is full of secrets; return what it answered."""
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password NeverToBeSeen\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    def run(judge):
+        async def go():
+            async with Client(connect_to(judge), concurrency=1) as client:
+                reply = await client.post("/chat/completions", b'{"messages": []}')
+                await client.get("/models")
+                return reply
+
+        return asyncio.run(go())
+
+    return run
+
+
+@pytest.mark.parametrize(("named", "key"), [(None, KEYLESS), ("THEIR_KEY", OTHER)])
+def test_the_server_sees_its_own_key_and_nothing_of_the_users(ask, server, monkeypatch, named, key):
+    monkeypatch.setenv("THEIR_KEY", OTHER)
+    ask(Judge(model="m", base_url=server.url, api_key_env=named))
+    assert {each.step for each in server.seen} == {"chat", "models"}
+    for seen in server.seen:
+        assert seen.headers["authorization"] == f"Bearer {key}"
+        assert "NeverToBeSeen" not in repr(seen)
+
+
+def test_headers_of_the_study_are_sent_along(ask, server):
+    ask(Judge(model="m", base_url=server.url, headers={"X-Title": "a study", "anthropic-beta": "b"}))
+    (seen,) = [each for each in server.seen if each.step == "chat"]
+    assert (seen.headers["x-title"], seen.headers["anthropic-beta"]) == ("a study", "b")
+    assert seen.headers["authorization"] == f"Bearer {KEYLESS}"
+    assert seen.headers["content-type"] == "application/json"
+
+
+def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server, another, monkeypatch):
+    monkeypatch.setenv("THEIR_KEY", OTHER)
+    for status in (301, 302, 303, 307, 308):
+        server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
+        error = ask(Judge(model="m", base_url=server.url, api_key_env="THEIR_KEY"))
+        assert f"another address (HTTP {status}), which is not followed" in error.fatal
+    assert another.seen == []
+
+
+def test_no_proxy_reads_the_key_on_its_way_to_this_machine(ask, server, another, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, another.url.removesuffix("/v1"))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("THEIR_KEY", OTHER)
+    ask(Judge(model="m", base_url=server.url, api_key_env="THEIR_KEY"))
+    assert another.seen == []
+    assert len(server.seen) == 2

@@ -1,0 +1,120 @@
+"""A proxy of the environment: named without its password, charged with nothing, and no reader of a key."""
+
+import asyncio
+import base64
+import os
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from fake_openai import KEY
+from local_server import LocalServer
+
+from guard_eval.errors import StudyError
+from guard_eval.study.judge_settings import Judge
+from judge.client import Client
+from judge.preview import preview_judge
+from judge.server import connect_to
+
+pytestmark = pytest.mark.slow
+
+FAR = "https://judge.invalid/v1"
+USER = "ann:S3cret"
+
+
+class Proxy(LocalServer):
+    """Refuses what it is asked for, and remembers it."""
+
+    def __init__(self):
+        self.seen = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def do_CONNECT(self):
+                outer.seen.append((self.command, self.path, dict(self.headers)))
+                self.send_response(407)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_POST(self):
+                self.do_CONNECT()
+
+        self.serve(Handler)
+        self.address = self.url.removesuffix("/v1")
+
+
+@pytest.fixture
+def proxy(monkeypatch):
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("THEIR_KEY", KEY)
+    made = Proxy()
+    monkeypatch.setenv("ALL_PROXY", made.address.replace("//", f"//{USER}@"))
+    yield made
+    made.close()
+
+
+def ask(**settings):
+    async def go():
+        judge = Judge(model="m", **settings)
+        async with Client(connect_to(judge, plain_http=("http://judge.invalid",)), concurrency=1) as client:
+            return await client.post("/chat/completions", b'{"contents": [{"parts": [{"text": "?"}]}]}')
+
+    return asyncio.run(go())
+
+
+def test_a_proxy_that_refuses_is_named_without_its_password_and_nothing_was_charged(proxy, caplog):
+    error = ask(base_url=FAR, api_key_env="THEIR_KEY")
+    assert (error.kind, error.billed) == ("transport", False)
+    assert f"no answer from {FAR} through the proxy {proxy.address}" in error.detail
+    assert "HTTPS_PROXY" in error.fatal
+    assert "NO_PROXY" in error.fatal
+    ((method, host, headers),) = proxy.seen
+    assert (method, host) == ("CONNECT", "judge.invalid:443")
+    assert headers["Proxy-Authorization"] == f"Basic {base64.b64encode(USER.encode()).decode()}"
+    assert KEY not in repr(headers)
+    assert not any(each in f"{error!r} {caplog.text}" for each in ("S3cret", "ann", KEY))
+
+
+def test_a_key_that_is_not_encrypted_is_shown_to_no_proxy(proxy):
+    error = ask(base_url="http://judge.invalid/v1", api_key_env="THEIR_KEY")
+    assert not error.billed
+    assert "proxy" not in error.detail
+    assert proxy.seen == []
+
+
+def test_a_proxy_that_wants_a_password_is_no_failure_of_the_pair(proxy):
+    error = ask(base_url="http://judge.invalid/v1")  # no key is sent: it may pass
+    assert f"the proxy {proxy.address} before" in error.fatal
+    assert "S3cret" not in repr(error)
+    assert len(proxy.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["foo://ann:S3cret@h:1", "http://ann:S3cret@h:port", "http://ann:S3/cret@h:1", "http://ann:S3cret@[::"],
+)
+def test_an_address_that_is_no_proxy_is_refused_and_not_repeated(proxy, monkeypatch, address):
+    monkeypatch.setenv("ALL_PROXY", address)
+    with pytest.raises(StudyError, match="proxy that the environment names cannot be used") as caught:
+        ask(base_url=FAR)
+    assert "S3" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.fixture
+def preview(store):
+    def go(url):
+        return preview_judge(store, Judge(model="m", base_url=url, criteria=["fluency"]), [], seed=1).lines[0]
+
+    return go
+
+
+def test_the_preview_says_which_proxy_is_used(proxy, preview, monkeypatch):
+    assert f"judge: m at {FAR} through the proxy {proxy.address} (" in preview(FAR)
+    assert "proxy" not in preview("http://localhost:8000/v1")
+    monkeypatch.setenv("NO_PROXY", "judge.invalid")
+    assert "proxy" not in preview(FAR)

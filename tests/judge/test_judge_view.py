@@ -1,0 +1,89 @@
+"""The page of exchanges: all that was asked and answered, no method's name, and nothing foreign that runs."""
+
+import re
+
+import pytest
+from judged_study import HOSTILE, METHODS, judged_study
+
+from guard_eval.errors import StudyError
+from guard_eval.store import Store
+from judge.viewer import read_comparisons, write_page
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    return judged_study(tmp_path_factory.mktemp("judged"))
+
+
+@pytest.fixture
+def page(judged, tmp_path):
+    with judged.open() as store:
+        count = write_page(store, judged.judges, tmp_path / "view.html", seed=11)
+    assert count == 12 * 2 * 2
+    return (tmp_path / "view.html").read_text(encoding="utf-8")
+
+
+def test_it_has_every_exchange_and_no_name_of_a_method(page, judged):
+    assert page.count('class="comparison"') == 24
+    for pair in judged.pairs:
+        assert pair.id in page
+    assert not any(method in page for method in METHODS)
+    assert "continuation" not in page
+
+
+def test_what_texts_and_models_write_is_text(page):
+    assert "<script>document" not in page
+    assert "<img" not in page
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
+    assert HOSTILE not in page
+
+
+def test_failures_are_shown_and_reasoning_is_apart(judged):
+    with judged.open() as store:
+        comparisons = list(read_comparisons(store, seed=11, only="steady"))
+    kinds = [kind for each in comparisons for kind in each["kinds"]]
+    assert sorted(kinds) == ["content_filter", "unparseable"]
+    attempt = comparisons[0]["orders"][0]["attempts"][-1]
+    assert "I think" in attempt["thinking"]
+    assert "think" not in attempt["answer"]
+
+
+def test_which_text_is_first_is_drawn_and_the_verdict_follows_it(judged):
+    pairs = {pair.id: pair for pair in judged.pairs}
+    with judged.open() as store:
+        comparisons = list(read_comparisons(store, seed=11, only="steady"))
+    firsts = set()
+    for each in comparisons:
+        first = next(number for number, text in enumerate(each["texts"], 1) if text.startswith("first"))
+        firsts.add(first)
+        for order in each["orders"]:
+            if order["better"]:  # this judge always prefers the text that begins with "first"
+                assert order["better"]["fluency"] == str(first)
+        assert pairs[each["id"]].prompt.split(".")[0] in each["prompt"]
+    assert firsts == {1, 2}
+
+
+def test_the_judge_that_prefers_the_first_place_flips(judged):
+    with judged.open() as store:
+        flips = {each["judge"]: each["flip"] for each in read_comparisons(store, seed=11)}
+    assert flips["a judge <img src=x>"] == "flip"
+
+
+def test_people_are_counted_by_text(judged):
+    with judged.open() as store:
+        people = [
+            each["people"] for each in read_comparisons(store, seed=11, only="steady") if each["people"]
+        ]
+    assert len(people) == 3
+    assert all(each["fluency"].startswith("1 × text ") for each in people)
+
+
+def test_a_study_without_exchanges_says_what_to_run(new_database, tmp_path):
+    with (
+        Store.open(new_database(tmp_path)) as store,
+        pytest.raises(StudyError, match="no judge has been asked anything yet"),
+    ):
+        write_page(store, [], tmp_path / "view.html", seed=1)
+    assert not (tmp_path / "view.html").exists()

@@ -1,0 +1,122 @@
+"""Sides are balanced, and still cannot be foretold: what a rater who counts could make of them."""
+
+import random
+from collections import Counter, defaultdict
+from datetime import timedelta
+from itertools import combinations
+
+import pytest
+
+from guard_eval.records import Plan
+from guard_eval.store import Store, handout, pairs, raters, unblind, verdicts
+
+METHODS = ("guard", "top_k(k=50)", "greedy")
+PAIRS = 60
+DESIGNS = [(1, 1), (2, 1), (3, 1), (4, 1), (2, 3), (3, 3), (4, 3)]
+"""Raters per pair, and comparisons among which the pairs are divided."""
+
+
+def simulate(folder, make_pairs, slots, comparisons, seed):
+    """Let six people rate in a random order, one in three of whom leaves halfway; return all rows."""
+    shuffled = random.Random(f"{slots} {comparisons} {seed}")
+    couples = list(combinations(METHODS, 2))[:comparisons]
+    plan = Plan(seed=seed, slots=slots, lease=timedelta(minutes=30))
+    with Store.open(f"sqlite:///{folder / f'{slots}-{comparisons}-{seed}.db'}", create=True) as store:
+        for method_a, method_b in couples:
+            pairs.add(store, make_pairs(PAIRS // comparisons, method_a=method_a, method_b=method_b))
+        here = {raters.invite(store, f"R{number}")[0]: PAIRS for number in range(6)}
+        for who in shuffled.sample(list(here), 2):
+            here[who] = shuffled.randrange(5, 30)
+        shown = {who: next(iter(handout.claim(store, who, plan)), None) for who in here}
+        while waiting := [who for who in here if shown[who] is not None and here[who]]:
+            who = shuffled.choice(waiting)
+            here[who] -= 1
+            choice = {"fluency": shuffled.choice("AB")}
+            number = shown[who].presentation
+            shown[who] = verdicts.save(store, number, choice, rater=who, then=plan).next
+        return unblind.tidy(store)
+
+
+def showings(rows):
+    """Yield rater by rater, in the order shown: whether method A was first, and what the rater has seen.
+
+    That is the last side, the place in the visit, and the lead of the method that is farther from even:
+    positive if a balancing coin would turn the next showing towards B.
+    """
+    visits = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.presentation):
+        visits[row.rater].append(row)
+    for visit in visits.values():
+        lead, last = Counter(), None
+        for place, row in enumerate(visit):
+            first = row.shown_first == row.method_a
+            yield first, last, place, max(lead[row.method_a], -lead[row.method_b], key=abs)
+            lead[row.method_a] += 1 if first else -1
+            lead[row.method_b] -= 1 if first else -1
+            last = first
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory, make_pairs):
+    """Return the rows of two studies of each design."""
+    folder = tmp_path_factory.mktemp("sides")
+    return [
+        (slots, simulate(folder, make_pairs, slots, comparisons, seed))
+        for slots, comparisons in DESIGNS
+        for seed in range(2)
+    ]
+
+
+def foretold(guesses):
+    """Return how often a guess is right."""
+    right = Counter(guesses)
+    return right[True] / right.total()
+
+
+def test_the_sides_of_a_full_pair_are_even_within_one(studies):
+    for slots, rows in studies:
+        sides = defaultdict(list)
+        for row in rows:
+            sides[row.pair_id].append(row.shown_first == row.method_a)
+        full = [each for each in sides.values() if len(each) == slots]
+        assert len(full) >= PAIRS * 0.9
+        assert {abs(2 * sum(each) - slots) for each in full} == {slots % 2}
+
+
+def test_a_method_leads_on_a_raters_screen_by_five_at_most(studies):
+    """By one more where all slots that others left the rater are on one side, which is rare."""
+    leads = []
+    for _, rows in studies:
+        visits = defaultdict(Counter)
+        for row in rows:
+            visits[row.rater][row.shown_first] += 1
+            visits[row.rater][row.method_b if row.shown_first == row.method_a else row.method_a] -= 1
+        leads += [max(map(abs, visit.values())) for visit in visits.values()]
+    assert max(leads) <= 6
+    assert sum(lead > 5 for lead in leads) <= len(leads) * 0.03
+
+
+@pytest.mark.parametrize(
+    "key",
+    [lambda last, _: last, lambda _, place: place % 2, lambda last, place: (last, place % 2)],
+    ids=["last side", "parity", "both"],
+)
+def test_the_next_side_is_not_foretold_by_the_last_or_its_place(studies, key):
+    """The best guess by each of these is a coin: the standard error of 2000 showings is 0.011."""
+    seen = defaultdict(Counter)
+    for _, rows in studies:
+        for first, last, place, _ in showings(rows):
+            if last is not None:
+                seen[key(last, place)][first] += 1
+    total = sum(each.total() for each in seen.values())
+    assert total > 2000
+    assert sum(max(each.values()) for each in seen.values()) / total <= 0.55
+    assert all(each[True] / each.total() == pytest.approx(0.5, abs=0.05) for each in seen.values())
+
+
+def test_a_rater_who_counts_guesses_little_better_than_a_coin(studies):
+    """Who always bets on the side that was rarer so far."""
+    counted = [(first, lead) for _, rows in studies for first, *_, lead in showings(rows) if lead]
+    assert len(counted) > 1800
+    assert foretold((lead < 0) == first for first, lead in counted) <= 0.60
+    assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.66

@@ -1,0 +1,64 @@
+"""A strategy outside any model: one step on given logits, or a text followed step by step."""
+
+import torch
+from torch import Tensor
+
+from guard_eval.decoding.steps import Context, choose, first_state, step_trace
+from guard_eval.strategies import apply_step
+
+
+def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None, breakers=None) -> Context:
+    """Return what a step is given; what is left out is empty."""
+    nothing = torch.zeros(len(keys), 0, dtype=torch.long)
+    return Context(
+        keys,
+        step,
+        nothing if tokens is None else tokens,
+        nothing if written is None else written,
+        nothing.double() if state is None else state,
+        breakers,
+    )
+
+
+def left(strategy, logits: Tensor, *, keys=None, step: int = 0, **known) -> Tensor:
+    """Return the logits that a strategy leaves, `[B, V]`."""
+    keys = torch.zeros(len(logits), dtype=torch.long) if keys is None else keys
+    return apply_step(strategy, logits, context(keys, step, **known))
+
+
+def kept(logits: Tensor, row: int = 0) -> set[int]:
+    """Return the tokens that are left of a row."""
+    return set((logits[row] > -torch.inf).nonzero()[:, 0].tolist())
+
+
+class Follower:
+    """Follows a batch of texts: call it with the logits `[B, V]` of each step."""
+
+    def __init__(self, strategy, keys: Tensor, *, prompts: Tensor | None = None, breakers=None):
+        self.strategy, self.keys, self.breakers = strategy, keys, breakers
+        self.tokens = torch.zeros(len(keys), 0, dtype=torch.long) if prompts is None else prompts
+        self.written = self.tokens[:, :0]
+        self.state = torch.tensor([first_state(strategy)] * len(keys), dtype=torch.float64)
+        self.steps: list[dict[str, Tensor]] = []
+
+    def __call__(self, logits: Tensor, written: Tensor | None = None) -> Tensor:
+        """Return the tokens, `[B]`; `written` are those with which the texts go on instead."""
+        before = self.state.clone()
+        known = context(
+            self.keys,
+            self.written.shape[1],
+            tokens=self.tokens,
+            written=self.written,
+            state=self.state,
+            breakers=self.breakers,
+        )
+        chosen = choose(self.strategy, logits.float(), known)
+        self.steps.append({n: v.clone() for n, v in step_trace(self.strategy, before, self.state).items()})
+        following = (chosen if written is None else written)[:, None]
+        self.tokens, self.written = (torch.cat([t, following], 1) for t in (self.tokens, self.written))
+        return chosen
+
+    @property
+    def trace(self) -> dict[str, Tensor]:
+        """The values by which the strategy adapted, `[B, steps]` each, by name."""
+        return {name: torch.stack([step[name] for step in self.steps], 1) for name in self.steps[0]}

@@ -1,0 +1,41 @@
+"""Gold pairs: read from the file that study.toml names, and stored by `pair`."""
+
+import json
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.study.files import StudyFile
+from guard_eval.texts.gold import read_gold
+
+GOLD = {"prompt": "The storm had passed, and", "better": "the harbour lay still.", "worse": "still the lay."}
+
+
+def gold(*lines):
+    return read_gold(StudyFile(file="gold.jsonl", text="\n".join(lines)), criteria=("fluency", "coherence"))
+
+
+def test_a_line_is_a_pair_with_its_clear_criteria():
+    first, second = gold(json.dumps(GOLD), "", json.dumps({**GOLD, "prompt": "x", "criteria": ["fluency"]}))
+    assert first.expected == {"fluency": "a", "coherence": "a"}
+    assert second.expected == {"fluency": "a"}
+    assert (first.pair.prompt, first.pair.text_a, first.pair.text_b) == tuple(GOLD.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "gold.jsonl has no gold pairs"),
+        ("{", "line 1 is not JSON"),
+        ("[" * 100_000, "line 1 is not JSON"),
+        ("[]", 'line 1 needs "prompt", "better" and "worse"'),
+        (json.dumps({**GOLD, "worse": " "}), 'line 1 needs "prompt"'),
+        (json.dumps({**GOLD, "worse": f" {GOLD['better']}\r\n"}), "are the same text, as raters see it"),
+        (json.dumps({**GOLD, "criteria": ["wit"]}), "\"criteria\" names ['wit']; write some of the study's"),
+        (json.dumps({**GOLD, "criteria": []}), '"criteria" names []'),
+    ],
+)
+def test_a_line_that_is_wrong_is_named(line, says):
+    with pytest.raises(StudyError) as error:
+        gold(line)
+    assert says in str(error.value)
