@@ -143,16 +143,13 @@ def measure(
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _file_settings(overrides, chosen)
     known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    runs = settings.all_runs
-    generations = (
-        [
-            t
-            for path in source
-            for t in read_generations(Path(path), prompts=known, columns=column, all_runs=runs)
-        ]
-        if files
-        else [text for texts in source for text in _texts_of(texts)]
-    )
+    generations: list[Generation] = []
+    for each in source:
+        if isinstance(each, str | Path):
+            runs = settings.all_runs
+            generations += read_generations(Path(each), prompts=known, columns=column, all_runs=runs)
+        else:
+            generations += _texts_of(each)
     models = ScoringModels(device=settings.model.device)
     job = _Job(generations, settings.metrics, settings.seed, models, output)
     measured = job.preview() if dry_run else job.run()

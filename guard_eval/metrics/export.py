@@ -227,8 +227,8 @@ def score_notes(scores: Sequence[Score]) -> Iterable[str]:
     for (note, dataset, strategy), labels in by_place.items():
         place = strategy if dataset == OVERALL else f"{dataset}, {strategy}"
         places.setdefault((note, ", ".join(labels)), []).append(place)
-    for (note, labels), where in places.items():
-        yield f"{labels} ({'; '.join(where)}): {note}"
+    for (note, metrics), where in places.items():
+        yield f"{metrics} ({'; '.join(where)}): {note}"
 
 
 def _method(row: Difference) -> str:

@@ -50,7 +50,9 @@ def scores_and_differences(
             if all(key in outcomes and outcomes[key].value is not None for key in keys):
                 scores.append(_score(outcomes, keys, level))
     differences: list[Difference] = []
-    for metric in dict.fromkeys(metric for metric, _, _ in outcomes) if baseline is not None else ():
+    if baseline is None:
+        return scores, differences
+    for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
         family = [
             _difference(outcomes, metric, (strategy, baseline), both, level=level, seed=seed)
             for strategy, both in _comparisons(places, baseline)
@@ -208,8 +210,8 @@ def _difference(
 
 def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:
     """Return what each prompt contributes to the difference of two outcomes, without errors of rounding."""
-    known = [side for side in (first, second) if side.parts is not None]
-    sides = [contributions(side.parts[shared], side.function) for side in known]
+    known = [(side.parts, side.function) for side in (first, second) if side.parts is not None]
+    sides = [contributions(parts[shared], function) for parts, function in known]
     with np.errstate(invalid="ignore"):
         gain = sides[0] - sides[1]
     smallest = ROUNDING * len(gain) * max(1.0, *(float(np.abs(side).max()) for side in sides))

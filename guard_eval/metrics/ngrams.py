@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,13 +139,17 @@ def repetition_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
             f"rep_{n}",
             group,
             counted,
-            lambda sums, place=place: repetition_of_sums(sums)[..., place],
+            partial(_repetition, place),
             n=len(group.texts),
             signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
             value=rep[n],
         )
         for place, n in enumerate(ORDERS)
     ]
+
+
+def _repetition(place: int, sums: Floats) -> Floats:
+    return np.asarray(repetition_of_sums(sums)[..., place])
 
 
 def distinct(texts: Sequence[str], n: int) -> float | None:
