@@ -84,7 +84,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     with Store.open(study.database, declared=study.declared) as store:
         first = pairs.read(store)[0]
         with store.read() as db:
-            answered = requests.read_exchanges(db, [first.id])[0].attempts[-1].response
+            answered = requests.read_attempts(db, pair_ids=[first.id])[-1].response
         blind = BlindPair(presentation=0, prompt=first.prompt, text_a=first.text_a, text_b=first.text_b)
         assert rationale(answered, code=code(blind, 11)) == REASONS
         for name in ("ann", "ben"):
