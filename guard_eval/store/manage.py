@@ -239,7 +239,8 @@ def _open(study: Study, names: Sequence[str] | None = None, action: str = "") ->
 def _invite(
     study: Study, names: Sequence[str], url: str | None, make_token: Callable[[Store, str], str], action: str
 ) -> Invited:
-    links, refused = [], ""
+    links: list[Link] = []
+    refused = ""
     with _open(study, names, action) as store:
         address = (url or settings.app_address(store) or UNKNOWN_ADDRESS).rstrip("/")
         for name in names:
