@@ -62,6 +62,11 @@ COMMANDS = {
         RESULTS,
         "Make a data set of the study, without its raters' identities.",
     ),
+    "replicate": Command(
+        "guard_eval.replication.command:replicate",
+        RESULTS,
+        "Make a table or a figure of the paper again, and show it beside the paper's.",
+    ),
     "judge": Command("judge.command:judge", RATERS, "Let language models compare the pairs."),
 }
 """A name of two words, such as `raters list`, is a command of a group of commands."""

@@ -73,11 +73,11 @@ def test_what_is_no_code_says_why():
 
 
 def test_tables_and_figures_are_made_again_by_the_commands_of_their_rows():
-    from guard_eval.cli.replication.paper import ENTRIES, find
+    from guard_eval.replication.paper import find_table, paper_tables
 
     named = [(name, labels(row)) for row in ROWS for command, name in commands(row) if command == "replicate"]
-    assert [(name, of) for name, of in named if find(name).label not in of] == []
-    assert sorted(name for name, _ in named) == sorted(entry.name for entry in ENTRIES)
+    assert [(name, of) for name, of in named if find_table(name).label not in of] == []
+    assert sorted(name for name, _ in named) == sorted(table.name for table in paper_tables())
 
 
 def test_every_claim_stands_in_one_row():

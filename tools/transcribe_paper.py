@@ -1,7 +1,7 @@
 """Transcribe the tables of the paper from its TeX: `python tools/transcribe_paper.py PAPER.tex`.
 
-Writes a CSV file for each table of figures into guard_eval/cli/replication/tables/, a figure a line, and
-cases.csv for the three tables of texts. guard_eval/cli/replication/paper.py says what the columns mean.
+Writes a CSV file for each table of figures into guard_eval/replication/tables/, a figure a line, and
+cases.csv for the three tables of texts. guard_eval/replication/paper.py says what the columns mean.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from guard_eval.cli.replication.paper import COLUMNS, FOLDER
+from guard_eval.replication.paper import COLUMNS, FOLDER
 from guard_eval.strategies import parse
 
 W_TABLES = {
