@@ -97,11 +97,11 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-_WITHOUT_STRATEGIES = {"power", "replicate"}
+_WITHOUT_STRATEGIES = {"power"}
 """Commands that read no study of the user's."""
 
 WITH_JSON = {"raters", "db", "status"}
-"""Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
+"""Commands whose tables are also printed as JSON; `progress` and `power` have their own."""
 
 
 Quiet = Annotated[

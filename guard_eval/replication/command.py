@@ -347,7 +347,13 @@ def _compared(
         if each.figure.value not in {"yes", "no"}:
             printed["value"] = each.figure.number  # a spreadsheet would take the text "-0.78" for a formula
         ours = each.ours or Estimate()
-        found: dict[str, Cell] = {"ours": ours.value, "low": ours.low, "high": ours.high, "n": ours.n, "state": each.state}
+        found: dict[str, Cell] = {
+            "ours": ours.value,
+            "low": ours.low,
+            "high": ours.high,
+            "n": ours.n,
+            "state": each.state,
+        }
         rows.append(printed | found)
     lines = filter(None, [setting_sentence(differences), *notes, legend(compared)])
     return _finished(table, folder, differences, (*lines,), tables_of(compared), rows)

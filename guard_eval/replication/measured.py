@@ -131,7 +131,7 @@ def _shares(
         metric: Who judged, and by which criterion.
         exact: Whether these are the paper's own counts, so that there is no interval.
     """
-    n, figures = counts.sum(), {}
+    n, figures = float(counts.sum()), {}
     for pair, wins in (((first, second), 0), ((second, first), 2)):
         won, tied = counts[:, wins], counts[:, 1]
         for part, up in (("win", won), ("tie", tied), ("share", won + tied / 2)):
@@ -194,8 +194,8 @@ def from_counts(path: Path, *, who: str) -> dict[Key, Estimate]:
         ) from error
     if len(columns) != 2:
         raise StudyError(
-            f"{path} has {len(columns)} columns NAME_wins ({', '.join(columns) or 'none'}); counts compare two "
-            "strategies: keep one such column for each of the two"
+            f"{path} has {len(columns)} columns NAME_wins ({', '.join(columns) or 'none'}); counts compare "
+            "two strategies: keep one such column for each of the two"
         )
     table["dataset"] = table["dataset"].map(dataset_named)
     first, second = (_signature(name.removesuffix("_wins")) for name in columns)
