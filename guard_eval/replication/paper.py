@@ -1,8 +1,8 @@
 """The paper: its tables and figures, their experiments, and every figure that a table prints.
 
-A line of a file in `tables/` is a printed figure, as `tools/transcribe_paper.py` transcribed it: its position
-in the table (`block`, `row`, `group`, `column`, in the words of the paper), what is printed (`value`,
-`unit`, `mark`), and its meaning in our words (`model`, `dataset`, `strategy`, `versus`, `metric`).
+A line of a file in `tables/` is a printed figure: its position in the table (`block`, `row`, `group`,
+`column`, in the words of the paper), what is printed (`value`, `unit`, `mark`), and its meaning in our words
+(`model`, `dataset`, `strategy`, `versus`, `metric`).
 """
 
 from __future__ import annotations
