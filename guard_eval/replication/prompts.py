@@ -14,7 +14,7 @@ from guard_eval.replication.paper import PROMPTS, SPEED_PROMPTS, TRACE, PaperTab
 from guard_eval.texts.generation_files import UNNAMED, read_generations
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.rows import TEXT, read_records
+from guard_eval.texts.rows import TEXT, read_rows
 
 ALIASES = {
     "Wikitext": ("wikitext", "wiki", "wikitext103"),
@@ -116,7 +116,7 @@ def read_files(named: Sequence[Path]) -> list[Prompt]:
 def _read(path: Path) -> list[Prompt]:
     if path.suffix == ".txt" or not path.exists():
         return read_prompts(path)
-    first = next(iter(read_records(path)), None)
+    first = next(iter(read_rows(path)), None)
     if first is None or not {*TEXT} & {*first.row}:
         return read_prompts(path)
     dataset = dataset_of(path)

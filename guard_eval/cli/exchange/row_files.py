@@ -8,14 +8,15 @@ import types
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from guard_eval.errors import MissingExtraError
 from guard_eval.records import Pair
 from guard_eval.reporting.escaping import Cell, csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import CheckRow, HistoryRow, Note, TidyRow
-from guard_eval.texts.rows import pyarrow
 
 Row = TidyRow | HistoryRow | CheckRow | Note | Pair
 
@@ -63,8 +64,12 @@ def _plain(value: Cell | datetime) -> Cell:
 
 
 def _parquet(names: list[str], values: list[list[Cell]], kind: type[Row]) -> bytes:
-    arrow, parquet = pyarrow()
-    stored_as = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError("metrics", "pyarrow")
+    import pyarrow as pa  # noqa: PLC0415 (an extra)
+    from pyarrow import parquet  # noqa: PLC0415
+
+    stored_as = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     hints = get_type_hints(kind)
     columns = []
     for place, name in enumerate(names):
@@ -72,9 +77,9 @@ def _parquet(names: list[str], values: list[list[Cell]], kind: type[Row]) -> byt
         cells = [row[place] for row in values]
         if of is str:
             cells = [None if cell is None else _storable(str(cell)) for cell in cells]
-        columns.append(arrow.array(cells, stored_as[of]))
+        columns.append(pa.array(cells, stored_as[of]))
     sink = io.BytesIO()
-    parquet.write_table(arrow.Table.from_arrays(columns, names=names), sink)
+    parquet.write_table(pa.Table.from_arrays(columns, names=names), sink)
     return sink.getvalue()
 
 
