@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -176,9 +177,7 @@ def _xlsx(path: Path, _data: bytes) -> list[Record]:
 def _parquet(path: Path, data: bytes) -> list[Record]:
     if find_spec("pyarrow") is None:
         raise MissingExtraError("metrics", "pyarrow")
-    import pyarrow as pa  # noqa: PLC0415 (an extra)
-    from pyarrow import parquet  # noqa: PLC0415
-
+    pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     try:
         rows = parquet.read_table(io.BytesIO(data)).to_pylist() if data else []
     except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
