@@ -62,6 +62,11 @@ COMMANDS = {
         RESULTS,
         "Make a data set of the study, without its raters' identities.",
     ),
+    "replicate": Command(
+        "guard_eval.replication.command:replicate",
+        RESULTS,
+        "Make a table or a figure of the paper again, and show it beside the paper's.",
+    ),
     "judge": Command("judge.command:judge", RATERS, "Let language models compare the pairs."),
     "raters list": Command(
         "guard_eval.store.manage:list_raters",
