@@ -31,7 +31,7 @@ from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.continuations import trace_files
 from guard_eval.texts.current import find_current
 from guard_eval.texts.generation_files import read_generations
-from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.model_hub import find_models
 from guard_eval.texts.prompts import read_prompts
 
@@ -250,11 +250,9 @@ class _Job:
     def _lines(self) -> list[str]:
         strategies = len({text.strategy for text in self.generations})
         datasets = len({text.dataset for text in self.generations})
-        counted = f"{strategies} strateg{'y' if strategies == 1 else 'ies'}, {plural(datasets, 'dataset')}"
-        lines = [
-            f"{plural(len(self.generations), 'text')}: {counted}",
-            f"metrics: {', '.join(self.settings.compute)}",
-        ]
+        counted = f"{plural(len(self.generations), 'text')}: {strategies} strateg"
+        counted += f"{'y' if strategies == 1 else 'ies'}, {plural(datasets, 'dataset')}"
+        lines = [counted.replace("\u00a0", " "), f"metrics: {', '.join(self.settings.compute)}"]
         named = (getattr(self.settings, SCORING_MODELS.get(name, ""), None) for name in self.settings.compute)
         names = [name for name in dict.fromkeys(named) if name]
         return [*lines, f"scoring models: {', '.join(names)}"] if names else lines
@@ -309,6 +307,8 @@ class _Job:
         if self.folder:
             write_results(results, self.folder, traces=self.traces)
             lines.append(f"definitions, intervals and figures: {self.folder / 'metrics.html'}")
+        else:
+            lines += dict.fromkeys(score.signature for score in results.scores if score.strategy != HUMAN)
         tables = [score_table(results.scores)]
         if results.differences:
             tables.append(difference_table(results.differences))

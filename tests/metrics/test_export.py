@@ -300,7 +300,7 @@ def test_latex_has_a_table_for_each_dataset_without_intervals():
     for line in [
         r"\begin{tabular}{lrrr}",
         r"Strategy & Texts & Div. (\%) & Coh. (nats) \\",
-        r"guard & 100 & 92.86* & $-$2.61* \\",
+        r"guard & 100 & 92.86{*} & $-$2.61{*} \\",
         r"cs & 90 & 89.50 & -- \\",
         r"human & 100 & 93.84 & $-$2.43 \\",
         "% Two batches differ.",
