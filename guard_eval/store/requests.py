@@ -44,8 +44,7 @@ from sqlalchemy import (
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Choice, JudgeSpending, ModelSeen, Plan, Rater, content_id
 from guard_eval.store import verdicts
-from guard_eval.store.schema import Moment, chunks, metadata, pair, presentation, rater, verdict
-from guard_eval.store.slots import IS_OUT
+from guard_eval.store.schema import IS_OUT, Moment, chunks, metadata, pair, presentation, rater, verdict
 from guard_eval.store.verdicts import PairVerdict
 
 LEASE = timedelta(seconds=30)

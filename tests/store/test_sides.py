@@ -63,7 +63,7 @@ def studies(tmp_path_factory, make_pairs):
     return [
         (slots, simulate(folder, make_pairs, slots, comparisons, seed))
         for slots, comparisons in DESIGNS
-        for seed in range(2)
+        for seed in range(8)
     ]
 
 
@@ -120,3 +120,30 @@ def test_a_rater_who_counts_guesses_little_better_than_a_coin(studies):
     assert len(counted) > 1800
     assert foretold((lead < 0) == first for first, lead in counted) <= 0.60
     assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.66
+
+
+def test_report(studies):
+    leads = []
+    for _, rows in studies:
+        visits = defaultdict(Counter)
+        for row in rows:
+            visits[row.rater][row.shown_first] += 1
+            visits[row.rater][row.method_b if row.shown_first == row.method_a else row.method_a] -= 1
+        leads += [max(map(abs, visit.values())) for visit in visits.values()]
+    counted = [(first, lead) for _, rows in studies for first, *_, lead in showings(rows) if lead]
+    same = [first == last for _, rows in studies for first, last, *_ in showings(rows) if last is not None]
+    seen = defaultdict(Counter)
+    for _, rows in studies:
+        for first, last, place, _ in showings(rows):
+            if last is not None:
+                seen[last, place % 2][first] += 1
+    print(
+        "MEASURED",
+        {k: (v[True] / v.total(), v.total()) for k, v in seen.items()},
+        max(leads),
+        sum(x > 5 for x in leads) / len(leads),
+        sum(same) / len(same),
+        foretold((lead < 0) == first for first, lead in counted),
+        foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3),
+        sum(abs(l) >= 3 for _, l in counted),
+    )
