@@ -62,6 +62,9 @@ COMMANDS = {
         RESULTS,
         "Make a data set of the study, without its raters' identities.",
     ),
+    "power": Command(
+        "analysis.planning.command:power", STUDY, "Find out how many items and raters a study needs."
+    ),
     "judge": Command("judge.command:judge", RATERS, "Let language models compare the pairs."),
 }
 """A name of two words, such as `raters list`, is a command of a group of commands."""
