@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import FailureCount, JudgeSpending
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
@@ -132,6 +133,8 @@ def judge(
         again = study.command("judge", *chosen, *(word for key in send_key for word in ("--send-key", key)))
         if dry_run:
             result = asking.show(previews, examples=True, next_command=again)
+        elif find_spec("openai") is None:  # before a key is asked for
+            raise MissingExtraError("judge", "openai")
         elif not asking.confirm(previews, yes=yes):
             result = asking.show(previews, examples=False, next_command=again)
         else:

@@ -123,9 +123,8 @@ def measure(
         overrides: Settings for this run, each `table.key=value`.
 
     Raises:
-        StudyError: There are no texts, a file or a setting is wrong, or a metric of texts from `generate`
-        could
-            not be measured.
+        StudyError: If there are no texts, if a file or a setting is wrong, or if a metric of texts from
+            `generate` could not be measured.
     """
     if not source:
         raise StudyError("name a study's folder or files of texts")

@@ -63,9 +63,8 @@ class Difference:
         low: Lower limit of its interval.
         high: Upper limit.
         level: The confidence level.
-        p_value: The two-sided p-value; None if no test was made, or if it could not have reached one minus
-        the
-            level.
+        p_value: The two-sided p-value; None if no test was made, or if p could not have reached
+            one minus the level.
         p_holm: The same after Holm's correction over `family` tests.
         family: How many tests were declared, tests that could not be made included.
         n: How many prompts both continued.

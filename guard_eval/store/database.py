@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -116,6 +117,11 @@ class Store:
             URL.create("postgresql", host=self.url.host, port=self.url.port, database=self.url.database)
         )
 
+    @property
+    def study(self) -> str:
+        """Return what a command calls the study: its folder if the database is in it, else STUDY."""
+        return "STUDY" if self.file is None else _name_study(self.file)
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
@@ -186,7 +192,9 @@ class Store:
             self._check_encoding(db)
             exists = self._has_schema(db)
         if not exists and not create:
-            raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
+            raise StudyError(
+                f"the database {self.name} holds no study yet; run: guard-eval pair {self.study}"
+            )
         if self.file is not None and is_writable(self.file):
             _keep_private(self.file)  # not before: the file may be no study's
             self._use_wal()
@@ -208,7 +216,8 @@ class Store:
             if version is not None:
                 raise StudyError(
                     f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; "
-                    "read it with the version that made it, or move it away and run: guard-eval pair STUDY"
+                    "read it with the version that made it, or move it away and run: "
+                    f"guard-eval pair {self.study}"
                 )
         if strange := tables if self.is_sqlite else tables & set(metadata.tables):
             raise StudyError(
@@ -306,13 +315,20 @@ def _find_file(file: Path, *, create: bool) -> None:
     if file.is_file():
         return
     if not create:
-        raise StudyError(f"there is no database {file}; run: guard-eval pair STUDY")
+        raise StudyError(f"there is no database {file}; run: guard-eval pair {_name_study(file)}")
     if not file.parent.is_dir():
         raise StudyError(
             f"the database {file} cannot be made: there is no folder {file.parent}; make it first"
         )
     with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be made
         make_private(file)
+
+
+def _name_study(file: Path) -> str:
+    if not (file.parent / "study.toml").is_file():
+        return "STUDY"
+    folder = file.parent.resolve()
+    return shlex.quote(str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder))
 
 
 def _remedy(reason: str) -> str:

@@ -12,7 +12,6 @@ from scipy import stats
 from analysis.planning.population import _design, population_power
 from analysis.planning.question import PlanningQuestion, check
 from analysis.planning.simulation import Design, simulate, truth
-from analysis.stats.intervals import item_mean
 from analysis.stats.population import TwoWayDesign
 from guard_eval.errors import StudyError
 
@@ -76,10 +75,6 @@ def test_several_studies_at_once_are_each_by_itself():
         assert [alone.variances[0], alone.freedoms[0], alone.raters[0]] == pytest.approx(
             [whole.variances[place], whole.freedoms[place], whole.raters[place]]
         )
-
-
-BIASED = {f"p{number}": "xx-y" if number % 3 else "x--y" for number in range(12)}
-"""The first rater is for x, the last one for y."""
 
 
 def test_raters_with_pairs_of_their_own_are_what_is_drawn():
@@ -179,8 +174,7 @@ def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound,
     shares = 0.5 + verdicts[:, columns] / 2
     found = who.means(shares)
     per_item = np.stack([np.bincount(who.item, weights=row) / each for row in shares])
-    these = [item_mean(row, ["d"] * items) for row in per_item]
-    alone = np.array([(one.high - one.low) / 2 for one in these])
+    alone = stats.t.isf(0.025, items - 1) * per_item.std(axis=1, ddof=1) / items**0.5
     half = found.half_widths(0.95)
     half = np.where(np.isnan(found.raters), np.maximum(half, alone), np.where(found.raters > 0, half, alone))
     missed = np.abs(found.estimates - truth(design).share)

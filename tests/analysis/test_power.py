@@ -20,11 +20,10 @@ from analysis.planning.simulated_power import (
     smallest,
 )
 from analysis.planning.simulation import Design, simulate
-from analysis.stats.correction import holm
 from analysis.stats.sequential import log_e_values
-from analysis.stats.significance import sign_flip
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+from guard_eval.estimate import adjust, sign_flip
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +34,7 @@ def test_p_values_of_many_studies_are_those_of_the_default_test(raters):
     for items in (1, 2, 7, 40, 150):
         net = rng.integers(-raters, raters + 1, (12, items)).astype(np.int8)
         net[0], net[1] = 0, raters  # balanced throughout, and all for one method
-        alone = [sign_flip(study, np.full(items, raters)).p_value for study in net]
+        alone = [sign_flip(study / raters).p for study in net]
         expected = [1.0 if p is None else p for p in alone]
         assert flip_p_values(net) == pytest.approx(expected, abs=1e-12)
 
@@ -48,8 +47,8 @@ def test_power_counts_what_holm_rejects():
     rng = np.random.default_rng(4)
     net = np.clip(rng.integers(-3, 4, (40, 3, 30)) + (rng.random((40, 3, 1)) < 0.5), -3, 3).astype(np.int8)
     found = power(net, alpha=0.05)
-    p_values = [[sign_flip(one, np.full(30, 3)).p_value for one in study] for study in net]
-    rejected = np.array([[p <= 0.05 for p in holm(study).p_values] for study in p_values])
+    p_values = [[sign_flip(one / 3).p for one in study] for study in net]
+    rejected = np.array([[p <= 0.05 for p in adjust(study)] for study in p_values])
     assert found.each == pytest.approx(rejected.mean())
     assert found.at_least_one == pytest.approx(rejected.any(axis=1).mean())
     assert found.all_of_them == pytest.approx(rejected.all(axis=1).mean())

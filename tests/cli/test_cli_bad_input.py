@@ -300,10 +300,12 @@ def test_an_unknown_command_and_option(run):
     assert run("generate", "--sharp").code == 2
 
 
+@pytest.mark.usefixtures("study")
 def test_a_value_that_is_no_choice_is_named_in_a_users_words(run):
-    ran = run("report", "x.csv", "--correction", "maxt")
-    assert ran.code == 2
-    assert "Invalid value for '--correction': 'maxt' is not one of 'holm', 'bh', 'max-t'" in ran.err
+    assert (
+        'for --engine. Choose from: "local", "ray", "vllm"'
+        in run("generate", "small", "--engine", "tpu").refused()
+    )
 
 
 def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, monkeypatch):

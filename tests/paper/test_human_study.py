@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from grim import printed
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
+from scipy import stats
 
+from analysis.analyses.win_share import pooled_binomial
 from analysis.planning.simulated_power import flip_p_values
 from analysis.planning.simulation import Design, simulate
-from analysis.stats.correction import holm
-from analysis.stats.significance import binomial, clustered, tolerated_correlation
+from guard_eval.estimate import adjust
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +142,7 @@ def error_rates(design, *, studies, seed):
     """Return how often the pooled binomial and the sign-flip test err at .05 where there is no difference."""
     verdicts = simulate(design, studies=studies, rng=np.random.default_rng(seed))[:, 0]
     wins, losses = ((verdicts == side).sum(axis=(1, 2)).tolist() for side in (1, -1))
-    pooled = [binomial(*both).p_value for both in zip(wins, losses, strict=True)]
+    pooled = [pooled_binomial(*both).p for both in zip(wins, losses, strict=True)]
     by_item = flip_p_values(verdicts.sum(axis=2, dtype=np.int8))
     return [float((np.array(p_values) <= 0.05).mean()) for p_values in (pooled, by_item)]
 
@@ -180,23 +181,34 @@ def numbers(criterion):
     return counts.wins, counts.ties, counts.losses
 
 
+def clustered(criterion, correlation):
+    """Return z of the tie-split share if ratings of a pair correlate by ρ (Kish 1965).
+
+    The variance of the mean of n ratings is multiplied by the design effect 1 + (m − 1)ρ, m ratings a pair.
+    """
+    wins, ties, losses = numbers(criterion)
+    n = wins + ties + losses
+    mean = (wins - losses) / n
+    variance = (wins + losses) / n - mean**2
+    return mean / np.sqrt(variance * (1 + (RATERS - 1) * correlation) / n)
+
+
 def tolerated(criterion):
     """Return the correlation of ratings of a pair up to which the difference is significant."""
-    return tolerated_correlation(*numbers(criterion), raters=RATERS)
+    # |z| falls with the root of 1 + (m − 1)ρ, and is significant up to the normal quantile of .975.
+    limit = ((clustered(criterion, 0) / stats.norm.ppf(0.975)) ** 2 - 1) / (RATERS - 1)
+    return min(1.0, limit)
 
 
 def test_human_clustered(claim):
     """“Both differences are statistically significant at the α = 0.05 level” (sec:results)"""
-    p_values = {
-        criterion: clustered(*numbers(criterion), raters=RATERS, correlation=KAPPA).p_value
-        for criterion in CRITERIA
-    }
+    p_values = {criterion: 2 * stats.norm.sf(abs(clustered(criterion, KAPPA))) for criterion in CRITERIA}
     limits = {
         criterion: "whatever the correlation" if limit == 1 else f"up to a correlation of {limit:.2f}"
         for criterion, limit in zip(CRITERIA, map(tolerated, CRITERIA), strict=True)
     }
     found = "; ".join(f"{c} p = {p_values[c]:.2g}, below .05 {limits[c]}" for c in CRITERIA)
-    corrected = holm([human_counts(*cell).p_value for cell in CELLS]).p_values
+    corrected = adjust([human_counts(*cell).p_value for cell in CELLS])
     cells = ", ".join(
         f"{criterion} on {dataset} {p:.2g}" for (criterion, dataset), p in zip(CELLS, corrected, strict=True)
     )

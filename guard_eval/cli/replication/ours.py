@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.stats.resampling import percentile, prompt_weights
 from analysis.verdicts.scores import rater_scores
 from analysis.verdicts.tidy import orient
 from guard_eval.cli.replication.compare import Key, Ours
 from guard_eval.cli.replication.prompts import dataset_named
 from guard_eval.errors import StudyError
+from guard_eval.estimate import bootstrap_weights, percentile_interval
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.records import SIMULATED, Continuation
 from guard_eval.strategies import parse
@@ -67,7 +67,7 @@ def of_speed(made: Mapping[str, Sequence[Continuation]]) -> dict[Key, Ours]:
     prompts = sorted(set.intersection(*map(set, by_prompt.values())))
     if not prompts:
         return {}
-    weights = prompt_weights(len(prompts), replicates=REPLICATES, seed=SEED)
+    weights = bootstrap_weights(len(prompts), replicates=REPLICATES, seed=SEED)
     ones = np.ones(len(prompts))
     found: dict[Key, Ours] = {}
     rates: dict[str, _Ratio] = {}
@@ -102,7 +102,7 @@ class _Ratio:
 
     def ours(self, units: int, *, n: int | None = None) -> Ours:
         """Return it with its interval over so many units."""
-        found = percentile(self.value, self.replicates, level=LEVEL, n=units, seed=SEED)
+        found = percentile_interval(self.value, self.replicates, level=LEVEL, n=units, seed=SEED)
         return Ours(value=self.value, low=found.low, high=found.high, n=units if n is None else n)
 
 
@@ -215,7 +215,7 @@ def _shares(scores: pd.DataFrame, a: str, b: str, dataset: str, what: str) -> di
         np.bincount(place, weights=each).astype(np.float64) for each in (net > 0, net == 0, net < 0)
     )
     all_ = won + tied + lost
-    weights = prompt_weights(len(all_), replicates=REPLICATES, seed=SEED)
+    weights = bootstrap_weights(len(all_), replicates=REPLICATES, seed=SEED)
     return {
         ("", dataset, *pair, f"{what}.{part}"): _Ratio.of(weights, 100 * up, all_).ours(
             len(all_), n=int(all_.sum())
