@@ -15,7 +15,7 @@ from simulated_studies import Truth, simulate
 
 from analysis.planning.formulas import Design, items_needed
 from analysis.stats.population import TwoWayDesign
-from guard_eval.estimate import adjust, sign_flip
+from guard_eval.estimate import sign_flip
 
 RATERS = (1, 3, 5)
 MODELS = ("latent", "dirichlet")
@@ -27,8 +27,9 @@ def found_by_sign_flips(truth: Truth, items: int, raters: int, criteria: int, st
     found = 0
     for _ in range(studies):
         nets = simulate(truth, studies=criteria, items=items, raters=raters, rng=rng).sum(axis=2)
-        p_values = adjust([sign_flip(net).p for net in nets])
-        found += sum(p is not None and p <= 0.05 for p in p_values)
+        p_values = np.sort([1.0 if (p := sign_flip(net).p) is None else p for net in nets])
+        holds = p_values <= 0.05 / np.arange(criteria, 0, -1)
+        found += criteria if holds.all() else int(holds.argmin())
     return found / studies / criteria
 
 
@@ -54,7 +55,7 @@ def found_for_other_raters(truth: Truth, items: int, raters: int, studies: int) 
     return float((p_values <= 0.05).mean())
 
 
-def _rater_sd(truth: Truth) -> float:
+def own_share_sd(truth: Truth) -> float:
     """Return the standard deviation of raters' own win shares."""
     rng = np.random.default_rng(4)
     shares = 0.5 + simulate(truth, studies=1, items=4000, raters=2000, rng=rng)[0] / 2
@@ -85,7 +86,7 @@ def lines(studies: int) -> Iterator[str]:
     yield f"|{' ---: |' * 4}"
     for bias, raters in product((0.1, 0.2), (5, 10, 20)):
         truth = Truth(share=0.6, rater_sd=bias)
-        sd = _rater_sd(truth)
+        sd = own_share_sd(truth)
         items = items_needed(Design(share=0.6, icc=truth.icc, rater_sd=sd), raters)
         if items is not None and items < 3000:
             power = found_for_other_raters(truth, items, raters, studies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
-from analysis.planning.formulas import HALF, MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
+from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
 from guard_eval.reporting.drawing import FIRST, GUIDE, INK, SECOND, Drawing, drawn, standalone
@@ -140,9 +141,9 @@ def plan_study(
     needs["verdicts"] = needs["items"] * needs["raters"] * design.criteria
     if design != design.only():
         needs["without"] = [items_needed(design.only(), m) for m in raters]
-    largest = design.judged if design.judge_r is not None else int(1.4 * needs["items"].max(skipna=True) or 0)
-    largest = largest if needs["items"].notna().any() else max(1000, *items)
-    sizes = sorted({*np.linspace(2, max(10, largest), POINTS).astype(int).tolist(), *items})
+    largest = 1000 if needs["items"].isna().all() else 1.4 * needs["items"].max()
+    largest = min(largest, design.judged) if design.judge_r is not None else largest
+    sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
     points = [(m, n, power_at(design, n, m)) for m in raters for n in sizes]
     curve = pd.DataFrame(points, columns=["raters", "items", "power"])
     return Plan(
@@ -171,13 +172,13 @@ def _numbers(option: str, text: str, largest: int) -> tuple[int, ...]:
 def _goal(design: Design) -> str:
     """Return what the study is to show, as the beginning of a sentence."""
     if design.margin is not None:
-        return f"To show that a win share is within {100 * design.margin:g} points of 50\u00a0%, where it is"
+        return f"To show that a share of 50\u00a0% is within {100 * design.margin:g} points of 50\u00a0%"
     return f"To find a win share of {percent(design.share)}"
 
 
 def _answer(design: Design, needs: pd.DataFrame) -> str:
     """Return what the needs come to, in a sentence or two."""
-    whom = ", for other raters of the same kind as well" if design.rater_sd is not None else ""
+    whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     holm = f", Holm over {design.criteria} criteria" if design.criteria > 1 else ""
     goal = (
         f"{_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
@@ -188,16 +189,23 @@ def _answer(design: Design, needs: pd.DataFrame) -> str:
     if design.judge_r is not None:
         unit = f"items by people, beside a judge of r = {design.judge_r:g} on {design.judged}"
     sizes = [
-        f"{row.items:.0f} {unit if place == 0 else 'items'} with {plural(int(row.raters), 'rater')} each"
-        for place, row in enumerate(enough.itertuples())
+        f"{items:.0f} {unit if place == 0 else 'items'} with {plural(raters, 'rater')} each"
+        for place, (raters, items) in enumerate(_pairs(enough))
     ]
     few = needs.loc[needs["items"].isna(), "raters"]
     more = " more raters" if design.rater_sd is not None else " more than are possible"
-    lines = [f"{goal} takes {', '.join(sizes[:-1]) + ' or ' if sizes[1:] else ''}{sizes[-1]}."] if sizes else []
+    lines = (
+        [f"{goal} takes {', '.join(sizes[:-1]) + ' or ' if sizes[1:] else ''}{sizes[-1]}."] if sizes else []
+    )
     if len(few):
         subject = f"With {and_list([plural(value, 'rater') for value in few])} no number of items is enough"
         lines.append(f"{subject}." if sizes else f"{goal} takes{more}.")
     return " ".join(lines)
+
+
+def _pairs(needs: pd.DataFrame) -> list[tuple[int, float]]:
+    """Return numbers of raters and of items."""
+    return list(zip(needs["raters"].tolist(), needs["items"].tolist(), strict=True))
 
 
 def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequence[int]) -> Table:
@@ -205,13 +213,12 @@ def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequ
     columns = ["Raters", "Items", "Verdicts"]
     if "without" in needs:
         columns.append("These raters alone" if design.judge_r is None else "Without the judge")
-    powers = curve.set_index(["raters", "items"])["power"]
-    rows = []
-    for need in needs.itertuples(index=False):
-        first, *others = need
-        cells = [NOTHING if pd.isna(value) else f"{value:.0f}" for value in others]
-        rows.append((int(first), *cells, *(f"{100 * powers[first, n]:.0f}" for n in items)))
-    shown = f" The last columns are the power in % with so many items." if items else ""
+    powers = curve.set_index(["raters", "items"])["power"].to_dict()
+    rows: list[tuple[str | int, ...]] = []
+    for raters, *others in zip(*(needs[name].tolist() for name in needs), strict=True):
+        cells = [NOTHING if value is None or math.isnan(value) else f"{value:.0f}" for value in others]
+        rows.append((raters, *cells, *(f"{100 * powers[raters, n]:.0f}" for n in items)))
+    shown = " The last columns are the power in % with so many items." if items else ""
     return Table(
         columns=(*columns, *(f"{n} items" for n in items)),
         rows=tuple(rows),
@@ -227,8 +234,8 @@ def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequ
 def _figure(design: Design, needs: pd.DataFrame, curve: pd.DataFrame) -> Drawing:
     """Return power against items, a line for each number of raters."""
     sizes = "; ".join(
-        f"{plural(int(need.raters), 'rater')}: {'never' if pd.isna(need.items) else f'{need.items:.0f}'}"
-        for need in needs.itertuples()
+        f"{plural(raters, 'rater')}: {'never' if math.isnan(items) else f'{items:.0f}'}"
+        for raters, items in _pairs(needs)
     )
     return drawn(
         partial(_draw, design, curve),
@@ -240,17 +247,18 @@ def _figure(design: Design, needs: pd.DataFrame, curve: pd.DataFrame) -> Drawing
 
 
 def _draw(design: Design, curve: pd.DataFrame, axes: Axes) -> None:
-    lines = list(curve.groupby("raters"))
-    for place, (raters, points) in enumerate(lines):
+    known = curve["raters"].unique().tolist()
+    for place, raters in enumerate(known):
+        points = curve[curve["raters"] == raters]
         axes.plot(
             points["items"],
             100 * points["power"],
-            color=_colour(place / max(1, len(lines) - 1)),
+            color=_colour(place / max(1, len(known) - 1)),
             linewidth=1.4,
             marker=MARKERS[place % len(MARKERS)],
             markersize=4,
             markevery=4,
-            label=plural(int(raters), "rater"),  # type: ignore[call-overload]
+            label=plural(raters, "rater"),
         )
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")

@@ -98,14 +98,18 @@ def _problems(design: Design) -> Iterator[tuple[bool, str]]:
     d = design
     yield (
         d.margin is None and (not 0 < d.share < 1 or d.share == HALF),
-        f"a share of {d.share:g} cannot be planned for: name the smallest win share worth finding, between 0 "
-        "and 1 and not 0.5, such as 0.55",
+        (
+            f"a share of {d.share:g} cannot be planned for: name the smallest win share worth finding, "
+            "between 0 and 1 and not 0.5, such as 0.55"
+        ),
     )
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
     yield (
         not 0 <= d.ties < room,
-        f"{d.ties:g} ties do not go with a share of {d.share:g}: ties lie between 0 and below {room:g} "
-        "(share = wins + ties/2, and there must be some wins and losses)",
+        (
+            f"{d.ties:g} ties do not go with a share of {d.share:g}: ties lie between 0 and below {room:g} "
+            "(share = wins + ties/2, and there must be some wins and losses)"
+        ),
     )
     yield not 0 <= d.icc <= 1, f"an ICC of {d.icc:g}: give one from 0 (raters agree by chance) to 1"
     yield not 0 < d.alpha < 0.5, f"an α of {d.alpha:g}: give an error rate above 0 and below 0.5, say 0.05"
@@ -116,13 +120,17 @@ def _problems(design: Design) -> Iterator[tuple[bool, str]]:
     yield not 1 <= d.criteria <= 50, f"{d.criteria} criteria: give a whole number from 1 to 50"
     yield (
         d.rater_sd is not None and not 0 < d.rater_sd < HALF,
-        f"raters' own shares with a standard deviation of {d.rater_sd}: give one above 0 and below 0.5, such "
-        "as 0.05",
+        (
+            f"raters' own shares with a standard deviation of {d.rater_sd}: give one above 0 and below 0.5, "
+            "such as 0.05"
+        ),
     )
     yield (
         d.rater_sd is not None and d.rater_sd**2 > (1 - d.icc) * d.rating_variance,
-        f"no raters are like that: own shares with a standard deviation of {d.rater_sd} beside an ICC of "
-        f"{d.icc:g}; give a smaller --rater-sd or --icc",
+        (
+            f"no raters are like that: own shares with a standard deviation of {d.rater_sd} beside an ICC of "
+            f"{d.icc:g}; give a smaller --rater-sd or --icc"
+        ),
     )
     yield (
         d.margin is not None and not 0 < d.margin < HALF,

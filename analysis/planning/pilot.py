@@ -63,7 +63,8 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
-    scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
+    frame = frame[frame["rater_kind"] == kind]
+    scored = ScoredVerdicts.of(frame)
     pilots = []
     for cell, scores in by_cell(scored.by_kind):
         item, first = item_numbers(scores)
