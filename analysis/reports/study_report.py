@@ -121,7 +121,7 @@ def _failures(store: Store) -> tuple[tuple[str, int], ...]:
     """Return how many questions to judges have no verdict, by kind of failure."""
     with store.read() as db:
         failures = requests.read_failures(db)
-    return tuple(sorted(Counter(each.kind for each in failures).items()))
+    return tuple(sorted(Counter(kind for kind, _ in failures.values()).items()))
 
 
 def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, ...]:

@@ -261,24 +261,26 @@ note = Table(
 )
 
 
-def refuse_changes(table: Table, *, condition: str = "TRUE") -> None:
+def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:
     """Let the database itself refuse to change or remove rows of `table`, except while a person is erased.
 
     Args:
         table: Whose rows are only added.
         condition: In SQL, on the row `OLD`: which rows.
+        columns: What must not change; all columns by default.
     """
     name = table.name
+    updated = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"
     kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608  (constants)
     statements = [
         (
             "sqlite",
             (
-                f"CREATE TRIGGER {name}_no_{change} BEFORE {change} ON {name} WHEN {kept} "
+                f"CREATE TRIGGER {name}_no_{change[:6].lower()} BEFORE {change} ON {name} WHEN {kept} "
                 f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
             ),
         )
-        for change in ("update", "delete")
+        for change in (updated, "DELETE")
     ]
     statements += [
         (
@@ -299,7 +301,7 @@ def refuse_changes(table: Table, *, condition: str = "TRUE") -> None:
         (
             "postgresql",
             (
-                f"CREATE TRIGGER {name}_keep BEFORE UPDATE OR DELETE ON {name} "
+                f"CREATE TRIGGER {name}_keep BEFORE {updated} OR DELETE ON {name} "
                 f"FOR EACH ROW EXECUTE FUNCTION {name}_keep()"
             ),
         ),
