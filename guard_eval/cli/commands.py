@@ -42,11 +42,8 @@ __all__ = [
 ]
 
 COMMANDS = {
-    "raters": "Invite raters, list them, or take them out.",
     "progress": "See how far the raters are.",
     "status": "See what a study has, what is missing, and what to do next.",
-    "export": "Write the verdicts as a table.",
-    "db": "Copy the study's database to a file while raters rate.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
 }
 """The first line of each command's help: `guard-eval --help` loads none of them."""
@@ -55,7 +52,6 @@ MODULES = {
     "progress": "overview.progress",
     "status": "overview.status",
     "replicate": "replication.replicate",
-    **{name: f"administration.{name}" for name in ("raters", "export", "db")},
 }
 """Commands whose file is in a folder of `guard_eval.cli`; that of any other is beside this one."""
 
@@ -107,7 +103,7 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
 _WITHOUT_STRATEGIES = {"replicate"}
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"raters", "db", "status"}
+WITH_JSON = {"status"}
 """Commands whose tables are also printed as JSON; `progress` and `replicate` have their own."""
 
 

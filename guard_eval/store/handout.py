@@ -304,7 +304,7 @@ def _is_out(db: Connection, who: Rater) -> bool:
     row = db.execute(_STANDING, {"rater": who.id}).one_or_none()
     if row is None or (row[0], row[1]) != (who.name, who.kind):
         raise StudyError(
-            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters invite"
+            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add"
         )
     return bool(row[2])
 

@@ -134,7 +134,7 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
     known = db.execute(select(rater.c.name, rater.c.kind).where(rater.c.id == who.id)).one_or_none()
     if known is None or tuple(known) != (who.name, who.kind):
         raise StudyError(
-            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters invite"
+            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add"
         )
     if number is None:
         return

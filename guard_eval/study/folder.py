@@ -83,7 +83,7 @@ class Study:
         >>> study.command("generate", "--strategy", "top_k(k=5)")  # doctest: +SKIP
         "guard-eval generate my-study --strategy 'top_k(k=5)'"
         """
-        words = [name, str(self.folder), *map(str, arguments)]
+        words = [*name.split(), str(self.folder), *map(str, arguments)]
         words += [word for assignment in self.overrides for word in ("--set", assignment)]
         return f"guard-eval {shlex.join(words)}"
 
