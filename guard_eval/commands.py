@@ -65,6 +65,11 @@ COMMANDS = {
     "power": Command(
         "analysis.planning.command:power", STUDY, "Find out how many items and raters a study needs."
     ),
+    "replicate": Command(
+        "guard_eval.replication.command:replicate",
+        RESULTS,
+        "Make a table or a figure of the paper again, and show it beside the paper's.",
+    ),
     "judge": Command("judge.command:judge", RATERS, "Let language models compare the pairs."),
     "raters list": Command(
         "guard_eval.store.manage:list_raters",

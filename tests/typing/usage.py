@@ -12,13 +12,12 @@ from analysis.planning.formulas import Design
 from analysis.reports.command import report
 from analysis.reports.study_report import study_verdicts
 from guard_eval.cli.commands import (
-    ReplicationOptions,
     progress,
-    replicate,
 )
 from guard_eval.engines.generate import generate
 from guard_eval.metrics.command import Measured, measure
 from guard_eval.records import Continuation
+from guard_eval.replication.command import replicate
 from guard_eval.study.folder import Study
 from guard_eval.texts.current import current_texts
 from guard_eval.texts.pair import Paired, pair
@@ -50,7 +49,7 @@ def a_study(folder: Path) -> str:
 def tables_and_files() -> list[Path]:
     """Report on a table, measure a file of texts, make a table of the paper, and plan a study."""
     measure(Path("texts.jsonl"), metrics=["diversity"], overrides=["metrics.level=0.9"])
-    replicate("lambda", Path("made"), ReplicationOptions(models=("bundled",), limit=10))
+    replicate("lambda", Path("made"), limit=10, overrides=["model.name=bundled"])
     plan: Plan = plan_study(Design(share=0.6), raters=(3, 5))
     assert list(plan.needs["raters"]) == [3, 5]
     return [report(Path("verdicts.csv"), output=Path("out"), rater_kind="model").page]

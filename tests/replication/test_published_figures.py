@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from guard_eval.cli.replication.paper import cases, labels, published
 from guard_eval.errors import StudyError
+from guard_eval.replication.paper import cases, labels, published
 from guard_eval.strategies import parse
 
 CELLS = {
