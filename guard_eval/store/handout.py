@@ -407,10 +407,9 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
     """
     with store.write() as (db, now):
         notes.check_owner(db, rater, number)
-        check_admitted(db, rater)
-        row = db.execute(
-            select(presentation, SKIPPED.label("skipped")).where(presentation.c.id == number)
-        ).one()
+        _check_admitted(db, rater)
+        shown = select(presentation, SKIPPED.label("skipped")).where(presentation.c.id == number)
+        row = db.execute(shown).one()
         if row.skipped:
             return True
         if row.rated_at is not None or not problems:
@@ -427,7 +426,7 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         return True
 
 
-def check_admitted(db: Connection, who: Rater) -> None:
+def _check_admitted(db: Connection, who: Rater) -> None:
     """Raise a `StudyError` if a rater is revoked."""
     if db.execute(select(rater.c.revoked_at).where(rater.c.id == who.id)).scalar_one() is not None:
         raise StudyError(f"the rater {who.name!r} is revoked; ask the study's owner for a new invitation")

@@ -125,6 +125,4 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
 
 def unknown_rater(who: Rater) -> StudyError:
     """Return the error for a rater that the database does not know."""
-    return StudyError(
-        f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters invite"
-    )
+    return StudyError(f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add")

@@ -267,29 +267,35 @@ note = Table(
 )
 
 
-def _refuse_changes(table: Table) -> None:
-    """Let the database itself refuse to change or remove rows of `table`, except while a person is erased."""
+def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:
+    """Let the database itself refuse to change or remove rows of `table`, except while a person is erased.
+
+    Args:
+        table: Whose rows are only added.
+        condition: In SQL, on the row `OLD`: which rows.
+        columns: What must not change; all columns by default.
+    """
     name = table.name
-    erasing = f"EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608  (a constant)
-    refuse = (
-        f"BEFORE {{}} ON {name} WHEN NOT {erasing} BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
-    )
+    updated = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"
+    kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608  (constants)
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
     keep = f"""CREATE FUNCTION {name}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF TG_OP = 'TRUNCATE' OR NOT {erasing} THEN RAISE EXCEPTION '{name} is append-only'; END IF;
+        IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{name} is append-only'; END IF;
+        IF {kept} THEN RAISE EXCEPTION '{name} is append-only'; END IF;
         IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$"""
     statements = {
-        f"CREATE TRIGGER {name}_no_update {refuse.format('UPDATE')}": "sqlite",
-        f"CREATE TRIGGER {name}_no_delete {refuse.format('DELETE')}": "sqlite",
+        f"CREATE TRIGGER {name}_no_update BEFORE {updated} ON {name} WHEN {kept} {refuse}": "sqlite",
+        f"CREATE TRIGGER {name}_no_delete BEFORE DELETE ON {name} WHEN {kept} {refuse}": "sqlite",
         keep: "postgresql",
-        f"""CREATE TRIGGER {name}_keep BEFORE UPDATE OR DELETE ON {name}
+        f"""CREATE TRIGGER {name}_keep BEFORE {updated} OR DELETE ON {name}
         FOR EACH ROW EXECUTE FUNCTION {name}_keep()""": "postgresql",
         f"""CREATE TRIGGER {name}_no_truncate BEFORE TRUNCATE ON {name}
         FOR EACH STATEMENT EXECUTE FUNCTION {name}_keep()""": "postgresql",
     }
     for statement, dialect in statements.items():
-        trigger = DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+        trigger = DDL(statement.replace("%", "%%")).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
         event.listen(table, "after_create", trigger)
 
 
 for _table in (verdict, note):
-    _refuse_changes(_table)
+    refuse_changes(_table)

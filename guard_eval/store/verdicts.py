@@ -161,28 +161,33 @@ def save_pair_verdicts(
     The first verdict on a showing makes its presentation. What repeats the current choice adds nothing.
 
     Raises:
-        StudyError: The judge is revoked, or a choice is none of the three.
+        StudyError: A choice is none of the three.
     """
-    notes.check_owner(db, judge, None)
-    handout.check_admitted(db, judge)
     for each in given:
         _check_choices(each.choices)
     keep_declared(db, judge, declared)
-    numbers = [_present(db, judge, each, now) for each in given]
+    numbers = _present(db, judge, given, now)
     entries = [(number, each.choices) for number, each in zip(numbers, given, strict=True)]
     _append(db, entries, _read_latest(db, numbers), now=now)
     return numbers
 
 
-def _present(db: Connection, judge: Rater, shown: PairVerdict, now: datetime) -> int:
-    """Return the number of a judge's showing of a pair, which is made if it is new."""
-    showing = {"pair_id": shown.pair_id, "rater_id": judge.id, "role": "study", "number": shown.number}
-    known = select(presentation.c.id).where(*(presentation.c[name] == each for name, each in showing.items()))
-    number = db.execute(known).scalar_one_or_none()
-    if number is None:
-        new = insert(presentation).values(**showing, first=shown.first, handed_out=now)
-        number = db.execute(new.returning(presentation.c.id)).scalar_one()
-    return int(number)
+_SHOW = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
+
+
+def _present(db: Connection, judge: Rater, shown: Sequence[PairVerdict], now: datetime) -> list[int]:
+    """Return the numbers of a judge's showings of pairs, which are made if they are new."""
+    columns = (presentation.c.pair_id, presentation.c.number, presentation.c.id)
+    mine = (presentation.c.rater_id == judge.id, presentation.c.role == "study")
+    pairs = presentation.c.pair_id.in_({each.pair_id for each in shown})
+    numbers = {(row[0], row[1]): int(row[2]) for row in db.execute(select(*columns).where(*mine, pairs))}
+    new = {(each.pair_id, each.number): each.first for each in shown}
+    new = {key: first for key, first in new.items() if key not in numbers}
+    same = {"rater_id": judge.id, "role": "study", "handed_out": now}
+    rows = [{**same, "pair_id": key[0], "number": key[1], "first": first} for key, first in new.items()]
+    if rows:
+        numbers |= dict(zip(new, map(int, db.execute(_SHOW, rows).scalars()), strict=True))
+    return [numbers[each.pair_id, each.number] for each in shown]
 
 
 def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
@@ -85,19 +87,17 @@ def new(
         found = read_dataset(
             dataset, split=split or "test", column=column or "text", words=words or 32, limit=limit
         )
-    rows = [{"id": p.id, "dataset": p.dataset, "prompt": p.text, "reference": p.reference} for p in found]
-    rows = rows or [
-        {"id": f"example-{number}", "dataset": "examples", "prompt": text}
-        for number, text in enumerate(EXAMPLES, start=1)
+    examples = enumerate(EXAMPLES, start=1)
+    used = found or [
+        Prompt(id=f"example-{number}", dataset="examples", text=text) for number, text in examples
     ]
     settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    write_whole(prompts_path, lines.encode("utf-8", "replace"), make_folder=True)
+    write_whole(prompts_path, prompt_lines(used), make_folder=True)
     write_whole(settings, _settings(folder, model, seed).encode())
     study = Study.open(folder)
     said = [
         f"{settings}: the settings, to be edited",
-        f"{prompts_path}: {len(rows)} prompt{'' if len(rows) == 1 else 's'}"
+        f"{prompts_path}: {len(used)} prompt{'' if len(used) == 1 else 's'}"
         + ("" if found else ", examples to be replaced"),
     ]
     if not Path(location).is_absolute() and known_revision(model, "main") is None:
@@ -105,8 +105,19 @@ def new(
             f"{model} is no folder, so it is taken for a Hugging Face id; it is not on this machine yet"
         )
     return NewStudy(
-        folder=folder, prompts=len(rows), lines=tuple(said), next=(study.command("generate", "--dry-run"),)
+        folder=folder, prompts=len(used), lines=tuple(said), next=(study.command("generate", "--dry-run"),)
     )
+
+
+def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
+    """Return prompts as the lines of a prompts.jsonl."""
+    names = {"id": "id", "dataset": "dataset", "prompt": "text", "reference": "reference"}
+    rows = ({key: getattr(each, name) for key, name in names.items()} for each in prompts)
+    lines = (
+        json.dumps({key: value for key, value in row.items() if value is not None}, ensure_ascii=False)
+        for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _check(folder: Path, prompts: Path | None, dataset: str | None, of_dataset: dict[str, object]) -> None:

@@ -10,9 +10,9 @@ from sqlalchemy.exc import StatementError
 
 from analysis import shares
 from analysis.verdicts.tidy import read, validate
-from guard_eval.cli.exchange.row_files import write_rows
 from guard_eval.store import HistoryRow, TidyRow, handout, raters, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.export import write_rows
 from guard_eval.store.unblind import resolve
 
 
@@ -138,7 +138,7 @@ def test_the_prompt_reaches_the_export_and_the_report(store, make_pairs, plan, t
         verdicts.save(store, blind.presentation, {"fluency": "A"}, rater=ann)
     rows = unblind.tidy(store)
     assert {row.pair_id: row.prompt_id for row in rows} == {pair.id: pair.prompt_id for pair in make_pairs(3)}
-    write_rows(rows, tmp_path / "verdicts.csv", form="csv", kind=TidyRow)
+    write_rows(rows, tmp_path / "verdicts.csv", kind=TidyRow)
     for frame in (read(tmp_path / "verdicts.csv"), validate(pd.DataFrame([asdict(row) for row in rows]))):
         found = next(shares(frame).itertuples())
         assert (found.unit, found.units) == ("prompt", 3)
