@@ -36,7 +36,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.settings import Judge
 from judge.price import find_price
 from judge.questions import Asker, read_left
-from judge.run import Ledger, run_judge
+from judge.run import Ledger, Run
 from judge.server import connect_to, resolve_server
 
 TITLES = {
@@ -79,15 +79,9 @@ def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Ledger:
     environ = {"OPENAI_API_KEY": KEY}
-    return run_judge(
-        store,
-        judge,
-        read_left(store, judge, seed=1),
-        seed=1,
-        server=connect_to(judge, environ),
-        price=find_price(resolve_server(judge, environ)),
-        budget_usd=budget_usd,
-    )
+    price = find_price(resolve_server(judge, environ))
+    run = Run(store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd)
+    return run.judge_questions(read_left(store, judge, seed=1))
 
 
 def speed(_folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -228,7 +222,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
         with Store.open(database) as store:
             verdicts = sum(rater.rated for rater in raters.read(store))
             with store.read() as db:
-                failed = [each.kind for each in requests.read_failures(db)]
+                failed = [kind for kind, _ in requests.read_failures(db).values()]
                 usd = sum(each.usd + each.held_usd for each in requests.read_spending(db))
         judge()
         more = server.log().requests - log.requests

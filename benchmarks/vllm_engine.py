@@ -1,6 +1,6 @@
 """GUARD over greedy inside vLLM: the same prompts by each, in turns in one process.
 
-Needs vLLM (docs/vllm.md). Times are of whole runs, in which vLLM's scheduler, the model and the choice of
+Needs vLLM (docs/scale.md). Times are of whole runs, in which vLLM's scheduler, the model and the choice of
 tokens all have their part; both write as many tokens. The models are random, of the decoding benchmark's
 shapes.
 """

@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import FailureCount, JudgeSpending
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
@@ -132,6 +133,8 @@ def judge(
         again = study.command("judge", *chosen, *(word for key in send_key for word in ("--send-key", key)))
         if dry_run:
             result = asking.show(previews, examples=True, next_command=again)
+        elif find_spec("openai") is None:  # before a key is asked for
+            raise MissingExtraError("judge", "openai")
         elif not asking.confirm(previews, yes=yes):
             result = asking.show(previews, examples=False, next_command=again)
         else:
@@ -262,7 +265,7 @@ class Asking:
 
     def _run(self, judge: Judge, preview: Preview) -> None:
         from judge.batches import BatchRun  # noqa: PLC0415
-        from judge.run import Run, run_judge  # noqa: PLC0415
+        from judge.run import Run  # noqa: PLC0415
 
         name = visible(judge.rater_name)
         questions = self._questions(judge)
@@ -276,17 +279,11 @@ class Asking:
                 )
             questions = left
         with progress.task(name, total=len(questions), unit="judgments") as advance:
-            ledger = run_judge(
-                self._store,
-                judge,
-                questions,
-                seed=self._seed,
-                server=self._connect(judge),
-                price=preview.price,
-                budget_usd=self._budget,
-                advance=advance,
-                kind=BatchRun if self._batch else Run,
-            )
+            run = (BatchRun if self._batch else Run)(
+                self._store, judge, seed=self._seed, server=self._connect(judge), price=preview.price,
+                budget_usd=self._budget, advance=advance,
+            )  # fmt: skip
+            ledger = run.judge_questions(questions)
         for (kind, detail), count in ledger.failures.items():
             self._failed += [(name, kind, detail)] * count
         cost = f", {show_usd(ledger.cost / requests.BILLION)}" if preview.price is not None else ""
@@ -299,7 +296,7 @@ class Asking:
         """Return what this run did, and what the judges have taken over all runs."""
         with self._store.read() as db:
             spending = requests.read_spending(db)
-            failures = [(each.judge, each.kind, each.detail) for each in requests.read_failures(db)]
+            failures = [(key[0], *why) for key, why in requests.read_failures(db).items()]
         shown = self._failed if self._calibrate else failures
         reasons = tuple(count_reasons(shown))
         lines = [*self._lines, *_show_reasons(reasons)]

@@ -1,4 +1,4 @@
-"""How many requests are under way: one more with each round of answers, half as many at a refusal."""
+"""How many requests are under way: more after each round of answers, half as many after a refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import asyncio
 import time
 
 START = 16
-"""Requests at once in the beginning."""
+"""Requests at once after the first answer, if they would all be answered in time one after the other."""
+
+PROBE_ROUNDS = 20
+"""Rounds of answers between two attempts at more requests than the server refused."""
 
 POLL_SECONDS = 0.2
 """Seconds between two looks whether a pause was ended."""
@@ -15,27 +18,33 @@ POLL_SECONDS = 0.2
 class RateLimiter:
     """A gate before the server: additive increase, multiplicative decrease, and one pause for all.
 
+    One request goes first. Its time says how many may follow: even a server that answers one request after
+    the other must do them in half the time-out. A server that keeps requests in a queue is no reason for
+    fewer; there are only no more of them as soon as answers take an eighth of the time-out.
+
     Attributes:
         limit: How many requests may be under way at present.
         in_flight: How many are.
     """
 
     def __init__(self, concurrency: int, *, timeout: float) -> None:
-        self.limit = float(min(concurrency, START))
+        self.limit = 1.0
         self.in_flight = 0
         self._concurrency = concurrency
-        self._prompt_seconds = timeout / 8  # an answer that takes longer has waited in a queue, or soon would
+        self._timeout = timeout
+        self._measured = False
+        self._ceiling = float("inf")  # the last limit at which the server refused
         self._closed_until = 0.0
         self._reduced_at = 0.0
         self._free = asyncio.Condition()
 
     async def __aenter__(self) -> float:
-        """Wait for a place, and return the moment at which it was free."""
+        """Wait until a request may be sent, and return the time."""
         async with self._free:
             await self._free.wait_for(lambda: self.in_flight < int(self.limit))
             self.in_flight += 1
         try:
-            while (wait := self._closed_until - time.monotonic()) > 0:  # noqa: ASYNC110
+            while (wait := self._closed_until - time.monotonic()) > 0:  # noqa: ASYNC110 (`open` may end it)
                 await asyncio.sleep(min(wait, POLL_SECONDS))
         except BaseException:
             await self.__aexit__()
@@ -48,14 +57,21 @@ class RateLimiter:
             self._free.notify(2)
 
     def answered(self, sent_at: float) -> None:
-        """Let one more through after each round of answers that came soon."""
-        if time.monotonic() - sent_at < self._prompt_seconds:
-            self.limit = min(self._concurrency, self.limit + (1 / self.limit if self._reduced_at else 1.0))
+        """Let more through if an answer came soon."""
+        seconds = max(time.monotonic() - sent_at, 1e-3)
+        if not self._measured:
+            self._measured = True
+            self.limit = max(self.limit, min(START, self._concurrency, self._timeout / 2 / seconds))
+        elif seconds < self._timeout / 8:
+            rounds = 1 if self.limit < self._ceiling - 1 else PROBE_ROUNDS
+            step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
+            self.limit = min(self._concurrency, self.limit + step)
 
     def refused(self, sent_at: float, wait: float) -> None:
         """Let half as many through, once for all that were under way together, and pause."""
         if sent_at > self._reduced_at:
             self._reduced_at = time.monotonic()
+            self._ceiling = self.limit
             self.limit = max(1.0, self.limit / 2)
         self._closed_until = max(self._closed_until, time.monotonic() + wait)
 

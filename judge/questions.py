@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import count
 from typing import Any
 
 from guard_eval.errors import StudyError
@@ -89,27 +88,28 @@ class Asker:
         """Return the verdict in an answer, or why there is none."""
         return parse(body, self.judge.criteria, code=code(question.blind, self._seed), titles=self._titles)
 
-    def conclude(self, question: Question, answers: Mapping[str, Answered]) -> Choices | JudgeError | int:
-        """Return the verdict in a question's answers, their error, or which sample is to be asked.
+    def read(self, question: Question, answers: Sequence[Answered]) -> tuple[Choices | JudgeError, bool]:
+        """Return the verdict in a question's last answer, or why it has none, and whether it is the last.
 
-        Args:
-            question: What was asked.
-            answers: The answers by key.
+        Another sample follows an answer that cannot be read, up to three in all, and one that was cut at a
+        lower token limit than the present one. Answers under a lower limit do not count among the three.
         """
-        samples = 0
-        for resample in count():
-            answer = answers.get(self.key(question, resample))
-            if answer is None:
-                return resample
-            outcome = self.parse(question, answer.response)
-            if not isinstance(outcome, JudgeError):
+        outcome = self.parse(question, answers[-1].response)
+        if not isinstance(outcome, JudgeError):
+            return outcome, True
+        full = [each for each in answers if each.max_output_tokens >= self.judge.max_output_tokens]
+        cut = outcome.kind == "truncated" and answers[-1] not in full
+        return outcome, not cut and (outcome.kind not in RESAMPLED or len(full) >= SAMPLES)
+
+    def conclude(self, question: Question, answers: Mapping[str, Answered]) -> Choices | JudgeError | int:
+        """Return the verdict in a question's answers by key, their error, or which sample is to be asked."""
+        known: list[Answered] = []
+        while (answer := answers.get(self.key(question, len(known)))) is not None:
+            known.append(answer)
+            outcome, is_last = self.read(question, known)
+            if is_last:
                 return outcome
-            if outcome.kind == "truncated" and answer.max_output_tokens < self.judge.max_output_tokens:
-                continue  # it was cut at a lower limit than the present one
-            samples += 1
-            if outcome.kind not in RESAMPLED or samples == SAMPLES:
-                return outcome
-        raise AssertionError(question)
+        return len(known)
 
     def conclude_all(self, store: Store, questions: Sequence[Question]) -> list[Choices | JudgeError | int]:
         """Return the same for several questions, from the answers in the store."""
@@ -157,7 +157,7 @@ def describe_changes(store: Store, judge: Judge, *, seed: int) -> tuple[str, ...
     Nothing differs if one of these has the key that it would have now. The token limit is no difference.
     """
     with store.read() as db:
-        asked = requests.read_first_asked(db, judge.rater_name, _FIRST_ANSWERS)
+        asked = requests.read_attempts(db, judge=judge.rater_name, answered=True, limit=_FIRST_ANSWERS)
     for each in asked:
         asker = Asker(judge, seed=seed, form=each.form)
         if any(each.key == asker.key(each.question, resample) for resample in range(3)):

@@ -1,4 +1,4 @@
-"""Judge all questions that are left. Each answer is stored before it is read.
+"""Judge all questions that have no verdict yet. Each answer is stored before it is read.
 
 The first request goes alone until an answer can be parsed, so the form of requests, the key, the address and
 the price are settled before the others follow. A run may be killed at any moment: the next one reads what was
@@ -11,10 +11,10 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.answers import read_usage
 from judge.client import Client, Reply
 from judge.examples import check_examples
-from judge.failures import ATTEMPTS, OF_THE_SERVER, RESAMPLED, SAMPLES, ErrorKind, JudgeError
+from judge.failures import ATTEMPTS, OF_THE_SERVER, ErrorKind, JudgeError
 from judge.forms import PATHS, describe_change
 from judge.limiter import RateLimiter
 from judge.parsing import Choices
@@ -39,8 +39,11 @@ from judge.server import Server
 FAILURES_IN_A_ROW = 10
 """So many failures of the server without an answer between them end the run."""
 
-ALONE = 10
+FIRST_QUESTIONS = 10
 """Questions that are asked one after the other at most before the others follow."""
+
+FIRST_ATTEMPTS = 3
+"""Attempts before a server that has never answered counts as unreachable."""
 
 BUSY_SECONDS = 0.5
 """Seconds between two looks whether another process has the answer to the same request."""
@@ -48,11 +51,11 @@ BUSY_SECONDS = 0.5
 GATHER_SECONDS = 0.01
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
 
-LONGEST_WAIT = 120.0
-"""Seconds a server may ask to wait; for longer the run ends."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
+"""The pause before a second attempt, and the longest one that the server did not ask for."""
 
-FIRST_ATTEMPTS = 3
-"""Attempts before a server that has never answered counts as unreachable."""
+LONGEST_WAIT_SECONDS = 120.0
+"""Seconds a server may ask to wait; for longer the run ends."""
 
 
 @dataclass(kw_only=True)
@@ -66,7 +69,6 @@ class Ledger:
         verdicts: Questions that have a verdict now.
         failures: Questions without a verdict, by kind and sentence.
         cost: What the answers cost, in billionths of a US dollar.
-        in_batches: Requests in batches that go on at the provider.
     """
 
     requests: int = 0
@@ -75,86 +77,29 @@ class Ledger:
     verdicts: int = 0
     failures: Counter[tuple[ErrorKind, str]] = field(default_factory=Counter)
     cost: int = 0
-    in_batches: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pauses:
-    """The pauses between two attempts, in seconds.
-
-    Attributes:
-        first: The first one; each further one is twice as long.
-        longest: The longest one that the server did not ask for.
-        poll: The first one between two looks at a batch.
-    """
-
-    first: float = 0.5
-    longest: float = 30.0
-    poll: float = 1.0
-
-
-def run_judge(
-    store: Store,
-    judge: Judge,
-    questions: Sequence[Question],
-    *,
-    seed: int,
-    server: Server,
-    price: Price | None,
-    budget_usd: float | None = None,
-    advance: progress.Advance | None = None,
-    pauses: Pauses | None = None,
-    kind: type[Run] | None = None,
-) -> Ledger:
-    """Ask the judge the questions, and save the verdicts of the study.
-
-    Stopped by Ctrl-C, the run receives and saves what is under way first. Several processes may judge one
-    study at once.
-
-    Args:
-        store: The study's database.
-        judge: The study's settings for this judge.
-        questions: What is asked.
-        seed: The study's seed.
-        server: The judge's server, with the key that goes there.
-        price: The price of the judge's tokens, if it is known.
-        budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
-        advance: Called for each question that is done.
-        pauses: The pauses between attempts.
-        kind: `judge.batches.BatchRun` for batches.
-
-    Raises:
-        StudyError: Only the user can mend it. What was answered until then is saved.
-    """
-    run = (kind or Run)(
-        store, judge, seed=seed, server=server, price=price, budget_usd=budget_usd, advance=advance,
-        pauses=pauses or Pauses(),
-    )  # fmt: skip
-    asyncio.run(run.ask(questions))
-    return run.ledger
-
-
-Write = Callable[[Connection, datetime, list[Any]], list[Any]]
-"""A write of several workers at once: a result for each of their arguments."""
+Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
+"""A write of several workers at once: a result for each of their arguments, or none."""
 
 
 class Journal:
-    """Writes to the store. What waits at the same moment shares a transaction."""
+    """Writes to the store: what waits for the same function at the same moment shares a transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
-        self._waiting: list[tuple[Write, Any, asyncio.Future[Any]]] = []
+        self._waiting: dict[Write, list[tuple[Any, asyncio.Future[Any]]]] = defaultdict(list)
         self._flushing: asyncio.Task[None] | None = None
 
-    def write(self, function: Write, argument: Any) -> asyncio.Future[Any]:  # noqa: ANN401
+    def write(self, function: Write, argument: Any = None) -> asyncio.Future[Any]:  # noqa: ANN401 (any row)
         """Return the result of a write, which is on disk then."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append((function, argument, done))
+        result: asyncio.Future[Any] = loop.create_future()
+        self._waiting[function].append((argument, result))
         if self._flushing is None or self._flushing.done():
             self._flushing = loop.create_task(self._flush())
-        return done
+        return result
 
     async def idle(self) -> None:
         """Wait until all is written."""
@@ -169,47 +114,29 @@ class Journal:
     async def _flush(self) -> None:
         while self._waiting:
             await asyncio.sleep(GATHER_SECONDS)
-            group, self._waiting = self._waiting, []
-            # answers first, in a transaction of their own: no other write may lose them
-            for wanted in (True, False):
-                part = [each for each in group if (each[0] is settle_rows) == wanted]
-                if part:
-                    await self._commit(part)
+            group = list(self._waiting.items())
+            self._waiting.clear()
+            for function, calls in group:
+                arguments = [argument for argument, _ in calls]
+                call = asyncio.get_running_loop().run_in_executor(
+                    self._thread, self._call, function, arguments
+                )
+                results: Sequence[Any]
+                try:
+                    results = await call or [None] * len(calls)
+                except Exception as error:  # noqa: BLE001 (every waiter gets it, and no other write)
+                    results = [error] * len(calls)
+                for (_, future), result in zip(calls, results, strict=True):
+                    if future.done():
+                        continue
+                    if isinstance(result, Exception):
+                        future.set_exception(result)
+                    else:
+                        future.set_result(result)
 
-    async def _commit(self, part: Sequence[tuple[Write, Any, asyncio.Future[Any]]]) -> None:
-        calls: dict[Write, list[tuple[Any, asyncio.Future[Any]]]] = defaultdict(list)
-        for function, argument, done in part:
-            calls[function].append((argument, done))
-        try:
-            results = await asyncio.get_running_loop().run_in_executor(self._thread, self._call, calls)
-        except Exception as error:  # noqa: BLE001
-            for _, _, done in part:
-                if not done.done():
-                    done.set_exception(error)
-            return
-        for function, waiting in calls.items():
-            for (_, done), result in zip(waiting, results[function], strict=True):
-                if not done.done():
-                    done.set_result(result)
-
-    def _call(self, calls: Mapping[Write, list[tuple[Any, Any]]]) -> dict[Write, list[Any]]:
+    def _call(self, function: Write, arguments: list[Any]) -> Sequence[Any] | None:
         with self._store.write() as (db, now):
-            return {
-                function: function(db, now, [argument for argument, _ in waiting])
-                for function, waiting in calls.items()
-            }
-
-
-def settle_rows(db: Connection, _: datetime, settled: list[Settled]) -> list[None]:
-    """Complete rows of requests."""
-    requests.settle(db, settled)
-    return [None] * len(settled)
-
-
-def note_failures(db: Connection, _: datetime, failures: list[tuple[int, str, str]]) -> list[None]:
-    """Note why answers brought no verdict."""
-    requests.note_failures(db, failures)
-    return [None] * len(failures)
+            return function(db, now, arguments)
 
 
 class Run:
@@ -218,8 +145,6 @@ class Run:
     Attributes:
         ledger: What it did.
         asker: Makes the requests.
-        price: The price of the judge's tokens, if it is known.
-        journal: Writes to the store.
         name: Names the run in the store.
     """
 
@@ -231,31 +156,42 @@ class Run:
         seed: int,
         server: Server,
         price: Price | None,
-        budget_usd: float | None,
-        advance: progress.Advance | None,
-        pauses: Pauses,
+        budget_usd: float | None = None,
+        advance: progress.Advance | None = None,
+        pace: float = 1.0,
     ) -> None:
+        """Prepare a run, which `judge_questions` begins.
+
+        Args:
+            store: The study's database.
+            judge: The study's settings for this judge.
+            seed: The study's seed.
+            server: The judge's server, with the key that goes there.
+            price: The price of the judge's tokens, if it is known.
+            budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
+            advance: Called for each question that is done.
+            pace: A factor of all pauses that no server asks for.
+
+        Raises:
+            StudyError: The judge may not be asked, or the budget cannot be held.
+        """
         if budget_usd is not None and (price is None or price.assumed):
             raise StudyError(
                 f"--budget cannot be held for {judge.model!r}, whose price is unknown: set {KEYS} in "
                 "study.toml (0 if it costs nothing), or leave --budget out"
             )
-        check_examples(store, judge)
+        if judge.examples is not None:
+            check_examples(store, judge)
         self.ledger = Ledger()
-        self.store = store
-        self.judge = judge
+        self.store, self.judge, self.server, self.price, self.pace = store, judge, server, price, pace
         self.rater = check_judge(store, judge)
-        self.price = price
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self.name = secrets.token_hex(8)
-        self.server = server
-        self.pauses = pauses
         settings.set_criteria(store, {each.name: each.words for each in judge.rubric})
         with store.read() as db:
             form = requests.read_form(db, judge.rater_name)
         self.asker = Asker(judge, seed=seed, form=form)
         self._advance = advance
-        self._seed = seed
         self._tried = {self.asker.form.name}
         self._parsed = False  # whether an answer could be parsed
         self._reached = False  # whether the server has answered anything
@@ -264,6 +200,18 @@ class Run:
         self._settled = asyncio.Event()
         self._stop = asyncio.Event()
         self._overcharged = False
+
+    def judge_questions(self, questions: Sequence[Question]) -> Ledger:
+        """Ask the questions, save the verdicts of the study, and return what it took.
+
+        Stopped by Ctrl-C, the run receives and saves what is under way first. Several processes may judge one
+        study at once.
+
+        Raises:
+            StudyError: Only the user can mend it. What was answered until then is saved.
+        """
+        asyncio.run(self.ask(questions))
+        return self.ledger
 
     @property
     def stopping(self) -> bool:
@@ -282,34 +230,35 @@ class Run:
         finally:
             renewing.cancel()
             await asyncio.wait([renewing])
+            await self.journal.write(lambda db, now, _: requests.renew(db, self.name, now))
             await self.journal.close()
 
     async def _renew(self) -> None:
-        def renew(db: Connection, now: datetime, _: list[None]) -> list[None]:
-            requests.renew(db, self.name, now)
-            return [None]
-
         while True:
             await asyncio.sleep(LEASE.total_seconds() / 3)
-            await self.journal.write(renew, None)
+            await self.journal.write(lambda db, now, _: requests.renew(db, self.name, now + LEASE))
 
     async def ask(self, questions: Sequence[Question]) -> None:
         """Ask the first question alone, until an answer can be parsed, and then all others at once."""
         queue = deque(questions)
         async with self.open():
             await self.settle_form(queue)
-            size = self.judge.concurrency
-            await self._finish([self._work(queue) for _ in range(size + -(-size // 4))])
+            size = self.judge.concurrency + -(-self.judge.concurrency // 4)  # some wait for a retry
+            await self._finish([self._work(queue) for _ in range(size)])
 
     async def settle_form(self, queue: deque[Question]) -> None:
         """Ask one question after the other until an answer can be parsed."""
 
         async def work() -> None:
-            for _ in range(min(ALONE, len(queue))):
+            for _ in range(min(FIRST_QUESTIONS, len(queue))):
                 if self._parsed or self.stopping or not await self._judge_next(queue):
                     return
 
         await self._finish([work()])
+
+    async def _work(self, queue: deque[Question]) -> None:
+        while queue and not self.stopping:
+            await self._judge_next(queue)
 
     async def _finish(self, works: Sequence[Awaitable[None]]) -> None:
         """Wait for workers; what is under way at any end is received, since it is paid."""
@@ -323,19 +272,13 @@ class Run:
             )
             raise
         finally:
-            failed = [each for each in workers if each.done() and each.exception() is not None]
-            if failed or any(not each.done() for each in workers):
+            if any(not each.done() or each.exception() is not None for each in workers):
                 self._stop.set()
                 self._settled.set()
                 self.limiter.open()
             await asyncio.wait(workers)
-        for each in [*failed, *workers]:
-            if (error := each.exception()) is not None:
-                raise error
-
-    async def _work(self, queue: deque[Question]) -> None:
-        while queue and not self.stopping:
-            await self._judge_next(queue)
+        for each in workers:
+            each.result()
 
     async def _judge_next(self, queue: deque[Question]) -> bool:
         """Judge the next question; return whether it is done. What another process asks goes last."""
@@ -345,17 +288,12 @@ class Run:
             queue.append(question)
             await self.pause(BUSY_SECONDS)
         elif outcome is not None:
-            if not isinstance(outcome, JudgeError) and question.purpose == "study":
-                await self.journal.write(self._save, (question, outcome))
-            self.count(outcome)
-        return outcome not in ("busy", None)
+            await self.conclude(question, outcome)
+            return True
+        return False
 
-    def _save(self, db: Connection, now: datetime, verdicts: list[Any]) -> list[None]:
-        requests.save_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
-        return [None] * len(verdicts)
-
-    def count(self, outcome: Choices | JudgeError) -> None:
-        """Count a question that is done.
+    async def conclude(self, question: Question, outcome: Choices | JudgeError) -> None:
+        """Save a verdict of the study, and count a question that is done.
 
         Raises:
             StudyError: Ten failures of the server came in a row.
@@ -364,12 +302,14 @@ class Run:
             self.ledger.failures[outcome.kind, outcome.detail] += 1
             self._in_a_row = self._in_a_row + 1 if outcome.kind in OF_THE_SERVER else 0
         else:
+            if question.purpose == "study":
+                await self.journal.write(self._save, (question, outcome))
             self.ledger.verdicts += 1
             self._in_a_row = 0
         if self._advance is not None:
-            cost = self.ledger.cost / BILLION
-            failed = f"{self.ledger.failures.total()} failed" if self.ledger.failures else ""
-            self._advance(1, note=" · ".join(filter(None, [f"${cost:.2f}" if cost else "", failed])))
+            cost, count = self.ledger.cost / BILLION, self.ledger.failures.total()
+            notes = [f"${cost:.2f}" if cost else "", f"{count} failed" if count else ""]
+            self._advance(1, note=" · ".join(filter(None, notes)))
         if isinstance(outcome, JudgeError) and self._in_a_row >= FAILURES_IN_A_ROW:
             raise StudyError(
                 f"the judge {self.judge.rater_name!r} failed {FAILURES_IN_A_ROW} times in a row, last with "
@@ -377,27 +317,27 @@ class Run:
                 "settings and run again"
             )
 
+    def _save(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
+        requests.save_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
+
     async def _judge(self, question: Question) -> Choices | JudgeError | Literal["busy"] | None:
         """Return the verdict, why there is none, or None if the run ends first.
 
         An answer that no verdict can be read from is followed by another sample.
         """
-        samples, resample = 0, 0
+        answers: list[Answered] = []
         while True:
-            result = await self._answer(question, resample)
-            if result is None or result == "busy" or isinstance(result, JudgeError):
+            result = await self._answer(question, len(answers))
+            if not isinstance(result, Answered):
                 return result
-            resample += 1
-            outcome = self.asker.parse(question, result.response)
+            answers.append(result)
+            outcome, is_last = self.asker.read(question, answers)
             if not isinstance(outcome, JudgeError):
                 self._parsed = True
                 return outcome
-            await self.journal.write(note_failures, (result.row, outcome.kind, outcome.detail))
+            await self.journal.write(_note_failures, (result.row, outcome.kind, outcome.detail))
             self._check_output(outcome)
-            if outcome.kind == "truncated" and result.max_output_tokens < self.judge.max_output_tokens:
-                continue  # it was cut at a lower limit than the present one
-            samples += 1
-            if outcome.kind not in RESAMPLED or samples == SAMPLES:
+            if is_last:
                 return outcome
 
     def _check_output(self, outcome: JudgeError) -> None:
@@ -407,7 +347,7 @@ class Run:
         if ignored and not self._parsed and self.judge.output == "auto":
             self._change_form("output", f"the server ignores the schema ({outcome.detail})")
 
-    def _change_form(self, change: Any, why: str) -> bool:  # noqa: ANN401
+    def _change_form(self, change: Any, why: str) -> bool:  # noqa: ANN401 (a literal of `failures`)
         """Ask in another form from now on; return whether there is one that was not tried."""
         before = self.asker.form
         after = before.simpler(change, self.judge, why)
@@ -442,51 +382,43 @@ class Run:
             if not isinstance(row, int):
                 self.ledger.reused += isinstance(row, Answered)
                 return row
-            result, alone = await self._send(planned, row, errors.total())
+            result = await self._send(planned, row, errors)
             if not isinstance(result, JudgeError):  # an answer, or None where the run ends
                 return result
-            guess = result.change == "guess"
-            retried = result.kind != "server_error" or errors[result.kind] > 0
-            why = f"the server refuses the form ({result.detail})"
-            if (
-                result.change
-                and not self._parsed
-                and (retried or not guess)
-                and self._change_form(result.change, why)
-            ):
+            # a fault of the server itself is met by the same request once more before its form is doubted
+            passing = result.kind == "server_error" and errors[result.kind] == 1
+            refused = result.change and not self._parsed and not (result.change == "guess" and passing)
+            if refused and self._change_form(result.change, f"the server refuses the form ({result.detail})"):
                 continue
-            if result.fatal is not None and result.kind != "transport":
+            never = result.kind == "transport" and (self._reached or errors.total() < FIRST_ATTEMPTS)
+            if result.fatal is not None and not never:
                 raise StudyError(result.fatal)
-            errors[result.kind] += 1
-            if result.fatal is not None and not self._reached and errors.total() >= FIRST_ATTEMPTS:
-                raise StudyError(result.fatal)
-            slow = result.kind == "timeout" and alone
-            if slow or errors[result.kind] >= ATTEMPTS.get(result.kind, 1):
+            if errors[result.kind] >= ATTEMPTS.get(result.kind, 1):
                 return result
             wait = result.wait or 0.0
-            if wait > LONGEST_WAIT:
+            if wait > LONGEST_WAIT_SECONDS:
                 raise StudyError(
                     f"{self.server.url} asks to wait {wait:.0f} seconds before the next request; run again "
                     "then: nothing that was answered is paid twice"
                 )
-            await self.pause(max(wait, self._backoff(planned.key, errors.total())))
+            await self.pause(max(wait, self.backoff(planned.key, errors.total())))
             if self.stopping:
                 return None
 
     async def _send(
-        self, planned: Planned, row: int, attempt: int
-    ) -> tuple[Answered | JudgeError | None, bool]:
-        """Send once and store what came; return it, and whether nothing else was under way.
+        self, planned: Planned, row: int, errors: Counter[ErrorKind]
+    ) -> Answered | JudgeError | None:
+        """Send once, count an error, and store what came.
 
-        The place in front of the server is held until the answer is on disk, so no more than the study's
-        concurrency can be paid and lost.
+        The limiter is held until the answer is on disk, so no more than the judge's concurrency can be paid
+        and lost.
         """
         async with self.limiter as sent_at:
             if self.stopping:
                 self._settle(Settled(row=row, state="unbilled"))
-                return None, True
+                return None
             self.ledger.requests += 1
-            self.ledger.retries += attempt > 0
+            self.ledger.retries += bool(errors)
             alone = self.limiter.in_flight == 1
             try:
                 result = await self.client.post(PATHS[self.interface(planned)], planned.body)
@@ -496,36 +428,36 @@ class Run:
             if isinstance(result, Reply):
                 self.limiter.answered(sent_at)
                 self._reached = True
-                return await self.store_answer(planned, row, result), alone
+                return await self._store_answer(planned, row, result)
             self._reached = self._reached or result.kind != "transport"
-            if result.kind == "rate_limited" or (result.kind == "timeout" and not alone) or result.wait:
+            slow = result.kind == "timeout"
+            errors[result.kind] += ATTEMPTS["timeout"] if slow and alone else 1  # it would be slow once more
+            if result.kind == "rate_limited" or (slow and not alone) or result.wait:
                 self.limiter.refused(sent_at, result.wait or 0.0)
-            settled = Settled(row=row, state="lost", failure=result.kind, detail=result.detail)
-            self._settle(settled if result.billed else replace(settled, state="unbilled"))
-            return result, alone
+            state: Literal["lost", "unbilled"] = "lost" if result.billed else "unbilled"
+            self._settle(Settled(row=row, state=state, failure=result.kind, detail=result.detail))
+            return result
 
     @staticmethod
     def interface(planned: Planned) -> Literal["chat", "responses"]:
         """Return the interface that a request was made for."""
         return "responses" if planned.form.startswith("responses/") else "chat"
 
-    async def store_answer(self, planned: Planned, row: int, reply: Reply) -> Answered:
+    async def _store_answer(self, planned: Planned, row: int, reply: Reply) -> Answered:
         """Store an answer; nothing has read it but for its tokens.
 
         Raises:
             StudyError: There is a budget, and the answer cost more than was set aside for it.
         """
-        usage = read_usage(reply.body)
-        cost = None if self.price is None else self.price.cost(usage)
-        settled = Settled(
-            row=row, state="answered", response=reply.body, usage=usage, cost=cost, seconds=reply.seconds
-        )
+        settled = self.price_answer(row, reply.body, seconds=reply.seconds)
         await self._settle(settled)
-        self.ledger.cost += planned.cost or 0 if cost is None else cost
-        if cost is not None and planned.cost is not None and cost > planned.cost:
+        if settled.cost is None:
+            self.ledger.cost += planned.cost or 0
+        elif planned.cost is not None and settled.cost > planned.cost:
             words = (
-                f"a response cost ${cost / BILLION:.4f}, where at most ${planned.cost / BILLION:.4f} was "
-                f"expected ({usage.output_tokens} tokens, of {planned.max_output_tokens} allowed)"
+                f"a response cost ${settled.cost / BILLION:.4f}, where at most "
+                f"${planned.cost / BILLION:.4f} was expected ({settled.usage.output_tokens} tokens, of "
+                f"{planned.max_output_tokens} allowed)"
             )
             if self.limit is not None:
                 raise StudyError(f"{words}, so no budget can be held there; run without --budget")
@@ -533,6 +465,15 @@ class Run:
                 self._overcharged = True
                 progress.warn(words)
         return Answered(row=row, response=reply.body, max_output_tokens=planned.max_output_tokens)
+
+    def price_answer(
+        self, row: int, response: bytes, *, seconds: float | None = None, batch: bool = False
+    ) -> Settled:
+        """Return what completes the row of an answer, and count its cost."""
+        usage = read_usage(response)
+        cost = None if self.price is None else self.price.cost(usage, batch=batch)
+        self.ledger.cost += cost or 0
+        return Settled(row=row, state="answered", response=response, usage=usage, cost=cost, seconds=seconds)
 
     def _settle(self, settled: Settled) -> asyncio.Future[Any]:
         """Complete a row; return what is done when it is on disk."""
@@ -577,11 +518,12 @@ class Run:
             "answered is saved, and --budget with a larger sum goes on from here"
         )
 
-    def _backoff(self, key: str, attempts: int) -> float:
+    def backoff(self, key: str, attempts: int) -> float:
         """Return the seconds before the next attempt, spread by the request's key."""
-        digest = hashlib.sha256(f"{self._seed}:{key}:{attempts}".encode()).digest()
+        digest = hashlib.sha256(f"{key}:{attempts}".encode()).digest()
         spread = 0.5 + int.from_bytes(digest[:4]) / 2**33  # in [0.5, 1)
-        return min(self.pauses.longest, self.pauses.first * 2.0 ** (attempts - 1)) * spread
+        seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
+        return self.pace * seconds * spread
 
     async def pause(self, seconds: float) -> None:
         """Wait, but no longer than the run goes on."""
@@ -590,3 +532,12 @@ class Run:
                 await self._stop.wait()
         except TimeoutError:
             pass
+
+
+def settle_rows(db: Connection, _: datetime, settled: list[Settled]) -> None:
+    """Complete rows of requests."""
+    requests.settle(db, settled)
+
+
+def _note_failures(db: Connection, _: datetime, failures: list[tuple[int, str, str]]) -> None:
+    requests.note_failures(db, failures)

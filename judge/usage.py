@@ -16,7 +16,7 @@ def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
     """Return how the study's judges were asked, or None where none was."""
     with store.read() as db:
         spending, seen = requests.read_spending(db), requests.read_models(db)
-        failures = [(each.judge, each.kind, each.detail) for each in requests.read_failures(db)]
+        failures = [(key[0], *why) for key, why in requests.read_failures(db).items()]
     if not spending:
         return None
     seed = study.settings.seed

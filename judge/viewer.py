@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Pair, content_id
+from guard_eval.records import TIE, Choice, Pair, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Attempt, Exchange
+from guard_eval.store.requests import Attempt
 from guard_eval.study.judge_settings import Judge
 from judge.answers import read_answer, read_thinking, without_thinking
 from judge.forms import split_request
@@ -89,27 +89,33 @@ def read_comparisons(store: Store, *, seed: int, only: str | None = None) -> Ite
     people = _read_people(store)
     ids = list(pairs)
     for start in range(0, len(ids), _PAIRS_AT_ONCE):
+        part = ids[start : start + _PAIRS_AT_ONCE]
         with store.read() as db:
-            exchanges = requests.read_exchanges(db, ids[start : start + _PAIRS_AT_ONCE], only)
-        groups: dict[tuple[str, str, int], list[Exchange]] = defaultdict(list)
-        for each in exchanges:
-            groups[each.pair_id, each.judge, each.number // 2].append(each)
+            attempts = requests.read_attempts(db, pair_ids=part, judge=only)
+            choices = requests.read_choices(db, part)
+        groups: dict[tuple[str, str, int], dict[int, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
+        for each in sorted(attempts, key=lambda each: (pairs[each.question.pair_id].position, each.judge)):
+            question = each.question
+            groups[question.pair_id, each.judge, question.number // 2][question.number].append(each)
         for (pair_id, judge, sample), group in groups.items():
-            yield _describe(pairs[pair_id], judge, sample, group, people.get(pair_id, {}), seed=seed)
+            orders = [
+                (attempts, choices.get((judge, pair_id, number), {})) for number, attempts in group.items()
+            ]
+            yield _describe(pairs[pair_id], judge, sample, orders, people.get(pair_id, {}), seed=seed)
 
 
 def _describe(
     pair: Pair,
     judge: str,
     sample: int,
-    group: Sequence[Exchange],
+    group: Sequence[tuple[Sequence[Attempt], Mapping[str, Choice]]],
     people: Mapping[str, Counter[str]],
     *,
     seed: int,
 ) -> dict[str, Any]:
     swapped = int(content_id(seed, "view", pair.id), 16) % 2 == 1
     numbers = {"a": "2" if swapped else "1", "b": "1" if swapped else "2", TIE: "tie"}
-    orders = [_describe_order(each, numbers) for each in sorted(group, key=lambda each: numbers[each.first])]
+    orders = sorted((_describe_order(*each, numbers) for each in group), key=lambda each: each["first"])
     verdicts = [order["better"] for order in orders]
     criteria = list(dict.fromkeys(name for verdict in verdicts for name in verdict))
     flips = [name for name in criteria if len({verdict.get(name) for verdict in verdicts}) > 1]
@@ -135,18 +141,19 @@ def _describe(
     }  # fmt: skip
 
 
-def _describe_order(exchange: Exchange, numbers: Mapping[str, str]) -> dict[str, Any]:
-    first = numbers[exchange.first]
+def _describe_order(
+    attempts: Sequence[Attempt], choices: Mapping[str, Choice], numbers: Mapping[str, str]
+) -> dict[str, Any]:
+    first = numbers[attempts[0].question.first]
     letters = {"A": first, "B": "1" if first == "2" else "2", "tie": "tie"}
-    last = exchange.attempts[-1]
     return {
         "first": first,
-        "better": {name: letters[choice] for name, choice in exchange.choices.items()},
+        "better": {name: letters[choice] for name, choice in choices.items()},
         "verdict": "; ".join(
-            f"{name}: {choice} ({_name(letters[choice])})" for name, choice in exchange.choices.items()
+            f"{name}: {choice} ({_name(letters[choice])})" for name, choice in choices.items()
         ),
-        "failure": None if exchange.choices else last.failure,
-        "attempts": [_describe_attempt(each) for each in exchange.attempts],
+        "failure": None if choices else attempts[-1].failure,
+        "attempts": [_describe_attempt(each) for each in attempts],
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -217,3 +218,24 @@ def test_a_p_that_could_not_have_been_small_is_left_out():
     assert why_no_p(0.05, 0.05) == ""
     with pytest.raises(ValueError, match=r"1\.5 does not"):
         adjust([1.5])
+
+
+def test_uneven_raters_and_far_tails_are_exact():
+    # All of five items with 61 to 79 raters: 2 of 2⁵ patterns. ⅓ + ⅔ = 1 is a tie that no float sees.
+    assert sign_flip([20 / 61, 3 / 67, 31 / 71, 5 / 73, 7 / 79]).p == 2 / 2**5
+    scores = [1 / 3, 2 / 3, -1.0, *(1 / prime for prime in (10007, 10009, 10037, 10039, 10061, 10067))]
+    assert sign_flip(scores).p == pytest.approx(enumerated(scores), rel=1e-12)
+    assert "less than" in Estimate(p=sign_flip([1] * 2000).p / 2).note
+
+
+@pytest.mark.parametrize(("items", "raters"), [(24, (23, 80)), (300, (1, 40)), (3000, (1, 11))])
+def test_memory_is_bounded(items, raters):
+    rng = np.random.default_rng(items)
+    bottoms = rng.integers(*raters, items)
+    tracemalloc.start()
+    try:
+        sign_flip(rng.integers(-bottoms, bottoms + 1) / bottoms)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * 2**20

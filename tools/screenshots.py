@@ -2,7 +2,7 @@
 
 The demo study is made (73 s) or taken as it is, a copy of it is served as raters get it, and Chromium walks
 through it as a rater does, on a desktop and on a phone. Report, metrics and progress are photographed as the
-commands wrote them, and so is the page of a judge's exchanges, for which a rule is asked in place of a model.
+commands wrote them.
 Every picture of docs/images/ is written again, with at most 256 colours.
 Needs `.[annotate,generate,dev]` and Debian's Chromium.
 """
@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -30,12 +26,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from guard_eval.store import Store, raters
 from guard_eval.study.folder import Study
-from guard_eval.study.settings import Judge
-from judge.price import find_price
-from judge.questions import read_left
-from judge.run import run_judge
-from judge.server import connect_to, resolve_server
-from judge.viewer import write_page
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -278,80 +268,6 @@ def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
         keep(page, "progress")
 
 
-class RuleHandler(BaseHTTPRequestHandler):
-    """Answers as a judge that prefers what comes first, unless the other text is much longer."""
-
-    def do_POST(self) -> None:
-        """Answer one request in the chat dialect."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        words = body["messages"][-1]["content"]
-        first, second = (
-            re.search(rf"<method-{name}-(\w+)>\n(.*)\n</method-{name}-\1>", words, re.DOTALL)[2]  # type: ignore[index]
-            for name in ("a", "b")
-        )
-        longer = len(second.split()) > 1.08 * len(first.split())
-        verdict = {"fluency": "B" if longer else "A", "coherence": "tie" if longer else "A"}
-        thought = (
-            f"Method A has {len(first.split())} words, Method B {len(second.split())}. "
-            f"{'The longer one says more.' if longer else 'The first one reads well enough.'}"
-        )
-        message = {"role": "assistant", "content": json.dumps(verdict), "reasoning_content": thought}
-        envelope = {
-            "model": "a-rule-1",
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": len(words) // 4, "completion_tokens": 40},
-        }
-        data = json.dumps(envelope).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-def judged_page(folder: Path, page: Path) -> None:
-    """Let a rule judge a study, and write the page of what it was asked and answered; its name says so."""
-    study = Study.open(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), RuleHandler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    judge = Judge(
-        model="a-rule",
-        name="a rule (SIMULATED)",
-        base_url=f"http://127.0.0.1:{server.server_port}/v1",
-        criteria=["fluency", "coherence"],
-        usd_per_million_input_tokens=2.0,
-        usd_per_million_output_tokens=8.0,
-    )
-    with Store.open(study.database) as store:
-        seed = study.settings.seed
-        run_judge(
-            store,
-            judge,
-            read_left(store, judge, seed=seed),
-            seed=seed,
-            server=connect_to(judge, {}),
-            price=find_price(resolve_server(judge, {})),
-        )
-        write_page(store, [judge], page, seed=seed)
-    server.shutdown()
-
-
-def exchanges(browser: Browser, demo_study: Path, scratch: Path) -> None:
-    """Take the page of what a judge was asked and answered."""
-    written = scratch / "exchanges.html"
-    judged = as_rated(demo_study, scratch / "judged")
-    with ThreadPoolExecutor() as threads:  # Playwright's event loop is this thread's
-        threads.submit(judged_page, judged, written).result()
-    with window(browser, {"viewport": {"width": 1280, "height": 1000}}) as page:
-        page.goto(written.as_uri())
-        page.locator("#flip").select_option("flip")
-        page.locator("#detail h2").wait_for()
-        keep(page, "exchanges")
-
-
 def main() -> None:
     """Make all pictures."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
@@ -367,7 +283,6 @@ def main() -> None:
             desktop(browser, f"{url}/?invite={tokens['Ada']}")
             other_windows(browser, url, tokens)
         written_pages(browser, study, scratch)
-        exchanges(browser, study, scratch)
         browser.close()
     total = sum(path.stat().st_size for path in IMAGES.glob("*.png"))
     print(f"{total / 1024:.0f} KiB in {IMAGES}")

@@ -1,7 +1,6 @@
 """Write what study.toml may hold, from the models that check it: `python tools/settings_reference.py`.
 
-docs/study_toml.md is for people, docs/study.schema.json (JSON Schema) for editors. A test sees that both are
-current.
+A test checks that docs/study_toml.md is current.
 """
 
 from __future__ import annotations
@@ -25,21 +24,12 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 HEAD = """# study.toml, key by key
 
-Everything a study's `study.toml` may contain: each table, its keys, their values and their
-defaults. `guard-eval new NAME` writes a file with the usual ones and comments. Paths start at the study's
-folder. An unknown key or a wrong value is refused before anything starts, with its place and the nearest
-name that exists. The hash of all settings is stored with the first verdict; the report says if they were
-changed afterwards.
+This page lists every table of `study.toml`, its keys, their values and their defaults. `guard-eval new NAME`
+writes a file with the usual keys. Paths start at the study's folder. An unknown key or a wrong value is
+refused before anything starts, with its place and the nearest name that exists. The hash of all settings is
+stored with the first verdict, and the report says if they changed afterwards.
 
 <!-- Made by tools/settings_reference.py from guard_eval/study; do not edit. -->
-
-**In an editor**: [study.schema.json](study.schema.json) is a JSON Schema of the same. Editors with Taplo
-(VS Code: *Even Better TOML*) complete keys and mark mistakes if this is the first line of study.toml, with
-your path:
-
-```toml
-#:schema /path/to/guard-eval/docs/study.schema.json
-```
 """
 
 NO_DEFAULT = "required"
@@ -163,12 +153,5 @@ def page() -> str:
     return "\n".join(parts)
 
 
-FILES = {
-    DOCS / "study_toml.md": page,
-    DOCS / "study.schema.json": lambda: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
-}
-
 if __name__ == "__main__":
-    for path, make in FILES.items():
-        path.write_text(make(), encoding="utf-8")
-        print(path)
+    (DOCS / "study_toml.md").write_text(page(), encoding="utf-8")

@@ -1,13 +1,16 @@
-"""Build the documentation's site: `python tools/site_builder.py` (`make docs`). Dead links are errors.
+"""Build the documentation's site: `python tools/site_builder.py` (`make docs`). Every warning is an error.
 
-`zensical build --strict` refuses links, anchors and names of the reference that lead nowhere. It accepts an
-entry of the navigation without a page, a page without an entry, a missing picture, and a docstring that
-griffe cannot read: those are found here.
+The site is the folder docs/, the README as its first page, and three pages that are generated: the help of
+every command, the reference of the public functions, and the list of the decisions. `zensical build --strict`
+refuses links, anchors and names of the reference that lead nowhere. It accepts an entry of the navigation
+without a page, a page without an entry, a missing picture, and a docstring that griffe cannot read; this
+script finds those.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,30 +18,88 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from docs_tree import lay_out
+from cli_reference import cli_reference
+
+from guard_eval.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 
+_REFERENCE = """# Functions
 
-def listed(nav: object) -> list[str]:
+The functions and values for a program or a notebook. `guard_eval` and `analysis` load a name when it is
+used.
+`guard_eval.commands.load("pair")` returns the function of a command.
+"""
+_OUTSIDE = re.compile(
+    r"\[([^\]\[]+)\]\((?:\.\./)*(?:CONTRIBUTING\.md|CITATION\.cff|LICENSE|benchmarks/README\.md)\)"
+)
+"""A link to a file of the repository that is not a page of the site: its words stay."""
+
+
+def lay_out(docs: Path, root: Path = ROOT) -> None:
+    """Copy docs/ and write the pages that do not lie in it."""
+    shutil.rmtree(docs, ignore_errors=True)
+    shutil.copytree(root / "docs", docs)
+    for page in docs.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        text = text.replace("](../benchmarks/RESULTS.md", "](results.md").replace(
+            "](../../README.md", "](../index.md"
+        )
+        page.write_text(_OUTSIDE.sub(r"\1", text), encoding="utf-8")
+    readme = (root / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    pages = {
+        "index.md": _OUTSIDE.sub(r"\1", readme),
+        "results.md": (root / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8"),
+        "commands.md": cli_reference(),
+        "functions.md": reference(root),
+        "adr/index.md": decisions(root / "docs" / "adr"),
+    }
+    for name, text in pages.items():
+        (docs / name).write_text(text, encoding="utf-8")
+
+
+def reference(root: Path = ROOT) -> str:
+    """Return the page of the public functions, which mkdocstrings fills with their docstrings."""
+    parts = [_REFERENCE]
+    for package in ("guard_eval", "analysis"):
+        source = (root / package / "__init__.py").read_text(encoding="utf-8")
+        imports = re.findall(r"^    from (\S+) import ([\w, ]+?)(?: as \w+)?$", source, re.MULTILINE)
+        names = {f"{module}.{name}" for module, listed in imports for name in listed.split(", ")}
+        parts += [f"## {package}\n", *(f"::: {name}\n" for name in sorted(names))]
+    parts += ["## Strategies\n", "::: guard_eval.strategies.values\n", "## Commands\n"]
+    parts += [f"::: {path.replace(':', '.')}\n" for path in sorted({c.function for c in COMMANDS.values()})]
+    return "\n".join(dict.fromkeys(parts))
+
+
+def decisions(folder: Path) -> str:
+    """Return the page that lists the decisions in `folder` by their headings."""
+    lines = []
+    for page in sorted(folder.glob("[0-9]*.md")):
+        heading = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        # A heading that begins with a number and a full stop would start a list within the list.
+        lines.append(f"- [{heading.replace('. ', ': ', 1)}]({page.name})")
+    return "# Decisions\n\nEach page gives one decision and its reasons.\n\n" + "\n".join(lines) + "\n"
+
+
+def navigation_pages(nav: object) -> list[str]:
     """Return the pages that zensical.toml's `nav` names, at any depth."""
     if isinstance(nav, str):
         return [nav]
     assert isinstance(nav, dict | list)
     inner = nav.values() if isinstance(nav, dict) else nav
-    return [page for entry in inner for page in listed(entry)]
+    return [page for entry in inner for page in navigation_pages(entry)]
 
 
-def navigation_faults(pages: list[str], config: Path) -> list[str]:
+def navigation_faults(docs: Path, config: Path) -> list[str]:
     """Return where the navigation of `config` and the pages differ, a line each."""
-    nav = listed(tomllib.loads(config.read_text(encoding="utf-8"))["project"]["nav"])
-    # decisions.md lists the decisions.
-    unlisted = {page for page in pages if not page.startswith("adr/")} - set(nav)
+    nav = set(navigation_pages(tomllib.loads(config.read_text(encoding="utf-8"))["project"]["nav"]))
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+    unlisted = {page for page in pages - nav if not re.match(r"adr/\d", page)}  # adr/index.md lists those
     return [
         *(f"{page}: not in the navigation of {config.name}" for page in sorted(unlisted)),
         *(
             f"{config.name}: the navigation names {page}, which does not exist"
-            for page in sorted(set(nav) - set(pages))
+            for page in sorted(nav - pages)
         ),
     ]
 
@@ -48,37 +109,37 @@ class _Targets(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.paths: list[str] = []
 
     def handle_starttag(self, _tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
             parts = urlsplit(value or "")
             if name in {"href", "src"} and parts.path and not parts.scheme and not parts.netloc:
-                self.found.append(unquote(parts.path))
+                self.paths.append(unquote(parts.path))
 
 
 def dead_targets(site: Path) -> list[str]:
     """Return the links and pictures of the built pages that lead to no file, a line each."""
     dead = []
     for page in sorted(site.rglob("*.html")):
-        # Served for any missing address, with addresses from the root.
-        if page.name != "404.html":
-            targets = _Targets()
-            targets.feed(page.read_text(encoding="utf-8"))
-            dead += [
-                f"{page.relative_to(site)}: {target} does not exist"
-                for target in targets.found
-                if not (page.parent / target).is_file()
-            ]
+        if page.name == "404.html":  # it is served for any missing address, with addresses from the root
+            continue
+        targets = _Targets()
+        targets.feed(page.read_text(encoding="utf-8"))
+        dead += [
+            f"{page.relative_to(site)}: {path} does not exist"
+            for path in targets.paths
+            if not (page.parent / path).exists()
+        ]
     return dead
 
 
 def build(folder: Path) -> list[str]:
-    """Build `folder`'s site from its build/docs into its build/site; return what is wrong, a line each."""
-    pages = lay_out(folder / "build" / "docs")
-    if faults := navigation_faults(pages, folder / "zensical.toml"):
+    """Build the site of `folder` from its build/docs; return what is wrong, a line each."""
+    docs = folder / "build" / "docs"
+    if faults := navigation_faults(docs, folder / "zensical.toml"):
         return faults
-    made = subprocess.run(
+    zensical = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--clean"],
         check=False,
         cwd=folder,
@@ -86,15 +147,15 @@ def build(folder: Path) -> list[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    printed = re.sub(r"\x1b\[[0-9;]*m", "", made.stdout)
-    if made.returncode:
-        # Its traceback says only that it stops.
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", zensical.stdout)
+    if zensical.returncode:  # its traceback says only that it stops
         return [printed.partition("Traceback (most recent call last)")[0].rstrip()]
-    unread = [line for line in printed.splitlines() if line.startswith("griffe: ")]
-    return unread + dead_targets(folder / "build" / "site")
+    unreadable = [line for line in printed.splitlines() if line.startswith("griffe: ")]
+    return unreadable + dead_targets(folder / "build" / "site")
 
 
 if __name__ == "__main__":
-    if found := build(ROOT):
-        sys.exit("\n".join(found))
+    lay_out(ROOT / "build" / "docs")
+    if faults := build(ROOT):
+        sys.exit("\n".join(faults))
     print(f"{ROOT / 'build' / 'site' / 'index.html'}")

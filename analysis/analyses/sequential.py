@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, UnitScores, cell_record, frame_of
+from analysis.analyses.evidence import (
+    CELL_COLUMNS,
+    Evidence,
+    UnitScores,
+    cell_record,
+    estimate_record,
+    frame_of,
+)
 from analysis.analyses.shares import correct, plan_order
 from analysis.stats.sequential import anytime
-from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, by_cell, judge_of, unit_sums
+from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, by_cell, judge_of
 from guard_eval.estimate import join_notes
 from guard_eval.rubric import COMPOSITE
 
@@ -63,8 +70,9 @@ def _record(evidence: Evidence, cell: Cell, items: pd.DataFrame) -> dict[str, An
     alone = by_unit.n == len(items)
     if alone:
         ordered = complete.sort_values([moment, "pair_id"], kind="stable")
-    numerators, denominators, sizes = unit_sums(ordered)
-    test = anytime(numerators, denominators, sizes=None if alone else sizes, alpha=evidence.alpha)
+    units = UnitScores.of(ordered)
+    sums = units.sums(2 * ordered["share"].to_numpy(dtype=float) - 1, np.ones(len(ordered)))
+    test = anytime(sums[:, 0], sizes=None if alone else sums[:, 1], alpha=evidence.alpha)
     counts = complete["raters"]
     uneven = wait is None and len(counts) and counts.min() != counts.max()
     note = join_notes(
@@ -73,21 +81,18 @@ def _record(evidence: Evidence, cell: Cell, items: pd.DataFrame) -> dict[str, An
         "before its last verdict"
         if uneven
         else "",
-        *test.warnings,
-        *test.interval.warnings,
+        test.share.note,
     )
     return cell_record(cell) | {
         "unit": by_unit.name,
-        "units": test.n,
+        "units": test.share.n,
         "waiting": len(items) - len(complete),
-        "win_share": test.interval.estimate,
-        "low": test.interval.low,
-        "high": test.interval.high,
-        "p": test.p_value,
+        **estimate_record(test.share, "win_share"),
+        "p": test.share.p,
         "p_adjusted": None,
         "family": 0,
-        "log_e_value": float(test.log_e[-1]) if test.n else 0.0,
+        "log_e_value": float(test.log_e[-1]) if len(test.log_e) else 0.0,
         "reached_after": test.crossed,
-        "method": test.method,
+        "method": test.share.method,
         "note": note,
     }

@@ -19,7 +19,7 @@ from analysis.analyses.evidence import (
 from analysis.analyses.win_share import fixed_share, pooled_binomial, random_share, unequal_weight_note
 from analysis.verdicts.scores import CELL, Cell, Planned, by_cell
 from guard_eval.estimate import adjust, join_notes, why_no_p
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE
 
@@ -175,6 +175,7 @@ def coverage(evidence: Evidence) -> pd.DataFrame:
         days = sorted(set(at[rows]) - {"", "nan", "None"}) if at is not None else []
         records.append(
             {
+                "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "judge": judge,
                 "raters": own["rater"].nunique(),

@@ -15,7 +15,6 @@ leaves out one half exactly when the test rejects.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,19 +22,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
-from analysis.stats.intervals import Interval
-from analysis.stats.significance import whole_fractions
+from guard_eval.estimate import NO_DATA, Estimate
+
+Floats = NDArray[np.float64]
 
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 """Stakes as fractions of the largest that cannot be lost at once, .05 to .95. Simulated at shares from .52 to
 .80 it needed at most an eighth more items than the best of nine grids, and none was better throughout."""
-
-MOMENTS = 2_000
+MAX_MOMENTS = 2_000
 """Moments, evenly spaced, at which the confidence sequence is intersected; up to so many items it is all."""
-_CELLS = 5_000_000
+_MAX_CELLS = 5_000_000
 """Moments × distinct scores at a time."""
-_CLOSE = 1e-9
-"""How exactly the limits are found."""
+_TOLERANCE = 1e-9
+"""How exactly the limits are computed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -43,102 +42,79 @@ class SequentialTest:
     """A two-sided test that holds at any stopping time.
 
     Attributes:
-        log_e: Natural logarithm of the e-value after each item, [n].
-        p_value: The smallest 1/E so far, at most 1; `None` means no test: every item is balanced.
-        crossed: The number of items at which E first reached 1/α; `None` if it never did.
-        n: Items.
-        informative: Items whose score is off zero.
-        alpha: The error rate of `crossed`; the interval's level is 1 − α.
-        interval: The win share, (1 + mean score) / 2, with its confidence sequence.
-        method: The test and its settings, in words.
-        warnings: What a reader must know before using it.
+        share: The win share, (1 + mean score) / 2, with its confidence sequence and p, the smallest 1/E so
+            far.
+        log_e: The natural logarithm of the e-value after each item, [n].
+        crossed: The number of items at which E first reached 1/α; None if it never did.
     """
 
-    log_e: NDArray[np.float64]
-    p_value: float | None
+    share: Estimate
+    log_e: Floats
     crossed: int | None
-    n: int
-    informative: int
-    alpha: float
-    interval: Interval
-    method: str
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def e_value(self) -> float:
-        """Return the e-value after the last item: evidence against "neither is better", 1 being none.
-
-        It is cut at the largest number that the machine can hold.
-        """
-        return math.exp(min(float(self.log_e[-1]), math.log(sys.float_info.max))) if self.n else 1.0
 
 
 def anytime(
-    numerators: ArrayLike,
-    denominators: ArrayLike,
+    scores: ArrayLike,
     *,
     sizes: ArrayLike | None = None,
     alpha: float = 0.05,
     fractions: Sequence[float] = FRACTIONS,
 ) -> SequentialTest:
-    """Return the anytime-valid test that item scores are zero in the mean, given the items before them.
+    """Test at any time that item scores are zero in the mean, given the items before them.
 
-    **Guarantee.** If every item's score has mean zero given all earlier items, which is so where it is as
-    likely as its negative (`sign_flip`'s null), then P(E ever reaches 1/α) ≤ α and P(p is ever ≤ α) ≤ α, for
-    any number of items and any rule for stopping, one that looks at the data included. Nothing is assumed of
-    how the ratings of one item hang together, nor that items are alike. What it needs is that an item counts
-    once, when all its ratings are in, and that the order does not depend on scores that are yet to come.
+    **Guarantee.** If every item's score has mean zero given all earlier items, as under `sign_flip`'s null,
+    then P(E ever reaches 1/α) ≤ α for any number of items and any stopping rule, also one that looks at the
+    data. Ratings of one item may depend on each other in any way. An item must count once, when all its
+    ratings are in, and the order must not depend on scores that are yet to come.
 
-    Several criteria: p-values of this kind hold at any random time, one chosen by looking at all criteria
-    included (Howard et al. 2021, lemma 3); so Holm's correction of them controls the family-wise error at any
-    stopping time, whatever the dependence between criteria.
+    With several criteria these p-values hold at any random time (Howard et al. 2021, lemma 3), so Holm's
+    correction of them controls the family-wise error at any stopping time.
 
-    The confidence sequence needs more: that every item, given the earlier ones, has the same expected share.
-    Items of one kind in random order will do; one dataset after another will not, where datasets differ.
+    The confidence sequence needs more: every item, given the earlier ones, has the same expected share. Items
+    of one kind in random order will do; one dataset after another will not if datasets differ.
 
     Args:
-        numerators: Item scores' integer numerators, such as wins minus losses, in the order of arrival, [n].
-        denominators: Their positive integer denominators, such as the number of ratings, [n].
-        sizes: How many items each of the n is the sum of, where the prompt is the unit: all its items count
-            at once. The largest must be known beforehand, as it is the scale of the stakes. `None` where
-            items are alone.
-        alpha: The error rate.
+        scores: Item scores from −1 to 1 in the order of arrival, or sums of the scores of a prompt, [n].
+        sizes: How many items each sum is of; the largest must be known beforehand, as it is the scale of the
+            stakes. None if every item counts alone.
+        alpha: The error rate; the level of the interval is 1 − α.
         fractions: Stakes, between 0 and 1.
+
+    Raises:
+        ValueError: If a score, the error rate or a stake is out of its range.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"an error rate lies between 0 and 1; {alpha} does not")
     if not fractions or not all(0 < fraction < 1 for fraction in fractions):
         raise ValueError(f"stakes lie between 0 and 1, and there is at least one: {tuple(fractions)}")
-    scores, weights = _scores(numerators, denominators, sizes)
-    log_e = log_e_values(scores, fractions=fractions)
+    sums = np.asarray(scores, dtype=float)
+    weights = np.ones(len(sums)) if sizes is None else np.asarray(sizes, dtype=float)
     unit = "item" if sizes is None else "prompt"
-    informative = int(np.count_nonzero(scores))
+    method = f"betting on {unit}s' mean scores, {len(fractions)} stakes for each method"
+    if not len(sums):
+        none = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
+        return SequentialTest(share=none, log_e=np.zeros(0), crossed=None)
+    if (np.abs(sums) > weights * (1 + 1e-12)).any():
+        raise ValueError(
+            f"item scores lie between −1 and 1; {float(np.abs(sums / weights).max()):g} does not"
+        )
+    scale = float(weights.max())
+    sums, weights = sums / scale, weights / scale
+    log_e = log_e_values(sums, fractions=fractions)
+    share = _confidence_sequence(sums, weights, alpha=alpha, fractions=fractions)
     reached = log_e >= -math.log(alpha)
-    warnings: tuple[str, ...] = () if informative else (f"every {unit} is balanced between the methods",)
-    p_value = None
-    if informative:
-        # Before the first score off zero E is 1, but for rounding.
-        peak = float(log_e.max())
-        p_value = 1.0 if peak < _CLOSE else max(math.exp(-peak), sys.float_info.min)
-        if peak > -math.log(sys.float_info.min):
-            warnings = ("p is below the smallest number the machine can hold; read it as 'less than'",)
+    peak = float(log_e.max())
+    # Before the first score off zero E is 1, but for rounding.
+    p = None if not sums.any() else 1.0 if peak < _TOLERANCE else math.exp(-peak)
+    share = replace(share, p=p, unit=unit, method=f"{method}; {share.method}")
     return SequentialTest(
+        share=share if p is not None else share.with_note(f"every {unit} is balanced between the methods"),
         log_e=log_e,
-        p_value=p_value,
         crossed=int(reached.argmax()) + 1 if reached.any() else None,
-        n=len(scores),
-        informative=informative,
-        alpha=alpha,
-        interval=_sequence(scores, weights, alpha=alpha, fractions=fractions),
-        method=f"betting on item means, {len(fractions)} stakes for each method"
-        + ("" if sizes is None else ", the pairs of a prompt together"),
-        warnings=warnings,
     )
 
 
-def log_e_values(
-    scores: NDArray[np.float64], *, fractions: Sequence[float] = FRACTIONS
-) -> NDArray[np.float64]:
+def log_e_values(scores: Floats, *, fractions: Sequence[float] = FRACTIONS) -> Floats:
     """Return the logarithm of the e-value after each item, [..., n], of scores in [−1, 1], [..., n]."""
     total = np.full(scores.shape, -np.inf)
     for fraction in fractions:
@@ -147,61 +123,43 @@ def log_e_values(
     return total - math.log(2 * len(fractions))
 
 
-def _scores(
-    numerators: ArrayLike, denominators: ArrayLike, sizes: ArrayLike | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return scores from −1 to 1, and by how much of the largest each weighs, [n] each."""
-    tops, bottoms = whole_fractions(numerators, denominators)
-    if len(tops) == 0:
-        return np.zeros(0), np.zeros(0)
-    each = np.ones(len(tops)) if sizes is None else np.asarray(sizes, dtype=float)
-    scores: NDArray[np.float64] = tops / bottoms / each.max()
-    if (np.abs(tops) > bottoms * each).any():
-        raise ValueError(
-            f"item scores lie between −1 and 1; {np.abs(tops / bottoms / each).max():g} does not"
-        )
-    return scores, each / each.max()
-
-
-def _sequence(
-    scores: NDArray[np.float64], weights: NDArray[np.float64], *, alpha: float, fractions: Sequence[float]
-) -> Interval:
-    """Return the shares that the game has not ruled out at any moment."""
+def _confidence_sequence(
+    scores: Floats, weights: Floats, *, alpha: float, fractions: Sequence[float]
+) -> Estimate:
+    """Return the mean share with the shares that the game has not ruled out at any moment."""
     n = len(scores)
-    method = "confidence sequence by betting"
-    if n == 0:
-        return Interval(level=1 - alpha, n=0, method=method, warnings=("there are no items",))
-    if n > MOMENTS:
-        method += f", intersected at {MOMENTS} moments"
+    method = "confidence sequence" + (f" at {MAX_MOMENTS} moments" if n > MAX_MOMENTS else "")
+    value = float((1 + scores.mean() / weights.mean()) / 2)
+    result = Estimate(value=value, level=1 - alpha, n=n, method=method)
     excess = _excess(scores, weights, alpha=alpha, fractions=fractions)
-    estimate = float((1 + scores.mean() / weights.mean()) / 2)
-    whole = Interval(estimate=estimate, level=1 - alpha, n=n, method=method)
-    bounds = (_CLOSE, 1 - _CLOSE)
-    inside = min(max(estimate, bounds[0]), bounds[1])
+    bounds = (_TOLERANCE, 1 - _TOLERANCE)
+    inside = min(max(value, bounds[0]), bounds[1])
     if excess(inside) >= 0:
         # A fortune is a convex function of the share, and so is the largest of several: one valley.
-        least = optimize.minimize_scalar(excess, bounds=bounds, method="bounded", options={"xatol": _CLOSE})
-        inside = float(least.x)
+        lowest = optimize.minimize_scalar(
+            excess, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}
+        )
+        inside = float(lowest.x)
         if excess(inside) >= 0:
-            why = "no one share fits the items throughout: it drifted, and the sequence does not apply"
-            return replace(whole, warnings=(why,))
-        why = "the share drifted: earlier items rule out what all of them show"
-        whole = replace(whole, warnings=(why,))
+            return result.with_note("the share drifted so far that no share fits all items")
+        result = result.with_note("the share drifted: earlier items rule out the mean of all items")
     low, high = (
-        edge if excess(limit) < 0 else float(optimize.brentq(excess, inside, limit, xtol=_CLOSE))
-        for edge, limit in zip((0.0, 1.0), bounds, strict=True)
+        end if excess(limit) < 0 else float(optimize.brentq(excess, inside, limit, xtol=_TOLERANCE))
+        for end, limit in zip((0.0, 1.0), bounds, strict=True)
     )
-    return replace(whole, low=low, high=high)
+    return replace(result, low=low, high=high)
 
 
 def _excess(
-    scores: NDArray[np.float64], weights: NDArray[np.float64], *, alpha: float, fractions: Sequence[float]
+    scores: Floats, weights: Floats, *, alpha: float, fractions: Sequence[float]
 ) -> Callable[[float], float]:
     """Return, as a function of a share, by how much the log fortune against it ever exceeded log 1/α."""
     # What a unit won of what it weighs: its part of the game is (won − share × weight) / share.
-    _, first, codes = np.unique(scores + 1j * weights, return_index=True, return_inverse=True)
+    _, first, codes = np.unique(
+        np.round(scores, 12) + 1j * weights, return_index=True, return_inverse=True
+    )  # scores that differ by rounding are the same
     values, weighed = (weights[first] + scores[first]) / 2, weights[first]
-    count = max(1, min(MOMENTS, len(scores), _CELLS // len(values)))
+    count = max(1, min(MAX_MOMENTS, len(scores), _MAX_CELLS // len(values)))
     ends = np.unique(np.linspace(0, len(scores), count + 1).astype(np.int64)[1:])
     counts = np.zeros((len(ends), len(values)))
     np.add.at(counts, (np.searchsorted(ends, np.arange(len(scores)), side="right"), codes), 1)

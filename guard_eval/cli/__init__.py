@@ -14,11 +14,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts.completion.detect import ShellDetectionError
 
 from guard_eval import progress
 from guard_eval.cli.printer import Printer, encode_plainly
@@ -111,6 +113,7 @@ def command_line(printer: Printer | None = None) -> App:
     )
     app.meta.suppress_keyboard_interrupt = False
     _add_commands(app)
+    app.command(partial(_install_completion, app), name="--install-completion", group=SHARED)
 
     @app.meta.default
     def call(
@@ -169,6 +172,18 @@ def command_line(printer: Printer | None = None) -> App:
             return _run(command, bound, set_)
 
     return app
+
+
+def _install_completion(app: App) -> Result:
+    """Complete commands and options in this shell, from the next terminal on."""
+    _study_parameter(())
+    try:
+        path = app.install_completion()
+    except ShellDetectionError:
+        raise StudyError(
+            "this shell is none of bash, zsh, fish and PowerShell, for which there is completion"
+        ) from None
+    return Result(lines=(f"{path}: it works from the next terminal on",))
 
 
 def _study_parameter(overrides: tuple[str, ...]) -> None:

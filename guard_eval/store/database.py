@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -61,6 +62,7 @@ class Store:
         name: What messages call it: the file, or the server and the database's name there.
         declared_now: `Study.declared`, of which each part is stored with the first verdict of its raters.
         slots_made: For how many raters a pair each pool has slots, as far as this process knows.
+        declared_kept: What people's part of `declared_now` was at their first verdict is known to be stored.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Store:
         self.file = Path(str(self.url.database)) if self.is_sqlite else None
         self.declared_now = declared
         self.slots_made: dict[str, int] = {}
+        self.declared_kept = False
         self._clock = clock
         try:
             self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)
@@ -115,6 +118,11 @@ class Store:
         return str(
             URL.create("postgresql", host=self.url.host, port=self.url.port, database=self.url.database)
         )
+
+    @property
+    def study(self) -> str:
+        """Return what a command calls the study: its folder if the database is in it, else STUDY."""
+        return "STUDY" if self.file is None else _name_study(self.file)
 
     def close(self) -> None:
         """Close all connections."""
@@ -186,7 +194,9 @@ class Store:
             self._check_encoding(db)
             exists = self._has_schema(db)
         if not exists and not create:
-            raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
+            raise StudyError(
+                f"the database {self.name} holds no study yet; run: guard-eval pair {self.study}"
+            )
         if self.file is not None and is_writable(self.file):
             _keep_private(self.file)  # not before: the file may be no study's
             self._use_wal()
@@ -208,7 +218,8 @@ class Store:
             if version is not None:
                 raise StudyError(
                     f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; "
-                    "read it with the version that made it, or move it away and run: guard-eval pair STUDY"
+                    "read it with the version that made it, or move it away and run: "
+                    f"guard-eval pair {self.study}"
                 )
         if strange := tables if self.is_sqlite else tables & set(metadata.tables):
             raise StudyError(
@@ -306,13 +317,20 @@ def _find_file(file: Path, *, create: bool) -> None:
     if file.is_file():
         return
     if not create:
-        raise StudyError(f"there is no database {file}; run: guard-eval pair STUDY")
+        raise StudyError(f"there is no database {file}; run: guard-eval pair {_name_study(file)}")
     if not file.parent.is_dir():
         raise StudyError(
             f"the database {file} cannot be made: there is no folder {file.parent}; make it first"
         )
     with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be made
         make_private(file)
+
+
+def _name_study(file: Path) -> str:
+    if not (file.parent / "study.toml").is_file():
+        return "STUDY"
+    folder = file.parent.resolve()
+    return shlex.quote(str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder))
 
 
 def _remedy(reason: str) -> str:

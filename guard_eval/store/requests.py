@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import (
-    DDL,
     BigInteger,
     CheckConstraint,
     Column,
@@ -33,9 +32,9 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    event,
     func,
     insert,
+    literal_column,
     or_,
     select,
     update,
@@ -44,8 +43,17 @@ from sqlalchemy import (
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Choice, JudgeSpending, ModelSeen, Plan, Rater, content_id
 from guard_eval.store import verdicts
-from guard_eval.store.schema import Moment, chunks, metadata, pair, presentation, rater, verdict
-from guard_eval.store.slots import IS_OUT
+from guard_eval.store.schema import (
+    IS_OUT,
+    Moment,
+    chunks,
+    metadata,
+    pair,
+    presentation,
+    rater,
+    refuse_changes,
+    verdict,
+)
 from guard_eval.store.verdicts import PairVerdict
 
 LEASE = timedelta(seconds=30)
@@ -97,38 +105,12 @@ request = Table(
     CheckConstraint("state IN ('open', 'answered', 'unbilled', 'lost')", name="state"),
 )
 _LIVE = request.c.state.in_(("open", "answered"))
+_OPEN = request.c.state == literal_column("'open'")  # a literal: SQLite uses the index for no parameter
 Index("uq_request_live", request.c.key, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
 Index("ix_request_cost", request.c.cost)
 
-_CHANGED = "OLD.response IS NOT NULL AND (NEW.response IS NULL OR NEW.response <> OLD.response)"
-_TRIGGERS = (
-    (
-        "sqlite",
-        f"""CREATE TRIGGER keep_response BEFORE UPDATE ON request WHEN {_CHANGED}
-        BEGIN SELECT RAISE(ABORT, 'a response is kept as it came'); END""",
-    ),
-    (
-        "sqlite",
-        """CREATE TRIGGER keep_answered BEFORE DELETE ON request WHEN OLD.response IS NOT NULL
-        BEGIN SELECT RAISE(ABORT, 'a response is kept as it came'); END""",
-    ),
-    (
-        "postgresql",
-        f"""CREATE FUNCTION keep_response() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF TG_OP = 'DELETE' THEN
-        IF OLD.response IS NULL THEN RETURN OLD; END IF; RAISE EXCEPTION 'a response is kept as it came';
-        END IF;
-        IF {_CHANGED} THEN RAISE EXCEPTION 'a response is kept as it came'; END IF; RETURN NEW; END $$""",
-    ),
-    (
-        "postgresql",
-        """CREATE TRIGGER keep_response BEFORE UPDATE OR DELETE ON request
-        FOR EACH ROW EXECUTE FUNCTION keep_response()""",
-    ),
-)
-for _dialect, _statement in _TRIGGERS:
-    _trigger = DDL(_statement).execute_if(dialect=_dialect)  # type: ignore[no-untyped-call]
-    event.listen(request, "after_create", _trigger)
+Index("ix_request_open", request.c.leased_until, sqlite_where=_OPEN, postgresql_where=_OPEN)
+refuse_changes(request, condition="OLD.response IS NOT NULL", columns=("response",))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,6 +120,7 @@ class Question:
     Attributes:
         pair_id: The study's pair.
         number: Twice the sample, plus 1 for the other order; in a calibration, which of the pair's questions.
+        first: Which text of the pair is shown as A.
         blind: The two texts in the order in which they are shown.
         purpose: A verdict of the study, or the judge's calibration.
     """
@@ -145,6 +128,7 @@ class Question:
     pair_id: str
     number: int
     blind: BlindPair
+    first: Literal["a", "b"] = "a"
     purpose: Literal["study", "calibration"] = "study"
 
 
@@ -186,17 +170,10 @@ class Answered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
-    """What became of a request.
+    """What became of a request: its answer, or why there is none.
 
-    Attributes:
-        row: Its row.
-        state: `answered`, `unbilled` if it certainly costs nothing, or `lost`.
-        response: The answer as it came.
-        usage: What the server states about it.
-        cost: In billionths of a US dollar; None leaves what was set aside.
-        seconds: From the request to the answer.
-        failure: Why it brought no answer, a `judge.failures.ErrorKind`.
-        detail: The same in words.
+    `unbilled` certainly costs nothing. `cost` is in billionths of a US dollar, and None leaves what was set
+    aside. `failure` is a `judge.failures.ErrorKind`, `detail` the same in words.
     """
 
     row: int
@@ -207,17 +184,6 @@ class Settled:
     seconds: float | None = None
     failure: str | None = None
     detail: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """A question without a verdict to this day, and why."""
-
-    judge: str
-    pair_id: str
-    number: int
-    kind: str
-    detail: str
 
 
 Reserved = int | Answered | Literal["busy", "budget"]
@@ -250,7 +216,7 @@ def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
         .where(rater.c.name == name, presentation.c.rated_at.is_not(None))
     )
     rated = {tuple(row) for row in db.execute(done)}
-    failed = {(each.pair_id, each.number) for each in read_failures(db, name)}
+    failed = {key[1:] for key in read_failures(db, name)}
     pairs = db.execute(select(pair).where(pair.c.expected.is_(None))).all()
     questions = [
         _question(row.id, number, row)
@@ -261,19 +227,17 @@ def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
     return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
 
 
-def _question(pair_id: str, number: int, row: Any) -> Question:  # noqa: ANN401
-    texts = (row.text_a, row.text_b) if _first(row.position, number) == "a" else (row.text_b, row.text_a)
-    return Question(pair_id=pair_id, number=number, blind=BlindPair.of(0, row.prompt, *texts))
+def _question(pair_id: str, number: int, row: Any) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
+    turned = (number + row.position) % 2 == 1
+    texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
+    blind = BlindPair.of(0, row.prompt, *texts)
+    return Question(pair_id=pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 
 def _numbers(plan: Plan, position: int) -> range:
     if not plan.one_order:
         return range(plan.slots)
     return range(int(content_id(plan.seed, "order", position // 2), 16) % 2, plan.slots, 2)
-
-
-def _first(position: int, number: int) -> Literal["a", "b"]:
-    return "b" if (number + position) % 2 else "a"
 
 
 def reserve(
@@ -298,50 +262,57 @@ def reserve(
         batch_id: The batch they are sent in.
     """
     lose_abandoned(db, now)
-    live: dict[str, Answered | None] = {}
-    for keys in chunks([each.key for each in planned]):
-        columns = (request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
-        for row in db.execute(select(*columns).where(request.c.key.in_(keys), _LIVE)):
-            live[row.key] = row.response and Answered(
-                row=row.id, response=zlib.decompress(row.response), max_output_tokens=row.max_output_tokens
-            )
+    live: dict[str, Reserved] = {
+        row.key: _answered(row) if row.response else "busy"
+        for keys in chunks([each.key for each in planned])
+        for row in db.execute(_ANSWERS.where(request.c.key.in_(keys), _LIVE))
+    }
     spent = 0
     if limit is not None:
         spent = int(db.execute(select(func.coalesce(func.sum(request.c.cost), 0))).scalar_one())
-    outcomes: list[Reserved] = []
+    outcomes: list[Reserved | None] = []
+    rows = []
     for each in planned:
-        if each.key in live:
-            outcomes.append(live[each.key] or "busy")
-        elif limit is not None and spent + (each.cost or 0) > limit:
-            outcomes.append("budget")
-        else:
-            values = {
+        outcome = live.get(each.key)
+        if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
+            outcome = "budget"
+        outcomes.append(outcome)
+        if outcome is None:
+            live[each.key] = "busy"
+            spent += each.cost or 0
+            rows.append({
                 "key": each.key, "rater_id": judge.id, "purpose": each.question.purpose,
                 "pair_id": each.question.pair_id, "number": each.question.number, "batch_id": batch_id,
                 "state": "open", "form": each.form, "max_output_tokens": each.max_output_tokens,
                 "sent": zlib.compress(each.body, 1), "cost": each.cost, "sent_at": now, "run": run,
                 "leased_until": now + LEASE,
-            }  # fmt: skip
-            row_id = db.execute(insert(request).values(values).returning(request.c.id)).scalar_one()
-            outcomes.append(int(row_id))
-            live[each.key] = None
-            spent += each.cost or 0
-    return outcomes
+            })  # fmt: skip
+    numbers = iter(db.execute(_INSERT, rows).scalars()) if rows else iter(())
+    return [int(next(numbers)) if outcome is None else outcome for outcome in outcomes]
+
+
+_INSERT = insert(request).returning(request.c.id, sort_by_parameter_order=True)
+_ANSWERS = select(request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
+
+
+def _answered(row: Any) -> Answered:  # noqa: ANN401 (a row of SQLAlchemy)
+    response = zlib.decompress(row.response)
+    return Answered(row=row.id, response=response, max_output_tokens=row.max_output_tokens)
 
 
 def lose_abandoned(db: Connection, now: datetime) -> None:
     """Close the open requests of runs whose lease has ended: they may have been paid."""
-    ended = (request.c.state == "open", request.c.batch_id.is_(None), request.c.leased_until <= now)
+    ended = (_OPEN, request.c.batch_id.is_(None), request.c.leased_until <= now)
     db.execute(update(request).where(*ended).values(state="lost"))
 
 
-def renew(db: Connection, run: str, now: datetime) -> None:
-    """Let the run's open requests and batches stay its own."""
-    for table, mine in ((request, request.c.state == "open"), (batch, batch.c.state != "done")):
-        db.execute(update(table).where(table.c.run == run, mine).values(leased_until=now + LEASE))
+def renew(db: Connection, run: str, until: datetime) -> None:
+    """Let the run's open requests and batches stay its own until then."""
+    for table, mine in ((request, _OPEN), (batch, batch.c.state != "done")):
+        db.execute(update(table).where(table.c.run == run, mine).values(leased_until=until))
 
 
-_COMPLETED = ("response", "seconds", "failure", "detail", *Usage.__slots__)
+_FIELDS = ("response", "seconds", "failure", "detail", *Usage.__slots__)
 _SETTLE = (
     update(request)
     .where(request.c.id == bindparam("row"))
@@ -349,34 +320,36 @@ _SETTLE = (
         # a lease that ended while the answer was on its way stays ended: another run may have the key
         state=case((request.c.state == "lost", "lost"), else_=bindparam("new_state", type_=String)),
         cost=func.coalesce(bindparam("new_cost", type_=BigInteger), request.c.cost),
-        **{name: bindparam(f"new_{name}", type_=request.c[name].type) for name in _COMPLETED},
+        **{name: bindparam(f"new_{name}", type_=request.c[name].type) for name in _FIELDS},
     )
 )
 
 
 def settle(db: Connection, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer's cost counts, and what was not billed frees its money."""
-    rows = []
-    for each in settled:
-        values: dict[str, Any] = {
-            name: getattr(each, name) for name in ("state", "seconds", "failure", "detail")
-        }
-        values |= {name: getattr(each.usage, name) for name in Usage.__slots__}
-        values["response"] = None if each.response is None else zlib.compress(each.response, 1)
-        values["cost"] = 0 if each.state == "unbilled" else each.cost
-        rows.append({"row": each.row} | {f"new_{name}": value for name, value in values.items()})
-    if rows:
-        db.execute(_SETTLE, rows)
+    db.execute(
+        _SETTLE,
+        [
+            {
+                "row": each.row,
+                "new_state": each.state,
+                "new_cost": 0 if each.state == "unbilled" else each.cost,
+                "new_response": None if each.response is None else zlib.compress(each.response, 1),
+                **{f"new_{name}": getattr(each, name) for name in ("seconds", "failure", "detail")},
+                **{f"new_{name}": getattr(each.usage, name) for name in Usage.__slots__},
+            }
+            for each in settled
+        ],
+    )
+
+
+_NOTE = update(request).where(request.c.id == bindparam("row"))
+_NOTE = _NOTE.values(failure=bindparam("kind"), detail=bindparam("words"))
 
 
 def note_failures(db: Connection, failures: Sequence[tuple[int, str, str]]) -> None:
-    """Note why answers, by their rows, brought no verdict."""
-    if failures:
-        noted = update(request).where(request.c.id == bindparam("row"))
-        noted = noted.values(failure=bindparam("new_failure"), detail=bindparam("new_detail"))
-        db.execute(
-            noted, [{"row": row, "new_failure": kind, "new_detail": detail} for row, kind, detail in failures]
-        )
+    """Note why answers brought no verdict: the row, the kind of failure, and the same in words."""
+    db.execute(_NOTE, [{"row": row, "kind": kind, "words": words} for row, kind, words in failures])
 
 
 def save_verdicts(
@@ -387,64 +360,31 @@ def save_verdicts(
     now: datetime,
     declared: Mapping[str, str],
 ) -> None:
-    """Append verdicts of the study, with the presentations they belong to."""
+    """Append verdicts of the study, with the presentations they belong to.
+
+    Raises:
+        StudyError: The judge is revoked or excluded, or a pair or choice is not one of the study's.
+    """
+    check_judge(db, judge)
     ids = {question.pair_id for question, _ in answers}
-    rows = db.execute(select(pair.c.id, pair.c.position).where(pair.c.id.in_(ids)))
-    positions = {row.id: row.position for row in rows}
-    if ids - positions.keys():
+    known = select(func.count()).select_from(pair).where(pair.c.id.in_(ids))
+    if db.execute(known).scalar_one() < len(ids):
         raise StudyError("the study's pairs were drawn again while this judge was running; run it again")
-    given = [
-        PairVerdict(
-            pair_id=each.pair_id,
-            number=each.number,
-            first=_first(positions[each.pair_id], each.number),
-            choices=choices,
-        )
+    rated = [
+        PairVerdict(pair_id=each.pair_id, number=each.number, first=each.first, choices=choices)
         for each, choices in answers
     ]
-    verdicts.save_pair_verdicts(db, judge, given, now=now, declared=declared)
+    verdicts.save_pair_verdicts(db, judge, rated, now=now, declared=declared)
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
     """Return the answers to requests by key, where there are any."""
-    columns = (request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
+    answered = _ANSWERS.where(request.c.response.is_not(None))
     return {
-        row.key: Answered(
-            row=row.id, response=zlib.decompress(row.response), max_output_tokens=row.max_output_tokens
-        )
+        row.key: _answered(row)
         for part in chunks(list(keys))
-        for row in db.execute(
-            select(*columns).where(request.c.key.in_(part), request.c.response.is_not(None))
-        )
+        for row in db.execute(answered.where(request.c.key.in_(part)))
     }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """A request that was answered: its question, key and form, and its bytes."""
-
-    question: Question
-    key: str
-    form: str
-    sent: bytes
-
-
-def read_first_asked(db: Connection, judge: str, limit: int) -> list[Asked]:
-    """Return the judge's first answered requests of the study."""
-    statement = (
-        select(request, pair.c.position, pair.c.prompt, pair.c.text_a, pair.c.text_b).join(rater).join(pair)
-    )
-    mine = (rater.c.name == judge, request.c.purpose == "study", request.c.state == "answered")
-    rows = db.execute(statement.where(*mine).order_by(request.c.id).limit(limit))
-    return [
-        Asked(
-            question=_question(row.pair_id, row.number, row),
-            key=row.key,
-            form=row.form,
-            sent=zlib.decompress(row.sent),
-        )
-        for row in rows
-    ]
 
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
@@ -461,23 +401,22 @@ def read_form(db: Connection, judge: str) -> str | None:
     return db.execute(statement.order_by(request.c.id.desc()).limit(1)).scalar()
 
 
-def read_failures(db: Connection, judge: str | None = None) -> list[Failure]:
-    """Return the questions that were asked and have no verdict, each with its last failure."""
-    mine = () if judge is None else (rater.c.name == judge,)
-    columns = (rater.c.name, request.c.pair_id, request.c.number, request.c.failure, request.c.detail)
+def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, str, int], tuple[str, str]]:
+    """Return why questions that were asked have no verdict: the last failure's kind and words.
+
+    The keys are judge, pair and number.
+    """
     answered = select(presentation.c.id).where(
         presentation.c.rater_id == request.c.rater_id,
         presentation.c.pair_id == request.c.pair_id,
         presentation.c.number == request.c.number,
         presentation.c.rated_at.is_not(None),
     )
-    statement = select(*columns).join(rater).where(*mine, request.c.purpose == "study", ~answered.exists())
-    statement = statement.where(request.c.failure.is_not(None)).order_by(request.c.id)
-    last = {(row[0], row[1], row[2]): row for row in db.execute(statement)}
-    return [
-        Failure(judge=row[0], pair_id=row[1], number=row[2], kind=row[3], detail=row[4] or "")
-        for row in last.values()
-    ]
+    columns = (rater.c.name, request.c.pair_id, request.c.number, request.c.failure, request.c.detail)
+    failed = (request.c.purpose == "study", request.c.failure.is_not(None), ~answered.exists())
+    mine = () if judge is None else (rater.c.name == judge,)
+    rows = db.execute(select(*columns).join(rater).where(*failed, *mine).order_by(request.c.id))
+    return {(row[0], row[1], row[2]): (row[3], row[4] or "") for row in rows}
 
 
 def read_spending(db: Connection) -> list[JudgeSpending]:
@@ -521,8 +460,11 @@ def read_models(db: Connection) -> list[ModelSeen]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """One request as it was sent, and what came of it."""
+    """A request of the study as it was sent, and what came of it; `usd` is set aside until it is known."""
 
+    judge: str
+    question: Question
+    key: str
     state: str
     form: str
     sent: bytes
@@ -535,64 +477,53 @@ class Attempt:
     detail: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Exchange:
-    """All requests to a judge about a pair in one order and sample, and the verdict.
+def read_attempts(
+    db: Connection,
+    *,
+    judge: str | None = None,
+    pair_ids: Sequence[str] | None = None,
+    answered: bool = False,
+    limit: int | None = None,
+) -> list[Attempt]:
+    """Return requests of the study, oldest first.
 
-    Attributes:
-        pair_id: The study's pair.
-        judge: The judge's name.
-        number: Twice the sample, plus 1 for the other order.
-        first: Which text of the pair was shown as A.
-        presentation: Its number in the tables of verdicts; None without a verdict.
-        attempts: The requests, oldest first.
-        choices: The current verdict by criterion; empty if there is none.
+    Args:
+        db: Inside a transaction.
+        judge: Only those to the judge of this name.
+        pair_ids: Only those about these pairs.
+        answered: Only those that were answered.
+        limit: At most so many.
     """
-
-    pair_id: str
-    judge: str
-    number: int
-    first: Literal["a", "b"]
-    presentation: int | None
-    attempts: tuple[Attempt, ...]
-    choices: Mapping[str, Choice]
-
-
-def read_exchanges(db: Connection, pair_ids: Sequence[str], judge: str | None = None) -> list[Exchange]:
-    """Return the exchanges about these pairs, by pair, judge and number."""
-    mine = () if judge is None else (rater.c.name == judge,)
-    asked = (request.c.purpose == "study", request.c.pair_id.in_(pair_ids), *mine)
-    statement = (
-        select(request, rater.c.name.label("judge"), pair.c.position).join(rater).join(pair).where(*asked)
-    )
-    attempts: dict[tuple[str, str, int], list[Attempt]] = defaultdict(list)
-    firsts: dict[tuple[str, str, int], Literal["a", "b"]] = {}
-    for row in db.execute(statement.order_by(pair.c.position, rater.c.name, request.c.number, request.c.id)):
-        key = (row.pair_id, row.judge, row.number)
-        firsts[key] = _first(row.position, row.number)
-        attempts[key].append(
-            Attempt(
-                state=row.state, form=row.form, sent=zlib.decompress(row.sent), sent_at=row.sent_at,
-                response=None if row.response is None else zlib.decompress(row.response),
-                usage=Usage(**{name: getattr(row, name) for name in Usage.__slots__}),
-                usd=None if row.cost is None else row.cost / BILLION, seconds=row.seconds,
-                failure=row.failure, detail=row.detail,
-            )
-        )  # fmt: skip
-    shown = select(presentation.c.id, presentation.c.pair_id, presentation.c.number, rater.c.name)
-    shown = shown.join(rater).where(rater.c.kind == "model", presentation.c.pair_id.in_(pair_ids))
-    numbers = {(row.pair_id, row.name, row.number): int(row.id) for row in db.execute(shown)}
-    choices: dict[int, dict[str, Choice]] = defaultdict(dict)
-    newest = select(verdict).where(verdict.c.presentation_id.in_(list(numbers.values())))
-    for row in db.execute(newest.order_by(verdict.c.revision)):
-        choices[row.presentation_id][row.criterion] = row.choice
+    columns = (rater.c.name, pair.c.position, pair.c.prompt, pair.c.text_a, pair.c.text_b)
+    wanted = [request.c.purpose == "study"]
+    wanted += [] if judge is None else [rater.c.name == judge]
+    wanted += [] if pair_ids is None else [request.c.pair_id.in_(pair_ids)]
+    wanted += [request.c.state == "answered"] if answered else []
+    statement = select(request, *columns).join(rater).join(pair).where(*wanted)
+    same = ("key", "state", "form", "sent_at", "seconds", "failure", "detail")
     return [
-        Exchange(
-            pair_id=key[0], judge=key[1], number=key[2], first=firsts[key], presentation=numbers.get(key),
-            attempts=tuple(found), choices=choices.get(numbers.get(key, 0), {}),
+        Attempt(
+            judge=row.name, question=_question(row.pair_id, row.number, row), sent=zlib.decompress(row.sent),
+            response=None if row.response is None else zlib.decompress(row.response),
+            usage=Usage(**{name: getattr(row, name) for name in Usage.__slots__}),
+            usd=None if row.cost is None else row.cost / BILLION,
+            **{name: getattr(row, name) for name in same},
         )
-        for key, found in attempts.items()
+        for row in db.execute(statement.order_by(request.c.id).limit(limit))
     ]  # fmt: skip
+
+
+def read_choices(db: Connection, pair_ids: Sequence[str]) -> dict[tuple[str, str, int], dict[str, Choice]]:
+    """Return models' current verdicts on these pairs: choices by criterion, by judge, pair and number."""
+    columns = (rater.c.name, presentation.c.pair_id, presentation.c.number)
+    statement = select(*columns, verdict.c.criterion, verdict.c.choice).select_from(verdict)
+    statement = statement.join(presentation, presentation.c.id == verdict.c.presentation_id)
+    statement = statement.join(rater, rater.c.id == presentation.c.rater_id)
+    mine = (rater.c.kind == "model", presentation.c.pair_id.in_(pair_ids))
+    choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
+    for row in db.execute(statement.where(*mine).order_by(verdict.c.revision)):
+        choices[row.name, row.pair_id, row.number][row.criterion] = row.choice
+    return choices
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -608,16 +539,12 @@ def add_batch(
     db: Connection, planned: Sequence[Planned], *, judge: Rater, run: str, now: datetime, limit: int | None
 ) -> tuple[BatchRow, list[Reserved]]:
     """Insert a batch of those requests that may be sent; return it, and what became of each request."""
-    values = {
-        "rater_id": judge.id,
-        "state": "creating",
-        "run": run,
-        "leased_until": now + LEASE,
-        "created_at": now,
-    }
-    number = db.execute(insert(batch).values(values).returning(batch.c.id)).scalar_one()
+    new = insert(batch).values(
+        rater_id=judge.id, state="creating", run=run, leased_until=now + LEASE, created_at=now
+    )
+    number = int(db.execute(new.returning(batch.c.id)).scalar_one())
     outcomes = reserve(db, planned, judge=judge, run=run, now=now, limit=limit, batch_id=number)
-    return BatchRow(id=int(number), provider_id=None, created_at=now), outcomes
+    return BatchRow(id=number, provider_id=None, created_at=now), outcomes
 
 
 def note_sent(db: Connection, number: int, provider_id: str) -> None:
@@ -625,51 +552,41 @@ def note_sent(db: Connection, number: int, provider_id: str) -> None:
     db.execute(update(batch).where(batch.c.id == number).values(provider_id=provider_id, state="sent"))
 
 
-def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> list[BatchRow]:
-    """Take the judge's unfinished batches that no living run looks after; return them."""
-    free = (
-        batch.c.rater_id == judge.id,
-        batch.c.state != "done",
-        or_(batch.c.leased_until <= now, batch.c.run == run),
-    )
-    db.execute(update(batch).where(*free).values(run=run, leased_until=now + LEASE))
-    mine = select(batch).where(batch.c.run == run, batch.c.state != "done").order_by(batch.c.id)
-    return [
+def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[BatchRow], int]:
+    """Take the judge's unfinished batches that no living run looks after.
+
+    Returns:
+        The batches of this run, and how many others are unfinished.
+    """
+    unfinished = (batch.c.rater_id == judge.id, batch.c.state != "done")
+    free = or_(batch.c.leased_until <= now, batch.c.run == run)
+    db.execute(update(batch).where(*unfinished, free).values(run=run, leased_until=now + LEASE))
+    rows = db.execute(select(batch).where(*unfinished).order_by(batch.c.id)).all()
+    mine = [
         BatchRow(id=row.id, provider_id=row.provider_id, created_at=row.created_at)
-        for row in db.execute(mine)
+        for row in rows
+        if row.run == run
     ]
-
-
-def release_batches(db: Connection, run: str, now: datetime) -> None:
-    """Let the next run take this run's batches at once."""
-    db.execute(update(batch).where(batch.c.run == run, batch.c.state != "done").values(leased_until=now))
+    return mine, len(rows) - len(mine)
 
 
 def read_batch(db: Connection, number: int) -> dict[str, int]:
     """Return the open requests of a batch: their rows by key."""
-    mine = select(request.c.key, request.c.id).where(request.c.batch_id == number, request.c.state == "open")
+    mine = select(request.c.key, request.c.id).where(request.c.batch_id == number, _OPEN)
     return {row.key: row.id for row in db.execute(mine)}
 
 
-def close_batch(db: Connection, number: int, *, billed: bool) -> int:
-    """Note that a batch brings nothing more; return how many of its requests have no answer."""
+def close_batch(db: Connection, number: int, *, billed: bool) -> None:
+    """Note that a batch brings nothing more; its requests without an answer are lost, or cost nothing."""
     values: dict[str, object] = {"state": "lost"} if billed else {"state": "unbilled", "cost": 0}
-    open_ = (request.c.batch_id == number, request.c.state == "open")
-    count = db.execute(update(request).where(*open_).values(values)).rowcount
+    db.execute(update(request).where(request.c.batch_id == number, _OPEN).values(values))
     db.execute(update(batch).where(batch.c.id == number).values(state="done"))
-    return count
-
-
-def count_open_batches(db: Connection, judge: Rater) -> int:
-    """Return how many batches of a judge are not done."""
-    mine = (batch.c.rater_id == judge.id, batch.c.state != "done")
-    return int(db.execute(select(func.count()).select_from(batch).where(*mine)).scalar_one())
 
 
 def read_in_batches(db: Connection, judge: str) -> set[tuple[str, int]]:
     """Return the questions, by pair and number, whose requests are in batches that are not done."""
     waiting = select(request.c.pair_id, request.c.number).join(rater).where(rater.c.name == judge)
-    open_ = (request.c.state == "open", request.c.batch_id.is_not(None))
+    open_ = (_OPEN, request.c.batch_id.is_not(None))
     return {(row.pair_id, row.number) for row in db.execute(waiting.where(*open_))}
 
 

@@ -131,7 +131,8 @@ def save(
             "ends_seen": ends_seen,
         }
         latest = _read_latest(db, [number]) if row.rated_at is not None else {}
-        keep_declared(db, rater, store.declared_now)
+        if not store.declared_kept:
+            store.declared_kept = keep_declared(db, rater, store.declared_now)
         _append(db, [(number, choices)], latest, now=now, **measured)
         free = row.held_by is None and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
@@ -141,7 +142,7 @@ def save(
                 notes.add_changed(db, rater, kind, text, now=now, presentation=number)
         surplus = row.skipped or row.held_by not in {None, number}
         saved = Saved(revision=max(latest[number, name][0] for name in choices), surplus=surplus)
-        if then is not None:
+        if then is not None and row.excluded_at is None:
             following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
             saved = replace(saved, next=next(iter(following), None))
     return saved
@@ -160,28 +161,33 @@ def save_pair_verdicts(
     The first verdict on a showing makes its presentation. What repeats the current choice adds nothing.
 
     Raises:
-        StudyError: The judge is revoked, or a choice is none of the three.
+        StudyError: A choice is none of the three.
     """
-    notes.check_owner(db, judge, None)
-    handout.check_admitted(db, judge)
     for each in given:
         _check_choices(each.choices)
     keep_declared(db, judge, declared)
-    numbers = [_present(db, judge, each, now) for each in given]
+    numbers = _present(db, judge, given, now)
     entries = [(number, each.choices) for number, each in zip(numbers, given, strict=True)]
     _append(db, entries, _read_latest(db, numbers), now=now)
     return numbers
 
 
-def _present(db: Connection, judge: Rater, shown: PairVerdict, now: datetime) -> int:
-    """Return the number of a judge's showing of a pair, which is made if it is new."""
-    showing = {"pair_id": shown.pair_id, "rater_id": judge.id, "role": "study", "number": shown.number}
-    known = select(presentation.c.id).where(*(presentation.c[name] == each for name, each in showing.items()))
-    number = db.execute(known).scalar_one_or_none()
-    if number is None:
-        new = insert(presentation).values(**showing, first=shown.first, handed_out=now)
-        number = db.execute(new.returning(presentation.c.id)).scalar_one()
-    return int(number)
+_SHOW = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
+
+
+def _present(db: Connection, judge: Rater, shown: Sequence[PairVerdict], now: datetime) -> list[int]:
+    """Return the numbers of a judge's showings of pairs, which are made if they are new."""
+    columns = (presentation.c.pair_id, presentation.c.number, presentation.c.id)
+    mine = (presentation.c.rater_id == judge.id, presentation.c.role == "study")
+    pairs = presentation.c.pair_id.in_({each.pair_id for each in shown})
+    numbers = {(row[0], row[1]): int(row[2]) for row in db.execute(select(*columns).where(*mine, pairs))}
+    new = {(each.pair_id, each.number): each.first for each in shown}
+    new = {key: first for key, first in new.items() if key not in numbers}
+    same = {"rater_id": judge.id, "role": "study", "handed_out": now}
+    rows = [{**same, "pair_id": key[0], "number": key[1], "first": first} for key, first in new.items()]
+    if rows:
+        numbers |= dict(zip(new, map(int, db.execute(_SHOW, rows).scalars()), strict=True))
+    return [numbers[each.pair_id, each.number] for each in shown]
 
 
 def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
@@ -213,18 +219,6 @@ def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
         return handout.blind(db, [number])[0]
 
 
-def criteria_of(store: Store, rater: Rater) -> set[str]:
-    """Return the criteria on which the rater has given verdicts."""
-    statement = (
-        select(verdict.c.criterion)
-        .join(presentation, presentation.c.id == verdict.c.presentation_id)
-        .where(presentation.c.rater_id == rater.id)
-        .distinct()
-    )
-    with store.read() as db:
-        return set(db.execute(statement).scalars())
-
-
 def _read_owner(db: Connection, number: int, who: Rater) -> Any:  # noqa: ANN401
     """Return a presentation with its slot and its rater, who must be the one given."""
     row = db.execute(_OWNER, {"number": number}).one_or_none() if 0 < number < 2**31 else None
@@ -251,8 +245,8 @@ def _append(
     *,
     now: datetime,
     **measured: float | None,
-) -> set[int]:
-    """Append what differs from `latest`, and bring that up to date; return which presentations changed."""
+) -> None:
+    """Append what differs from `latest`, and bring that up to date."""
     rows: list[dict[str, object]] = []
     changed: set[int] = set()
     for number, choices in given:
@@ -266,7 +260,6 @@ def _append(
     if rows:
         db.execute(_INSERT, rows)
         db.execute(_RATED, [{"rated": number, "now": now} for number in sorted(changed)])
-    return changed
 
 
 def _read_latest(db: Connection, numbers: Sequence[int]) -> _Latest:

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 from functools import partial
-from pathlib import Path
 
 import pytest
 from command_line import Ran, command, environment, run_here
@@ -23,8 +22,6 @@ batch_size = 4
 [metrics]
 compute = ["diversity", "coherence", "length", "speed"]
 coherence_model = "bundled"
-replicates = 200
-permutations = 199
 [pairs]
 compare = [["guard", "acs"]]
 per_dataset = 3
@@ -101,11 +98,3 @@ def _made_once(tmp_path_factory):
 def paired(_made_once, tmp_path):
     """The same study with its continuations and pairs made; every test has a copy of its own."""
     return shutil.copytree(_made_once, tmp_path / "small")
-
-
-def pytest_collection_modifyitems(items):
-    """Mark the tests of tests/known_failures.txt: each is behind a rewritten command."""
-    known = (Path(__file__).parents[1] / "known_failures.txt").read_text(encoding="utf-8").splitlines()
-    for item in items:
-        if item.nodeid in known:
-            item.add_marker(pytest.mark.xfail(reason="in tests/known_failures.txt", strict=False))

@@ -83,7 +83,7 @@ def test_every_quickstart_is_run_or_says_why_not():
 
 
 def test_no_page_for_newcomers_needs_what_they_have_not():
-    for page in (*PAGES, "docs/index.md", "docs/installation.md", "CONTRIBUTING.md"):
+    for page in (*PAGES, "docs/installation.md", "CONTRIBUTING.md"):
         assert "shared/" not in (ROOT / page).read_text(encoding="utf-8"), page
     made = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
     assert max(made) == 1
@@ -103,17 +103,3 @@ def test_blocks_run_in_the_order_of_the_page(page: str, clone: Path):
         )
         assert done.returncode == 0, f"{block.code}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
-
-
-def test_blocks_are_found_with_their_reasons():
-    text = "```sh\na\n```\n\n<!-- not run: it needs a key -->\n```python\nb\n```\n\n```text\nc\n```\n"
-    assert blocks(text) == [Block("sh", "a\n", None), Block("python", "b\n", "it needs a key")]
-
-
-def test_a_block_runs_elsewhere_only_in_its_order_and_to_the_letter():
-    made = "guard-eval new my-study --prompts docs/quickstart/prompts.jsonl\nguard-eval generate my-study\n"
-    assert runs_elsewhere(Block("sh", made + "guard-eval pair my-study\n", None), RESEARCHER)
-    assert not runs_elsewhere(Block("sh", "guard-eval pair my-study\n" + made, None), RESEARCHER)
-    assert not runs_elsewhere(Block("sh", made + "guard-eval pair my-study --redraw\n", None), RESEARCHER)
-    assert not runs_elsewhere(Block("sh", made + "guard-eval annotate my-study\n", None), RESEARCHER)
-    assert not runs_elsewhere(Block("python", made, None), RESEARCHER)

@@ -67,9 +67,8 @@ def test_the_papers_template_on_the_page_is_the_one_that_is_used():
 def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    names = {"Path": lambda _: folder, "Study": Study, "judge": judge}
-    exec(blocks("python")[0], names)
-    assert (names["result"].judges[0].answers, names["result"].failures) == (6, ())
+    result = judge(Study.open(folder), yes=True)
+    assert (result.judges[0].answers, result.failures) == (6, ())
     sent = server.asks[0]["messages"]
     assert [each["role"] for each in sent] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert sent[0]["content"].startswith("You review continuations")
@@ -84,7 +83,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     with Store.open(study.database, declared=study.declared) as store:
         first = pairs.read(store)[0]
         with store.read() as db:
-            answered = requests.read_exchanges(db, [first.id])[0].attempts[-1].response
+            answered = requests.read_attempts(db, pair_ids=[first.id])[-1].response
         blind = BlindPair(presentation=0, prompt=first.prompt, text_a=first.text_a, text_b=first.text_b)
         assert rationale(answered, code=code(blind, 11)) == REASONS
         for name in ("ann", "ben"):
@@ -98,7 +97,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     page = load("report")(folder).page.read_text(encoding="utf-8")
     assert "Harmlessness" in page
     assert len(list((folder / "report" / "prompts").iterdir())) == 1
-    for arguments in (("export", folder), ("power", "--from", folder, "--studies", "200")):
+    for arguments in (("export", folder), ("power", "--from", folder)):
         ran = run_here(monkeypatch, capsys, folder, *arguments)
         assert ran.code == 0, ran
         assert "harmlessness" in ran.out + (folder / "verdicts.csv").read_text(encoding="utf-8")

@@ -36,26 +36,13 @@ def broken(page: Path) -> list[str]:
             continue
         path, _, anchor = target.partition("#")
         aim = (page.parent / path).resolve() if path else page
-        # The reference of the command line is made with the site.
-        made = aim == ROOT / "docs" / "reference" / "cli.md"
-        if not (made or aim.exists()) or (anchor and not made and anchor not in anchors(aim)):
+        if not aim.exists() or (anchor and anchor not in anchors(aim)):
             found.append(target)
     return found
 
 
 def test_links_lead_somewhere_in_the_repository(pages: list[Path]):
     assert {page.relative_to(ROOT).as_posix(): broken(page) for page in pages if broken(page)} == {}
-
-
-def test_a_broken_link_would_be_seen(tmp_path: Path):
-    (tmp_path / "a.md").write_text("# One `x` & two\n\n```sh\n# no heading\n```\n", encoding="utf-8")
-    page = tmp_path / "b.md"
-    page.write_text(
-        "[a](a.md#one-x--two) [b](a.md#no-heading) [c](gone.md) `[d](gone.md)` [e](#f)", encoding="utf-8"
-    )
-    assert broken(page) == ["a.md#one-x--two", "a.md#no-heading", "gone.md", "#f"]
-    page.write_text("[a](a.md#one-x-two)\n", encoding="utf-8")
-    assert broken(page) == []
 
 
 def test_the_example_table_says_that_it_is_simulated():
@@ -99,12 +86,6 @@ def test_commands_shown_exist_with_their_options(pages: list[Path]):
     assert {name: mistakes(text) for name, text in texts.items() if mistakes(text)} == {}
 
 
-def test_a_command_that_is_none_would_be_seen():
-    good = "cd x && .venv/bin/guard-eval report s --paper  # --gone"
-    text = f"```sh\n{good}\nguard-eval report s --gone\nguard-eval gone\n```\n"
-    assert mistakes(text) == ["guard-eval report s --gone", "guard-eval gone"]
-
-
 def test_the_reference_has_every_command_and_option():
     page = cli_reference()
     assert list(helps()) == [line[3:] for line in page.splitlines() if line.startswith("## ")]
@@ -114,13 +95,11 @@ def test_the_reference_has_every_command_and_option():
         assert [option for option in options()[name] if option.startswith("-") and option not in text] == []
 
 
-def test_the_first_pages_claim_no_speed_that_the_benchmarks_lack():
+def test_the_first_page_claims_no_speed_that_the_benchmarks_lack():
     measured = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
-        text = without_code(page.read_text(encoding="utf-8"))
-        claims = re.findall(r"[^.\n]*\b(?:faster|slower|of the time|times as)\b[^\n]*", text)
-        for number in re.findall(r"(?<![\w.])\d*\.\d+", " ".join(claims)):
-            assert number in measured, f"{page.name}: {number}"
+    text = without_code((ROOT / "README.md").read_text(encoding="utf-8"))
+    claims = re.findall(r"[^.\n]*\b(?:faster|slower|of the time|times as)\b[^\n]*", text)
+    assert [x for x in re.findall(r"(?<![\w.])\d*\.\d+", " ".join(claims)) if x not in measured] == []
 
 
 def test_no_page_shows_a_command_on_files_that_a_clone_lacks():

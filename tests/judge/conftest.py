@@ -21,7 +21,7 @@ from judge.batches import BatchRun
 from judge.command import judge as command
 from judge.price import find_price
 from judge.questions import read_left
-from judge.run import Pauses, Run, run_judge
+from judge.run import Run
 from judge.server import connect_to, resolve_server
 
 _trust = functools.cache(ssl.create_default_context)
@@ -72,7 +72,7 @@ def judge(server):
     )
 
 
-PAUSES = Pauses(first=0.01, longest=0.02, poll=0.01)
+PACE = 0.02
 
 
 def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
@@ -80,12 +80,11 @@ def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
     options = {
         "server": connect_to(asked, environ),
         "price": find_price(resolve_server(asked, environ)),
-        "pauses": PAUSES,
-        "kind": BatchRun if batch else Run,
+        "pace": PACE,
         **more,
     }
     questions = read_left(store, asked, seed=11) if questions is None else questions
-    return run_judge(store, asked, questions, seed=11, **options)
+    return (BatchRun if batch else Run)(store, asked, seed=11, **options).judge_questions(questions)
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_what_failed_in_a_batch_is_asked_again_and_counted_in_the_end(run, store
     assert ledger.verdicts + ledger.failures.total() == 6
     assert ledger.failures.total() == 2
     with store.read() as db:
-        assert {each.kind for each in requests.read_failures(db)} == {"server_error"}
+        assert {kind for kind, _ in requests.read_failures(db).values()} == {"server_error"}
     assert spent_by(store).held_usd == 0
 
 

@@ -99,7 +99,7 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(store, pairs, ask,
     ledger = ask()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
     with store.read() as db:
-        assert (unblind.tidy(store), requests.read_failures(db)) == ([], [])
+        assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
     found = ask.results()
     fluency = {(each.check, each.answers) for each in found if each.criterion == "fluency"}
     assert fluency == {

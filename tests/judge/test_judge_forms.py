@@ -18,7 +18,7 @@ MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_compl
 
 def attempts(store, pair_ids):
     with store.read() as db:
-        return [each for found in requests.read_exchanges(db, pair_ids) for each in found.attempts]
+        return requests.read_attempts(db, pair_ids=pair_ids)
 
 
 def only_elsewhere(body):

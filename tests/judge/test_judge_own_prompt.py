@@ -151,11 +151,11 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, 
     with Store.open(Study.open(made).database) as store:
         pairs = {pair.id: pair for pair in store_pairs.read(store)}
         with store.read() as db:
-            exchanges = requests.read_exchanges(db, list(pairs))
-    for each in exchanges:
-        pair = pairs[each.pair_id]
+            attempts = requests.read_attempts(db)
+    for each in attempts:
+        pair = pairs[each.question.pair_id]
         blind = BlindPair(presentation=0, prompt=pair.prompt, text_a=pair.text_a, text_b=pair.text_b)
-        assert rationale(each.attempts[-1].response, code=code(blind, 11)) == REASONS
+        assert rationale(each.response, code=code(blind, 11)) == REASONS
 
 
 def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, printed, server, fake):

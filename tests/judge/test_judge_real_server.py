@@ -77,5 +77,5 @@ def test_every_request_gets_a_verdict_or_a_failure_that_says_why(run, store, pai
     with store.read() as db:
         failures, (spent,) = requests.read_failures(db), requests.read_spending(db)
     assert spent.answers > spent.unmetered == 0
-    assert {each.kind for each in failures} == kinds
-    assert all(each.detail for each in failures)
+    assert {kind for kind, _ in failures.values()} == kinds
+    assert all(detail for _, detail in failures.values())

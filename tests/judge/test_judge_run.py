@@ -24,7 +24,7 @@ def spent_by(store):
 
 def failures_of(store):
     with store.read() as db:
-        return Counter(each.kind for each in requests.read_failures(db))
+        return Counter(kind for kind, _ in requests.read_failures(db).values())
 
 
 def test_each_pair_gets_a_verdict_in_each_order_on_balanced_sides(run, store, pairs, server):
@@ -245,7 +245,7 @@ def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, f
 def test_a_response_cannot_be_changed(run, store, pairs):
     pairs(1)
     run()
-    with pytest.raises(Exception, match="a response is kept as it came"), store.write() as (db, _):
+    with pytest.raises(Exception, match="request is append-only"), store.write() as (db, _):
         db.execute(requests.request.update().values(response=b"forged"))
 
 
@@ -264,9 +264,7 @@ def test_the_raw_bytes_of_request_and_response_are_kept(run, store, pairs, serve
     pairs(1)
     run(orders="one")
     with store.read() as db:
-        ((attempt,),) = (
-            each.attempts for each in requests.read_exchanges(db, [store_pairs.read(store)[0].id])
-        )
+        (attempt,) = requests.read_attempts(db, pair_ids=[store_pairs.read(store)[0].id])
     assert attempt.sent == server.seen[-1].raw
     assert b'"system_fingerprint": "fp_1"' in attempt.response
     assert attempt.usage.fingerprint == "fp_1"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.stats.significance import binomial
-from guard_eval.cli.replication.paper import Figure, published
+from analysis.analyses.win_share import pooled_binomial
+from guard_eval.replication.paper import Figure, published
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -53,7 +53,7 @@ class Counts:
     @property
     def p_value(self) -> float:
         """Return the exact binomial test's p-value, ties left out."""
-        p_value = binomial(self.wins, self.losses).p_value
+        p_value = pooled_binomial(self.wins, self.losses).p
         assert p_value is not None
         return p_value
 

@@ -93,7 +93,7 @@ def test_a_change_of_mind_and_a_second_note_are_added(store, ann):
 def test_an_open_request_is_answered_once_and_its_cost_may_be_corrected(store):
     assert execute(store, "UPDATE request SET response = sent, state = 'answered' WHERE key = 'k1'") == 1
     assert execute(store, "UPDATE request SET cost = 3") == 2
-    with pytest.raises(DBAPIError, match="kept as it came"):
+    with pytest.raises(DBAPIError, match="is append-only"):
         execute(store, "UPDATE request SET response = NULL WHERE key = 'k1'")
 
 

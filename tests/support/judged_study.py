@@ -13,7 +13,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.study.settings import Judge
 from judge.price import find_price
 from judge.questions import read_left
-from judge.run import Pauses, run_judge
+from judge.run import Run
 from judge.server import connect_to, resolve_server
 
 HOSTILE = (
@@ -76,9 +76,9 @@ def judged_study(folder):
     server = FakeOpenAI()
     server.act = _act
     common = {"base_url": server.url, "criteria": ["fluency", "coherence"], "concurrency": 4}
-    price = {"usd_per_million_input_tokens": 2.0, "usd_per_million_output_tokens": 8.0}
+    cost = {"usd_per_million_input_tokens": 2.0, "usd_per_million_output_tokens": 8.0}
     judges = [
-        Judge(model="steady", **common, **price),
+        Judge(model="steady", **common, **cost),
         Judge(model="always-a", name="a judge <img src=x>", **common),
     ]
     (folder / "study.toml").write_text(
@@ -93,15 +93,9 @@ def judged_study(folder):
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
         store_pairs.add(store, pairs)
         for judge in judges:
-            run_judge(
-                store,
-                judge,
-                read_left(store, judge, seed=SEED),
-                seed=SEED,
-                server=connect_to(judge, {}),
-                price=find_price(resolve_server(judge, {})),
-                pauses=Pauses(first=0.01, longest=0.02),
-            )
+            price = find_price(resolve_server(judge, {}))
+            run = Run(store, judge, seed=SEED, server=connect_to(judge, {}), price=price, pace=0.02)
+            run.judge_questions(read_left(store, judge, seed=SEED))
         ann, _ = raters.invite(store, "Ann")
         for blind in handout.claim(store, ann, Plan(seed=1, slots=1, lease=timedelta(hours=1)), limit=PAIRS):
             number = int(blind.prompt.split(".")[0].split()[-1])
