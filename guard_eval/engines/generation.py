@@ -139,7 +139,7 @@ def generate(
     def run(batch: Sequence[EncodedPrompt]) -> tuple[Decoded, float]:
         began = time.perf_counter()
         # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
-        filler = batch[-1:] * (shape[0] - len(batch)) if static else []
+        filler = [batch[-1]] * (shape[0] - len(batch)) if static else []
         decoded = decode(
             loaded.model,
             _batch(loaded, [*batch, *filler], recipe, width=shape[1]),
