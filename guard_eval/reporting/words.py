@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
+from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
 
@@ -61,6 +62,18 @@ def number(value: float | None, decimals: int = 2, *, scale: float = 1) -> str:
         return NOTHING
     text = f"{scale * value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
+    """Return the limits of an interval that is not of shares, each times `scale`.
+
+    >>> number_limits(Estimate(low=-0.5, high=0.25))
+    '−0.50 to 0.25'
+    """
+    if interval.low is None or interval.high is None:
+        return NOTHING
+    low, high = (number(limit, decimals, scale=scale) for limit in (interval.low, interval.high))
+    return f"{low} to {high}"
 
 
 def p_value(value: float | None) -> str:
