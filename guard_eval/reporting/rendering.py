@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from guard_eval.reporting.escaping import Escaped, escape_html, escape_latex, escape_markdown
+from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
 
 _OWN = Path(__file__).parent / "templates"
@@ -48,5 +48,15 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.variable_start_string, environment.variable_end_string = "<<", ">>"
         environment.comment_start_string, environment.comment_end_string = "<#", "#>"
     environment.filters["table"] = table
+    environment.filters["fence"] = _fence
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
     return environment
+
+
+def _fence(text: str) -> Escaped:
+    """Return `text` as a Markdown code block whose fence is longer than any run of backticks in it."""
+    body = clean(text).rstrip("\n")
+    fence = "```"
+    while fence in body:
+        fence += "`"
+    return Escaped(f"{fence}text\n{body}\n{fence}")

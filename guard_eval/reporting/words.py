@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
+
+if TYPE_CHECKING:
+    from guard_eval.estimate import Estimate
 
 RATERS = {
     "person": "people",
@@ -67,7 +70,8 @@ def number(value: float | None, decimals: int = 2, *, scale: float = 1) -> str:
 def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
     """Return the limits of an interval that is not of shares, each times `scale`.
 
-    >>> number_limits(Estimate(low=-0.5, high=0.25))
+    >>> from types import SimpleNamespace
+    >>> number_limits(SimpleNamespace(low=-0.5, high=0.25))
     '−0.50 to 0.25'
     """
     if interval.low is None or interval.high is None:
