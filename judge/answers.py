@@ -120,7 +120,7 @@ def read_error(body: bytes) -> tuple[int, object, bool] | None:
     Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
     had begun.
     """
-    envelope = read_json(body)
+    envelope = read_json(body) if b'"error"' in body else None
     if not isinstance(envelope, dict) or not envelope.get("error"):
         return None
     error = envelope["error"]

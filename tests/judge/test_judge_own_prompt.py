@@ -411,7 +411,7 @@ def test_an_answer_is_expected_to_cost_more_with_a_rationale(store):
         preview_judge(store, Judge(model="gpt-4o-2024-11-20", rationale=wanted), asked, seed=1)
         for wanted in (False, True)
     )
-    assert reasoned.expected_usd > plain.expected_usd
+    assert reasoned.online[0] > plain.online[0]
     assert reasoned.worst_usd > plain.worst_usd
 
 
