@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from guard_eval.records import JudgeSpending
@@ -18,7 +18,7 @@ from judge.forms import PATHS, split_request
 from judge.price import KEYS, Price, find_price, find_understated, show_usd
 from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
-from judge.server import key_variable, proxy_of, resolve_server, through
+from judge.server import key_variable, proxy_of, resolve_server
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
@@ -50,7 +50,7 @@ class Preview:
     name: str
     server: str
     questions: Sequence[Question]
-    in_batches: Set[Question]
+    in_batches: set[Question]
     requests: int
     price: Price | None
     online: tuple[float, float] | None
@@ -91,7 +91,8 @@ def preview_judge(
     check_criteria(store, judge)
     resolved = resolve_server(judge, environ)
     variable = key_variable(judge, environ)
-    server = f"{resolved.base_url}{through(proxy_of(str(resolved.base_url), keyed=variable is not None))}"
+    proxy = proxy_of(str(resolved.base_url), keyed=variable is not None)
+    server = str(resolved.base_url) + ("" if proxy is None else f" through the proxy {proxy}")
     with store.read() as db:
         form = requests.read_form(db, judge.rater_name)
         spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
