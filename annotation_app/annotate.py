@@ -25,14 +25,12 @@ from guard_eval.rubric import criteria, reworded
 from guard_eval.stopping import like_ctrl_c
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.manage import UNKNOWN_ADDRESS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 
 LOW_DISK_BYTES = 200 * 2**20
 """A rating takes less than a kilobyte; what fills a disk is something else, and soon."""
-
-UNSERVED = "http://localhost:8501"
-"""What links begin with that were printed before the app was served."""
 
 PROVIDER_KEYS = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
 """What Streamlit's secrets.toml must say about the provider, in its table `[auth]`."""
@@ -99,10 +97,12 @@ def _prepare(study: Study, store: Store, url: str, invite: str | None) -> list[s
         progress.warn(warning)
     asked = criteria(annotation.criteria, study.settings.rubric)
     settings.set_criteria(store, {each.name: each.words for each in asked})
-    lines, printed = [f"Serving on {url} (Ctrl-C stops)"], settings.app_address(store) or UNSERVED
+    lines, served_at = [f"Serving on {url} (Ctrl-C stops)"], settings.app_address(store)
     settings.set_app_address(store, url)
-    if people and urlsplit(printed).port != urlsplit(url).port:
-        lines.append(f"Links that begin with {printed} work if they begin with {url} instead.")
+    if people and (served_at is None or urlsplit(served_at).port != urlsplit(url).port):
+        lines.append(
+            f"Links that begin with {served_at or UNKNOWN_ADDRESS} work if they begin with {url} instead."
+        )
     if invite:
         known = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
         token = raters.renew_link(store, invite) if known else raters.invite(store, invite)[1]
@@ -159,7 +159,7 @@ def _crew_warnings(study: Study, pairs: int, people: int) -> list[str]:
     needed = max(annotation.raters_per_pair, math.ceil(ratings / share))
     invited = f"{people} people are invited and the pairs need {needed}"
     if people < needed:
-        return [f"{invited}; invite more: {study.command('raters', 'add', 'NAME')}"]
+        return [f"{invited}; invite more: {study.command('raters add', 'NAME')}"]
     if people > needed:
         fair = f"annotation.pairs_per_rater = {math.ceil(ratings / people)} gives everyone a share"
         return [f"{invited}: who comes late finds nothing left. {fair}"]

@@ -62,12 +62,56 @@ COMMANDS = {
         RESULTS,
         "Make a data set of the study, without its raters' identities.",
     ),
+    "power": Command(
+        "analysis.planning.command:power", STUDY, "Find out how many items and raters a study needs."
+    ),
+    "replicate": Command(
+        "guard_eval.replication.command:replicate",
+        RESULTS,
+        "Make a table or a figure of the paper again, and show it beside the paper's.",
+    ),
     "judge": Command("judge.command:judge", RATERS, "Let language models compare the pairs."),
+    "raters list": Command(
+        "guard_eval.store.manage:list_raters",
+        RATERS,
+        "List the raters: who came from where, how far they are, and who is out.",
+    ),
+    "raters add": Command("guard_eval.store.manage:add", RATERS, "Invite people: make a link for each."),
+    "raters link": Command(
+        "guard_eval.store.manage:link",
+        RATERS,
+        "Make a new link for people who lost theirs; the old one no longer works.",
+    ),
+    "raters assign": Command(
+        "guard_eval.store.manage:assign",
+        RATERS,
+        "Plan before the first rating who rates which pairs, so that each sees both sides equally often.",
+    ),
+    "raters revoke": Command(
+        "guard_eval.store.manage:revoke", RATERS, "Let raters in no more. What they rated stays, and counts."
+    ),
+    "raters exclude": Command(
+        "guard_eval.store.manage:exclude",
+        RATERS,
+        "Leave raters' verdicts out. Nothing is deleted, and the decision is recorded.",
+    ),
+    "raters include": Command(
+        "guard_eval.store.manage:include",
+        RATERS,
+        "Take excluded raters in again. This decision is recorded, too.",
+    ),
+    "raters erase": Command(
+        "guard_eval.store.manage:erase", RATERS, "Take people's identity and comments out for good."
+    ),
+    "export": Command("guard_eval.store.export:export", RESULTS, "Write the verdicts as a table."),
+    "backup": Command(
+        "guard_eval.store.backup:backup", RESULTS, "Copy the study's database to a file while raters rate."
+    ),
 }
 """A name of two words, such as `raters list`, is a command of a group of commands."""
 
-GROUPS: dict[str, Command] = {}
-"""The help of the first word of such names: `"raters": Command("", RATERS, "Invite raters, …")`."""
+GROUPS = {"raters": Command("", RATERS, "Invite raters, list them, or take them out.")}
+"""The help of the first word of such names; there is no function behind it."""
 
 
 def load(name: str) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from guard_eval.estimate import Estimate, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import plural
 
-FIXED = "these raters, sign-flip test"
+FIXED = "sign-flip test over prompts"
 RANDOM = "other raters of the same kind, t test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"

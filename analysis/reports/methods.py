@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.reports.answer import group_name, is_simulated, plain_name
+from analysis.reports.answer import is_simulated
+from analysis.reports.columns import group_name, plain_name
 from analysis.reports.results import Results, rows_of
 from analysis.verdicts.tidy import remarks
 from guard_eval.records import PEOPLE_OF, SIMULATED
@@ -61,7 +62,7 @@ def methods(results: Results) -> tuple[str, ...]:
                 else "."
             )
         )
-    if not results.ranking.empty:
+    if results.is_ranked:
         notes.append(
             "Ranks: Davidson's model (1970) of all comparisons, with ties as verdicts; sets of ranks from "
             "the "
@@ -146,14 +147,14 @@ def limitations(results: Results) -> tuple[str, ...]:  # noqa: C901  one list of
         )
     if any(
         row.kappa_low is not None and row.pairs_rated_twice < KAPPA_PAIRS
-        for row in rows_of(results.agreement)
+        for row in rows_of(results["agreement"])
     ):
         notes.append(
             f"The interval of κ rests on fewer than {KAPPA_PAIRS} pairs; in simulated studies with up to 80 "
             f"% ties "
             "95 % intervals covered 91 % at worst with 40 pairs and 88 % with 20."
         )
-    if results.position.empty:
+    if results["position"].empty:
         notes.append(
             "Nothing says which text was shown first, so a preference for a place cannot be ruled out."
         )

@@ -32,44 +32,25 @@ from guard_eval.strategies.own import use_file
 __all__ = [
     "COMMANDS",
     "CommandGroup",
-    "ReplicationOptions",
     "load",
-    "power",
     "progress",
-    "replicate",
-    "replicate_verdicts",
-    "show_list",
-    "show_power",
     "status",
 ]
 
 COMMANDS = {
-    "raters": "Invite raters, list them, or take them out.",
     "progress": "See how far the raters are.",
     "status": "See what a study has, what is missing, and what to do next.",
-    "power": "Find out how many items and raters a study needs.",
-    "export": "Write the verdicts as a table.",
-    "db": "Copy the study's database to a file while raters rate.",
-    "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
 }
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
 MODULES = {
     "progress": "overview.progress",
     "status": "overview.status",
-    "replicate": "replication.replicate",
-    **{name: f"administration.{name}" for name in ("raters", "export", "db")},
 }
 """Commands whose file is in a folder of `guard_eval.cli`; that of any other is beside this one."""
 
 FUNCTIONS = {
-    "ReplicationOptions": "guard_eval.cli.replication.studies",
-    "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
-    "replicate": "guard_eval.cli.replication.run",
-    "replicate_verdicts": "guard_eval.cli.replication.run",
-    "show_list": "guard_eval.cli.replication.output",
-    "show_power": "guard_eval.cli.power_plan",
     "status": "guard_eval.cli.overview.status",
 }
 """Where the functions are that can be imported from here."""
@@ -77,10 +58,6 @@ FUNCTIONS = {
 if TYPE_CHECKING:
     from guard_eval.cli.overview.progress import progress
     from guard_eval.cli.overview.status import status
-    from guard_eval.cli.power_plan import power, show_power
-    from guard_eval.cli.replication.output import show_list
-    from guard_eval.cli.replication.run import replicate, replicate_verdicts
-    from guard_eval.cli.replication.studies import ReplicationOptions
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:
@@ -110,11 +87,11 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-_WITHOUT_STRATEGIES = {"power", "replicate"}
+_WITHOUT_STRATEGIES: frozenset[str] = frozenset()
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"raters", "db", "status"}
-"""Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
+WITH_JSON = {"status"}
+"""Commands whose tables are also printed as JSON; `progress` has its own."""
 
 
 Quiet = Annotated[

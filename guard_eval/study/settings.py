@@ -186,8 +186,6 @@ class MetricSettings(SettingsTable):
         bertscore_model: The encoder.
         bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
         baseline: The strategy that all others are compared with; None for no comparison.
-        replicates: Bootstrap resamples of the prompts.
-        permutations: Exchanges of the paired randomisation test.
         level: Confidence level of the intervals.
     """
 
@@ -202,8 +200,6 @@ class MetricSettings(SettingsTable):
     bertscore_model: str = Field(default="roberta-large", min_length=1)
     bertscore_layer: int | None = Field(default=None, ge=1)
     baseline: StrategyName | None = None
-    replicates: int = Field(default=2000, ge=100, le=100_000)
-    permutations: int = Field(default=9999, ge=99, le=1_000_000)
     level: float = Field(default=0.95, gt=0, lt=1)
 
 

@@ -14,16 +14,18 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "name", ["generate", "measure", "pair", "raters", "annotate", "judge", "report", "export"]
+    "name", ["generate", "measure", "pair", "raters list", "annotate", "judge", "report", "export"]
 )
 def test_a_folder_that_is_no_study(run, tmp_path, name):
     (tmp_path / "empty").mkdir()
-    assert "is not a study: it has no study.toml" in run(name, "empty").refused()
+    assert "is not a study: it has no study.toml" in run(*name.split(), "empty").refused()
 
 
-@pytest.mark.parametrize("name", ["generate", "measure", "pair", "raters", "annotate", "judge", "export"])
+@pytest.mark.parametrize(
+    "name", ["generate", "measure", "pair", "raters list", "annotate", "judge", "export"]
+)
 def test_a_folder_that_is_not_there(run, name):
-    assert "there is no folder 'nowhere'" in run(name, "nowhere").refused()
+    assert "there is no folder 'nowhere'" in run(*name.split(), "nowhere").refused()
 
 
 def test_a_file_in_place_of_a_study_and_settings_in_another_encoding(run, study):
@@ -131,8 +133,9 @@ def test_a_gpu_that_is_not_there(run, study):
 def test_steps_out_of_order_name_the_missing_one(run, study):
     assert "run: guard-eval generate" in run("measure", "small").refused()
     assert "run: guard-eval generate" in run("pair", "small").refused()
-    for name in ("raters", "judge", "report", "export"):
-        assert "guard-eval pair small" in run(name, "small").refused()
+    for name in ("raters list", "judge", "report", "export", "backup"):
+        arguments = ["small", *(["copy.db"] if name == "backup" else [])]
+        assert "guard-eval pair small" in run(*name.split(), *arguments).refused()
 
 
 def test_a_study_is_not_overwritten(run, study):
@@ -260,12 +263,12 @@ def test_the_study_stands_in_the_remedy(run, study):
 
 
 def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, study):
-    ran = typed("replicate", "--list", PYTHONIOENCODING="ascii")
+    ran = typed("replicate", PYTHONIOENCODING="ascii")
     assert ran.code == 0, ran
     assert "\\u" not in ran.out
     assert "\\x" not in ran.out
     assert (
-        "guard-eval pair" in typed("raters", "small", "add", "Zo\u00eb", PYTHONIOENCODING="ascii").refused()
+        "guard-eval pair" in typed("raters", "add", "small", "Zo\u00eb", PYTHONIOENCODING="ascii").refused()
     )
 
 

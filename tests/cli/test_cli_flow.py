@@ -72,9 +72,9 @@ def test_from_prompts_to_a_report(typed, run, study):
     assert "pairs.per_dataset draws 2 prompts of prompts, and drew 3 before" in refused
     assert "--redraw" not in refused
     (study / "study.toml").write_text(settings)
-    assert run("raters", "small").out.count("person") == 2
+    assert run("raters", "list", "small").out.count("person") == 2
     exported = typed("export", "small")
-    assert "12 verdicts" in exported.out
+    assert "12 rows" in exported.out
     reported = typed("report", "small")
     assert reported.code == 0, reported
     from_study = (study / "report" / "index.html").read_text(encoding="utf-8")

@@ -49,7 +49,12 @@ def write_database(study, url):
     path.write_text(f'database = "{url}"\n{path.read_text()}')
 
 
-COMMANDS = [("status", "small"), ("report", "small"), ("raters", "small"), ("judge", "small", "--dry-run")]
+COMMANDS = [
+    ("status", "small"),
+    ("report", "small"),
+    ("raters", "list", "small"),
+    ("judge", "small", "--dry-run"),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
@@ -68,7 +73,7 @@ def test_a_server_that_the_user_names_is_asked(run, study, server, monkeypatch):
     pytest.importorskip("psycopg")
     write_database(study, f"postgresql://me@127.0.0.1:{server.port}/x")
     monkeypatch.setenv(HOSTS_VARIABLE, f"db.example.org, 127.0.0.1:{server.port}")
-    run("raters", "small").refused()
+    run("raters", "list", "small").refused()
     assert b"hunter2" in b"".join(server.received)
 
 

@@ -24,7 +24,7 @@ def test_help_is_short_for_every_command(run, name):
     assert short == long
     assert short.code == 0
     assert all(option in short.out for option in ("--quiet", "--verbose"))
-    assert ("--json" in short.out) == (name in WITH_JSON | {"progress", "power", "replicate"})
+    assert ("--json" in short.out) == (name in WITH_JSON | {"progress"})
 
 
 def test_quiet_before_the_command_and_after_it(run, study):
@@ -39,23 +39,11 @@ def test_quiet_before_the_command_and_after_it(run, study):
 
 
 def test_json_is_all_there_is_on_standard_output(typed, paired):
-    added = json.loads(typed("raters", "small", "add", "Zoë", "--json").out)
+    added = json.loads(typed("raters", "add", "small", "Zoë", "--json").out)
     assert [link["rater"] for link in added["links"]] == ["Zoë"]
-    assert added["links"][0]["url"].startswith("http://localhost:8501/?invite=")
-    ascii_only = typed("raters", "small", "--json", PYTHONIOENCODING="ascii")
-    assert json.loads(ascii_only.out)["raters"][0] | {"seconds": 0} == {
-        "rater": "Zoë",
-        "kind": "person",
-        "handed_out": 0,
-        "rated": 0,
-        "seconds": 0,
-        "gold": 0,
-        "gold_failed": 0,
-        "state": "",
-        "flags": [],
-        "source": None,
-        "external_id": None,
-    }
+    ascii_only = typed("raters", "list", "small", "--json", PYTHONIOENCODING="ascii")
+    (zoe,) = json.loads(ascii_only.out)["raters"]
+    assert (zoe["rater"], zoe["kind"], zoe["rated"], zoe["external_id"]) == ("Zoë", "person", 0, None)
     measured = json.loads(typed("measure", "small", "--metrics", "diversity,length", "--json").out)
     assert {score["metric"] for score in measured["scores"]} >= {"diversity", "words"}
     assert "NaN" not in json.dumps(measured)
@@ -65,29 +53,9 @@ def test_json_is_all_there_is_on_standard_output(typed, paired):
 
 
 def test_json_and_an_error(run):
-    ran = run("raters", "nowhere", "--json")
+    ran = run("raters", "list", "nowhere", "--json")
     assert ran.code == 2
     assert "there is no folder" in json.loads(ran.out)["error"]
-
-
-def test_an_action_before_the_study(run, paired):
-    assert "Ada: http" in run("raters", "add", "small", "Ada").out
-    assert "Bob: http" in run("raters", "small", "add", "Bob").out
-    assert "Ada" in run("raters", "list", "small").out
-    assert run("raters", "exclude", "small", "Ada", "--reason", "too fast").code == 0
-    assert run("db", "backup", "small", "copy.db").code == 0
-
-
-def test_a_study_that_is_called_like_an_action(run, paired, tmp_path):
-    shutil.copytree(paired, tmp_path / "add")
-    assert "Ada: http" in run("raters", "add", "add", "Ada").out
-    assert "Ada" in run("raters", "add", "list").out  # the study add, as documented
-    assert "Ada" in run("raters", "add").out
-    assert "Eve: http" in run("raters", "add", "small", "Eve").out  # small is no action
-    assert "Eve" not in run("raters", "add").out
-    shutil.copytree(paired, tmp_path / "list")
-    shutil.rmtree(tmp_path / "add")
-    assert "Zoe: http" in run("raters", "add", "list", "Zoe").out  # only list is a study
 
 
 def test_commands_to_be_copied_have_the_path_where_the_name_is_not_found(tmp_path):

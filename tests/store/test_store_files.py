@@ -114,10 +114,10 @@ def run(study, *arguments):
 
 READING = {
     "progress": ("progress", "{study}"),
-    "raters": ("raters", "{study}"),
+    "raters": ("raters", "list", "{study}"),
     "export": ("export", "{study}", "--output", "{own}/verdicts.csv"),
     "report": ("report", "{study}", "--output", "{own}/report"),
-    "backup": ("db", "{study}", "backup", "{own}/copy.db"),
+    "backup": ("backup", "{study}", "{own}/copy.db"),
 }
 
 
@@ -141,7 +141,7 @@ def test_a_study_on_storage_that_is_only_read_can_be_reported(kept, name):
 @pytest.mark.slow
 def test_what_cannot_be_written_says_so(kept):
     close_folder(kept)
-    done, _ = run(kept, "raters", "{study}", "add", "cas")
+    done, _ = run(kept, "raters", "add", "{study}", "cas")
     assert done.returncode == 2
     assert "readonly" in done.stderr
     assert "make the file and its folder writable" in done.stderr
@@ -162,7 +162,7 @@ def test_rows_in_a_log_left_beside_it_count_or_are_named(kept, make_pairs, index
     with sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True) as alone:
         assert alone.execute("SELECT count(*) FROM rater").fetchone() == (2,)
     close_folder(kept)
-    done, _ = run(kept, "raters", "{study}")
+    done, _ = run(kept, "raters", "list", "{study}")
     if done.returncode:
         assert done.returncode == 2
         assert "study.db-wal holds what was saved last" in done.stderr

@@ -362,7 +362,7 @@ def test_the_template_of_new_is_a_study(study):
 
 def test_what_metrics_are_measured_counts_and_their_defaults_do_not(study):
     first = study(GOOD).hash
-    assert study(GOOD + "[metrics]\nreplicates = 2000\n").hash == first
+    assert study(GOOD + "[metrics]\nlevel = 0.95\n").hash == first
     assert study(GOOD + "[metrics]\nmauve_tokens = 64\n").hash != first
 
 

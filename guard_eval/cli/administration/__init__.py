@@ -1,1 +1,0 @@
-"""What the owner of a study does with its database: raters, gold pairs, exports, backups, copies."""

@@ -1,1 +1,0 @@
-"""Verdicts and texts that come from other tools, and verdicts that go to them."""

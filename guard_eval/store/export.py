@@ -1,0 +1,120 @@
+"""`guard-eval export`: the verdicts, or another table of the study, as a CSV or JSONL file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import csv_text
+from guard_eval.reporting.writing import write_whole
+from guard_eval.results import Result
+from guard_eval.store import notes, unblind
+from guard_eval.store.database import Store
+from guard_eval.store.notes import Note
+from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
+from guard_eval.study import Study
+
+Row = TidyRow | HistoryRow | CheckRow | Note
+TableName = Literal["verdicts", "history", "checks", "notes"]
+
+KINDS: dict[TableName, type[Row]] = {
+    "verdicts": TidyRow,
+    "history": HistoryRow,
+    "checks": CheckRow,
+    "notes": Note,
+}
+"""The fields of these classes are the columns of the tables."""
+
+ENDINGS = (".csv", ".jsonl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported(Result):
+    """A table that was written.
+
+    Attributes:
+        path: The file.
+        rows: How many rows it has.
+    """
+
+    path: Path
+    rows: int
+
+
+def export(
+    study: Study, /, *, output: Path | None = None, table: TableName = "verdicts", all_rows: bool = False
+) -> Exported:
+    """Write the verdicts as a table.
+
+    Each row is one verdict of a rater on one criterion of a pair, with the method that it stands for. For
+    guard-eval report, or any other program. Other tables: history (each revision of each verdict, gold pairs
+    and repeats too), checks (how raters did on gold pairs and repeats), notes (consent, comments, decisions).
+
+    Args:
+        study: The study's folder.
+        output: The file, .csv or .jsonl. By default it is verdicts.csv in the study, or as the table is
+            called.
+        table: Which table.
+        all_rows: Verdicts that do not count, too: of excluded raters, and those that came too late. The
+            columns `excluded` and `surplus` mark them.
+
+    Raises:
+        StudyError: The file has another ending or cannot be written, or there is no database.
+    """
+    path = output or study.folder / f"{table}.csv"
+    if path.suffix.lower() not in ENDINGS:
+        raise StudyError(f"--output {path}: a table is written as .csv or .jsonl; name such a file")
+    if all_rows and table != "verdicts":
+        raise StudyError(f"the {table} hold surplus and excluded ratings anyway; leave out --all-rows")
+    with Store.open(study.database, declared=study.declared) as store:
+        rows = _read(store, table, all_rows=all_rows)
+    write_rows(rows, path, kind=KINDS[table])
+    uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
+    lines = [f"{path}: {len(rows)} rows"]
+    if uncounted:
+        lines.append(
+            f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics"
+        )
+    following = study.command("report" if rows else "status")
+    return Exported(
+        lines=tuple(lines), next=(following,) if table == "verdicts" else (), path=path, rows=len(rows)
+    )
+
+
+def _read(store: Store, table: TableName, *, all_rows: bool) -> Sequence[Row]:
+    if table == "history":
+        return unblind.history(store)
+    if table == "checks":
+        return unblind.checks(store)
+    if table == "notes":
+        return notes.read(store)
+    return unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
+
+
+def write_rows(rows: Sequence[Row], path: Path, *, kind: type[Row]) -> None:
+    """Write rows of one kind as CSV or, if the file ends in .jsonl, as JSON; the whole file or nothing.
+
+    A spreadsheet takes no cell of the CSV for a formula: an apostrophe precedes what looks like one. JSON
+    holds every text as it is.
+
+    Raises:
+        StudyError: The file cannot be written.
+    """
+    names = [field.name for field in fields(kind)]
+    values = [[_cell(getattr(row, name)) for name in names] for row in rows]
+    if path.suffix.lower() == ".jsonl":
+        records = (dict(zip(names, row, strict=True)) for row in values)
+        text = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    else:
+        text = csv_text([names, *values])
+    # half a surrogate pair, which UTF-8 has not, becomes JSON's own escape
+    write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
+
+
+def _cell(value: str | float | datetime | None) -> str | float | None:
+    return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value

@@ -1,0 +1,289 @@
+"""What the study's owner does while raters rate: links, decisions, exports, copies, erasures."""
+
+import csv
+import json
+import sqlite3
+import threading
+
+import pytest
+from made import STUDY_HEAD
+from rating import make_gold
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, handout, manage, notes, pairs, raters, settings, unblind, verdicts
+from guard_eval.store.backup import backup
+from guard_eval.store.export import export
+from guard_eval.study import Study
+
+TOML = (
+    STUDY_HEAD
+    + """[annotation]
+criteria = ["fluency"]
+raters_per_pair = 2
+"""
+)
+NOT_A_FORMULA = "=HYPERLINK(1)"
+
+
+@pytest.fixture
+def study(tmp_path, make_pairs):
+    """Four pairs, rated by Ann and by somebody who calls himself a formula."""
+    folder = tmp_path / "owned"
+    folder.mkdir()
+    (folder / "study.toml").write_text(TOML)
+    study = Study.open(folder)
+    with Store.open(study.database, create=True, declared=study.declared) as store:
+        pairs.add(store, make_pairs(4))
+        for name in ("Ann", NOT_A_FORMULA):
+            rate(store, study, raters.invite(store, name)[0])
+    return study
+
+
+def opened(study):
+    return Store.open(study.database)
+
+
+def rate(store, study, rater, *, until=None):
+    while not (until and until.is_set()) and (batch := handout.claim(store, rater, study.plan)):
+        verdicts.save(
+            store, batch[0].presentation, {"fluency": "A"}, rater=rater, seconds=30.0, active_seconds=20.0
+        )
+
+
+def token_of(link):
+    return link.url.partition("invite=")[2]
+
+
+def test_a_new_link_in_place_of_the_old(study):
+    (first,) = manage.add(study, "Ben", url="https://rate.example.org/").links
+    assert first.url.startswith("https://rate.example.org/?invite=")
+    (second,) = manage.link(study, "Ben").links
+    with opened(study) as store:
+        assert raters.sign_in(store, token_of(first)) is None
+        assert raters.sign_in(store, token_of(second)).name == "Ben"
+
+
+def test_a_link_has_the_address_where_the_app_was_served_and_none_that_is_guessed(study):
+    unserved = manage.add(study, "Ben")
+    assert unserved.links[0].url.startswith("ADDRESS/?invite=")
+    assert "The app was not served yet. Put its address in place of ADDRESS" in unserved.lines[-1]
+    with opened(study) as store:
+        settings.set_app_address(store, "http://10.0.0.7:8600")
+    served = manage.add(study, "Cas")
+    assert served.links[0].url.startswith("http://10.0.0.7:8600/?invite=")
+    assert "not served" not in served.lines[-1]
+
+
+def test_links_that_were_made_are_shown_if_a_later_name_is_refused(study):
+    invited = manage.add(study, "Ben", "Ann", "Cas")
+    assert [each.rater for each in invited.links] == ["Ben"]
+    assert invited.exit_code == 2
+    assert "a rater named 'Ann' exists" in invited.warnings[0]
+    with opened(study) as store:
+        assert "Cas" not in {who.name for who in raters.read(store)}
+
+
+def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
+    monkeypatch.setattr("getpass.os.environ", {"LOGNAME": "Eve"})
+    states = {each.rater: each.state for each in manage.exclude(study, "Ann", reason="three seconds").raters}
+    assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
+    with opened(study) as store:
+        assert {row.rater for row in unblind.tidy(store)} == {NOT_A_FORMULA}
+        (note,) = notes.read(store, kind="exclude")
+        assert json.loads(note.detail) == {"by": "Eve", "reason": "three seconds"}
+    manage.include(study, "Ann", reason="the clock was wrong")
+    with opened(study) as store:
+        assert len(unblind.tidy(store)) == 8
+
+
+def test_the_list_says_who_finished_whom_to_pay_and_who_failed_gold_pairs(study):
+    with opened(study) as store:
+        pairs.add_gold(store, make_gold(2))
+        plan = study.plan
+        paid = raters.enrol(store, "5f3c", "prolific", plan, browsers=["secret"])
+        assert paid.rater is None  # all slots are taken
+        ann = next(who for who in raters.read(store) if who.name == "Ann")
+        who = raters.get_or_add(store, "Ann", "person")
+        notes.write(store, who, "finished", json.dumps({"rated": ann.rated}))
+        notes.write(store, raters.get_or_add(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}')
+    listed = manage.list_raters(study)
+    assert [(each.rater, each.rated, each.state) for each in listed.raters] == [
+        ("Ann", 4, "finished"),
+        (NOT_A_FORMULA, 4, "declined"),
+    ]
+    assert listed.tables[0].columns == ("rater", "kind", "handed out", "rated", "state")
+
+
+def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
+    (tmp_path / "study.toml").write_text(TOML)
+    study = Study.open(tmp_path)
+    with Store.open(study.database, create=True) as store:
+        pairs.add(store, make_pairs(4))
+        for name in ("Ann", "Ben"):
+            raters.invite(store, name)
+    assert "8 ratings are planned for 2 raters" in manage.assign(study, "Ann", "Ben").lines[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (manage.add, "add needs at least one name: guard-eval raters add .*owned NAME"),
+        (lambda study: manage.add(study, "Ann"), "a rater named 'Ann' exists; choose another name"),
+        (lambda study: manage.link(study, "Eve"), "there is no rater named 'Eve'"),
+        (lambda study: manage.revoke(study, "Ann", "Eve"), "there is no rater named 'Eve'"),
+        (lambda study: manage.exclude(study, "Ann", reason=" "), "the reason to exclude 'Ann' is empty"),
+        (lambda study: manage.exclude(study, "Ann", "Eve", reason="x"), "there is no rater named 'Eve'"),
+        (lambda study: manage.include(study, "Ann", reason="x"), "'Ann' is not excluded"),
+        (lambda study: manage.erase(study, "Ann"), "nobody was erased; add --yes"),
+        (lambda study: manage.erase(study, "Ann", "Eve", yes=True), "'Eve', so nobody was erased"),
+        (lambda study: export(study, output=study.folder / "x.xlsx"), r"written as \.csv or \.jsonl"),
+        (lambda study: export(study, table="notes", all_rows=True), "leave out --all-rows"),
+        (lambda study: backup(study, study.folder / "study.toml"), "a backup overwrites nothing"),
+    ],
+)
+def test_what_is_refused_changes_nothing(study, call, says, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    before = dump(study)
+    with pytest.raises(StudyError, match=says):
+        call(study)
+    assert dump(study) == before
+
+
+def dump(study):
+    with sqlite3.connect(study.folder / "study.db") as database:
+        rows = list(database.iterdump())
+    database.close()
+    return rows
+
+
+@pytest.mark.parametrize(
+    "name", ["  ", " Ben", "Ben\n", "B\x1b[2Jen", "\u202eneB", "Be\u200bn", "\u3164", "B\u2028n"]
+)
+def test_a_name_that_cannot_be_seen_or_typed_is_refused(study, name):
+    with pytest.raises(StudyError, match="write") as refused:
+        manage.add(study, name)
+    assert str(refused.value).isascii()
+
+
+def test_an_export_says_side_button_and_method(study, tmp_path):
+    assert export(study).path == study.folder / "verdicts.csv"
+    with (study.folder / "verdicts.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["rater"] for row in rows} == {"Ann", f"'{NOT_A_FORMULA}"}
+    # A was pressed throughout, so it is the method shown first.
+    assert all(row["position"] == "A" and row["verdict"] == row["shown_first"] for row in rows)
+    assert {row["active_seconds"] for row in rows} == {"20.0"}
+    export(study, output=tmp_path / "new" / "V.JSONL")
+    lines = [json.loads(line) for line in (tmp_path / "new" / "V.JSONL").read_text().splitlines()]
+    assert {line["rater"] for line in lines} == {"Ann", NOT_A_FORMULA}
+    assert [line["verdict"] for line in lines] == [row["verdict"] for row in rows]
+
+
+def test_history_checks_and_notes_are_tables_of_their_own(study):
+    manage.exclude(study, "Ann", reason="why")
+    paths = {
+        table: export(study, output=study.folder / f"{table}.jsonl", table=table).path
+        for table in ("history", "checks", "notes")
+    }
+    rows = {
+        table: [json.loads(line) for line in path.read_text().splitlines()] for table, path in paths.items()
+    }
+    assert len(rows["history"]) == 8
+    assert sum(row["excluded"] for row in rows["history"]) == 4
+    assert rows["checks"] == []
+    assert [(note["kind"], note["rater"]) for note in rows["notes"]] == [("exclude", "Ann")]
+    everything = export(study, all_rows=True)
+    assert everything.rows == 8
+    assert everything.lines[1].startswith("4 of them do not count")
+
+
+def test_a_copy_taken_while_raters_rate_is_whole(study, tmp_path, make_pairs):
+    copy = tmp_path / "copies" / "first.db"
+    with Store.open(study.database) as store:
+        pairs.add(store, make_pairs(300))
+        rater, _ = raters.invite(store, "Cas")
+        end = threading.Event()
+        writer = threading.Thread(target=rate, args=(store, study, rater), kwargs={"until": end})
+        writer.start()
+        while not verdicts.trail(store, rater):
+            pass
+        backup(study, copy)
+        backup(study, tmp_path / "second.db")
+        end.set()
+        writer.join()
+        after = len(unblind.tidy(store))
+    assert [path.name for path in copy.parent.iterdir()] == ["first.db"]
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with Store.open(f"sqlite:///{copy}") as restored:
+        rated = len(unblind.tidy(restored))
+        assert 8 < rated <= after
+    with sqlite3.connect(tmp_path / "second.db") as second:
+        assert second.execute("SELECT count(*) FROM verdict").fetchone()[0] >= rated
+    second.close()
+
+
+def test_a_damaged_database_and_a_server_of_postgresql_are_named(study, tmp_path, monkeypatch):
+    with (study.folder / "study.db").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 8192)
+    with pytest.raises(StudyError, match=r"cannot copy .*malformed"):
+        backup(study, tmp_path / "copy.db")
+    assert not list(tmp_path.glob("copy*"))
+    monkeypatch.setattr(Study, "database", "postgresql://me:se@server/db?password=cret")
+    with pytest.raises(StudyError, match="pg_dump --format=custom") as refused:
+        backup(study, tmp_path / "copy.db")
+    assert "se@" not in str(refused.value)
+    assert "cret" not in str(refused.value)
+
+
+class Answers:
+    """A person at the terminal."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def confirm(self, question):
+        assert question.startswith("Erase Ann for good?")
+        return self.answer
+
+
+def test_a_person_is_erased_and_files_that_still_name_them_are_listed(study, monkeypatch):
+    export(study, table="notes")
+    export(study)
+    with opened(study) as store:  # somebody else's word: the database is not to be removed for it
+        other = raters.get_or_add(store, NOT_A_FORMULA, "person")
+        first = verdicts.trail(store, other)[0]
+        notes.write(store, other, "comment", "Ann sits beside me", presentation=first)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    with progress.attached(Answers(answer=False)):
+        assert {each.rater for each in manage.erase(study, "Ann").raters} == {"Ann", NOT_A_FORMULA}
+    with progress.attached(Answers(answer=True)):
+        said = "\n".join(manage.erase(study, "Ann").lines)
+    assert "whose verdicts stay" in said
+    assert str(study.folder / "verdicts.csv") in said
+    assert str(study.folder / "study.db") not in said
+    assert "in what others wrote: guard-eval export" in said
+    assert "--table notes" in said
+    with opened(study) as store:
+        assert [row.rated for row in raters.read(store)] == [4, 4]
+        assert "Ann" not in repr(raters.read(store))
+    manage.erase(study, NOT_A_FORMULA, verdicts=True, yes=True)
+    with opened(study) as store:
+        assert len(unblind.tidy(store)) == 4
+
+
+def test_only_names_count_and_not_words_in_texts_or_bytes_in_figures(study):
+    manage.add(study, "Rose")
+    folder = study.folder
+    (folder / "prompts.jsonl").write_text(json.dumps({"prompt": "The sun rose. Rose was a child who"}) + "\n")
+    (folder / "figure.png").write_bytes(b"\x89PNG Rose")
+    (folder / "page.html").write_text("<style>.Rose {}</style><p>A tale of Rose and others</p>")
+    (folder / "tale.csv").write_text("text\nRose went home\n")
+    (folder / "verdicts.csv").write_text("rater,verdict\nRose,guard\n")
+    (folder / "notes.csv").write_text('rater,detail\nBen,"as Rose said, unclear"\n')
+    (folder / "report.html").write_text("<table><td>Rose</td></table>")
+    (folder / "report.json").write_text(json.dumps({"raters": [{"rater": "Rose"}]}))
+    erased = manage.erase(study, "Rose", yes=True)
+    listed = {line.rpartition("/")[2] for line in erased.lines if line.startswith("  ")}
+    assert listed == {"verdicts.csv", "notes.csv", "report.html", "report.json"}
