@@ -213,6 +213,8 @@ class Asking:
         Raises:
             StudyError: Nobody is there to be asked.
         """
+        import judge.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
+
         asked = [each for each in previews if each.requests]
         servers = []
         for each in asked:

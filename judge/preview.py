@@ -127,9 +127,9 @@ def preview_judge(
         else f"price: {price}",
         "" if sizes else "nothing is left to ask",
     ]
-    changes = describe_changes(store, judge, seed=seed)
+    changes = describe_changes(store, judge)
     changed = (
-        f"{name} has verdicts on other requests than study.toml asks for now ({'; '.join(changes)}), which "
+        f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
         'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
         "which all pairs are asked again"
     )

@@ -29,7 +29,7 @@ from judge.answers import read_usage
 from judge.client import Client, Reply
 from judge.examples import check_examples
 from judge.failures import ATTEMPTS, OF_THE_SERVER, ErrorKind, JudgeError
-from judge.forms import PATHS, describe_change
+from judge.forms import PATHS
 from judge.limiter import RateLimiter
 from judge.parsing import Choices
 from judge.price import KEYS, Price
@@ -351,13 +351,12 @@ class Run:
 
     def _change_form(self, change: Any, why: str) -> bool:  # noqa: ANN401 (a literal of `failures`)
         """Ask in another form from now on; return whether there is one that was not tried."""
-        before = self.asker.form
-        after = before.simpler(change, self.judge, why)
+        after = self.asker.form.simpler(change, self.judge, why)
         if after is None or after.name in self._tried:
             return False
         self._tried.add(after.name)
         self.asker.form = after
-        progress.notice(f"{why}; it is now asked {describe_change(before, after)}")
+        progress.notice(f"{why}; requests now have the form {after.name}")
         return True
 
     def plan(self, question: Question, resample: int, *, batch: bool = False) -> Planned:
