@@ -197,7 +197,7 @@ def without_thinking(content: str) -> str | None:
 
 
 _THOUGHT_FIELDS = {"reasoning_content", "reasoning", "thinking", "summary"}
-"""Where servers put a model's thinking: vLLM, DeepSeek and llama.cpp, OpenRouter and Ollama, Mistral, OpenAI."""
+"""Fields with a model's thinking: of vLLM, DeepSeek and llama.cpp; OpenRouter and Ollama; Mistral; OpenAI."""
 
 
 def read_thinking(body: bytes) -> str | None:
