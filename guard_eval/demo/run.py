@@ -15,8 +15,6 @@ from guard_eval.commands import load
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, judge_all, rate_all
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import score_table
-from guard_eval.metrics.scores import OVERALL
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -119,8 +117,8 @@ def compare_texts(study: Study) -> Result:
 def measure_texts(study: Study) -> Result:
     """Measure the texts; return the most telling metrics, as means over the datasets."""
     measured = load("measure")(study)
-    shown = score_table(measured.scores, datasets=[OVERALL], metrics=["diversity", "coherence", "words"])
-    return Result(lines=measured.lines, tables=(shown,), warnings=measured.warnings)
+    summary = measured.summary(["diversity", "coherence", "words"])
+    return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 
 
 def simulate(study: Study) -> Result:
