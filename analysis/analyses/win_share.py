@@ -100,20 +100,19 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
     if variance <= 0 or (narrower if unknown else between <= 0):
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    share, error, df = float(means.estimates[0]), math.sqrt(variance), float(means.freedoms[0])
     spread = (
         "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(between):.3f}"
     )
-    cut = "the interval is cut at 0 or 1; raters are few" if not half <= share <= 1 - half else ""
+    share = Estimate(
+        value=float(means.estimates[0]), level=fixed.level, n=fixed.n, unit=fixed.unit, note=spread
+    )
+    share = share.with_error(math.sqrt(variance), float(means.freedoms[0]), null=0.5, bounds=(0.0, 1.0))
     return replace(
-        fixed,
-        low=max(0.0, share - half),
-        high=min(1.0, share + half),
-        error=error,
-        df=df,
-        p=None if fixed.p is None else max(fixed.p, float(means.p_values(0.5)[0])),
+        share,
+        value=fixed.value,
+        p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
+        smallest_p=fixed.smallest_p,
         method=f"{design.method}; p is at least that of the sign-flip test",
-        note=join_notes(spread, cut),
     )
 
 
