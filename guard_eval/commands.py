@@ -62,6 +62,9 @@ COMMANDS = {
         RESULTS,
         "Make a data set of the study, without its raters' identities.",
     ),
+    "power": Command(
+        "analysis.planning.command:power", STUDY, "Find out how many items and raters a study needs."
+    ),
     "replicate": Command(
         "guard_eval.replication.command:replicate",
         RESULTS,

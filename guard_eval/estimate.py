@@ -130,6 +130,7 @@ def jackknife(
     level: float = 0.95,
     null: float | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    noise: float = 0.0,
     unit: str = "prompt",
 ) -> Estimate:
     """Estimate a statistic with a t interval from the jackknife, which leaves out one unit at a time.
@@ -145,6 +146,7 @@ def jackknife(
         level: The confidence level.
         null: The value to test against; without it there is no p.
         bounds: The smallest and the largest possible value; limits are cut there.
+        noise: The variance of the value from another source than the units, which is added.
         unit: What a unit is, for notes.
     """
     parts = np.asarray(sums, dtype=np.float64)
@@ -176,7 +178,8 @@ def jackknife(
     error = math.sqrt(float(variances.sum()))
     if error <= ROUNDING * max(1.0, abs(value)):
         return result.with_note(NO_WIDTH.format(unit=unit))
-    df = float(variances.sum() ** 2 / (variances**2 / (count - 1)).sum())
+    error = math.sqrt(error**2 + noise)
+    df = float(error**4 / (variances**2 / (count - 1)).sum())
     return result.with_error(error, df, null=null, bounds=bounds)
 
 
@@ -269,7 +272,9 @@ def sign_flip(scores: ArrayLike, *, seed: int = 0, unit: str = "prompt") -> Esti
         draws = max(1000, min(MAX_DRAWS, MAX_DRAWN_SIGNS // len(sizes)))
         rng, rows, extreme = np.random.default_rng(seed), max(1, _BLOCK_FLOATS // len(sizes)), 0
         for start in range(0, draws, rows):
-            heads = rng.binomial(counts, 0.5, size=(min(rows, draws - start), len(sizes)))
+            shape = (min(rows, draws - start), len(sizes))
+            coins = rng.integers(0, 2, size=shape, dtype=np.int8) if counts.max() == 1 else None
+            heads = rng.binomial(counts, 0.5, size=shape) if coins is None else coins
             extreme += int((np.abs((2 * heads - counts) @ sizes) >= limit).sum())
         p, smallest = (1 + extreme) / (1 + draws), max(smallest, 1 / (1 + draws))
         name = f"{name}, {draws} drawn patterns, seed {seed}"

@@ -33,16 +33,13 @@ __all__ = [
     "COMMANDS",
     "CommandGroup",
     "load",
-    "power",
     "progress",
-    "show_power",
     "status",
 ]
 
 COMMANDS = {
     "progress": "See how far the raters are.",
     "status": "See what a study has, what is missing, and what to do next.",
-    "power": "Find out how many items and raters a study needs.",
 }
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
@@ -53,9 +50,7 @@ MODULES = {
 """Commands whose file is in a folder of `guard_eval.cli`; that of any other is beside this one."""
 
 FUNCTIONS = {
-    "power": "guard_eval.cli.power_plan",
     "progress": "guard_eval.cli.overview.progress",
-    "show_power": "guard_eval.cli.power_plan",
     "status": "guard_eval.cli.overview.status",
 }
 """Where the functions are that can be imported from here."""
@@ -63,7 +58,6 @@ FUNCTIONS = {
 if TYPE_CHECKING:
     from guard_eval.cli.overview.progress import progress
     from guard_eval.cli.overview.status import status
-    from guard_eval.cli.power_plan import power, show_power
 else:
 
     def __getattr__(name: str) -> Callable[..., object]:
@@ -93,11 +87,11 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
     return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-_WITHOUT_STRATEGIES = {"power"}
+_WITHOUT_STRATEGIES: frozenset[str] = frozenset()
 """Commands that read no study of the user's."""
 
 WITH_JSON = {"status"}
-"""Commands whose tables are also printed as JSON; `progress` and `power` have their own."""
+"""Commands whose tables are also printed as JSON; `progress` has its own."""
 
 
 Quiet = Annotated[

@@ -24,7 +24,7 @@ def test_help_is_short_for_every_command(run, name):
     assert short == long
     assert short.code == 0
     assert all(option in short.out for option in ("--quiet", "--verbose"))
-    assert ("--json" in short.out) == (name in WITH_JSON | {"progress", "power"})
+    assert ("--json" in short.out) == (name in WITH_JSON | {"progress"})
 
 
 def test_quiet_before_the_command_and_after_it(run, study):
