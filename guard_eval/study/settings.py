@@ -23,7 +23,7 @@ from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
 from guard_eval.study.files import find_study_file
-from guard_eval.study.judge_settings import Judge, named
+from guard_eval.study.judge_settings import Judge, check_distinct
 
 __all__ = [
     "Analysis",
@@ -333,7 +333,7 @@ class Settings(SettingsTable):
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
-    judge: Annotated[list[Judge], Field(max_length=100), AfterValidator(named)] = Field(default=[])
+    judge: Annotated[list[Judge], Field(max_length=100), AfterValidator(check_distinct)] = Field(default=[])
     panel: Panel | None = None
     composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
@@ -373,7 +373,7 @@ class Settings(SettingsTable):
     @property
     def judge_names(self) -> list[str]:
         """Return what the judges are called as raters."""
-        return [judge.name or judge.model for judge in self.judge]
+        return [judge.rater_name for judge in self.judge]
 
     @model_validator(mode="after")
     def _tables_agree(self) -> Self:
