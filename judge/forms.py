@@ -68,11 +68,10 @@ class Form:
     def remembered(cls, name: str | None, judge: Judge) -> Form:
         """Return the form of that name if study.toml allows it, else the first form."""
         first = cls.first(judge)
-        if name is None or name.count("/") < 2:
+        parts = (name or "").split("/")
+        if len(parts) < 3:
             return first
-        interface, output, limit, *without = name.split("/")
-        parts: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
-        form = replace(first, **parts, without=tuple(without))
+        interface, output, limit, *without = parts
         allowed = (
             interface in PATHS
             and output in get_args(Output)
@@ -82,7 +81,8 @@ class Form:
             and judge.output in ("auto", output)
             and not any(_is_fixed(judge, each) for each in without)
         )
-        return form if allowed else first
+        fields: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
+        return cls(**fields, without=tuple(without)) if allowed else first
 
     def simpler(self, change: Change, judge: Judge, detail: str) -> Form | None:
         """Return the form with a change that may help against a refusal; None if there is none.

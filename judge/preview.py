@@ -15,7 +15,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.examples import check_examples, describe_special, find_one_sided
 from judge.failures import SAMPLES
 from judge.forms import PATHS, split_request
-from judge.price import KEYS, Price, find_price, find_understated, show_usd
+from judge.price import KEYS, Price, find_price, show_usd
 from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
 from judge.server import key_variable, proxy_of, resolve_server
@@ -133,7 +133,7 @@ def preview_judge(
         'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
         "which all pairs are asked again"
     )
-    warnings = [find_understated(resolved), changed if changes else None, *find_one_sided(judge)]
+    warnings = [*([changed] if changes else []), *find_one_sided(judge)]
     return Preview(
         judge=judge,
         name=name,
@@ -145,7 +145,7 @@ def preview_judge(
         online=_costs(price, judge, sizes, spent),
         batch=_costs(price, judge, sizes, spent, batch=True),
         lines=tuple(filter(None, lines)),
-        warnings=tuple(filter(None, warnings)),
+        warnings=tuple(warnings),
         example=_show_example(asker, unanswered[0][0]) if unanswered else None,
     )
 

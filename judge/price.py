@@ -114,17 +114,6 @@ def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
     return Price(online=prices, batch=prices, source="study.toml")
 
 
-def find_understated(judge: Judge) -> str | None:
-    """Return a warning if study.toml states less than the list: a budget would let too much through."""
-    stated = find_price(judge)
-    listed = _find_listed(judge.model, str(judge.base_url), datetime.now(UTC))
-    if stated is None or listed is None or stated.source == listed.source or is_local(judge.base_url):
-        return None
-    if all(mine >= theirs for mine, theirs in zip(stated.per_million(), listed.per_million(), strict=True)):
-        return None
-    return f"study.toml states a lower price than {listed}: a budget holds only if you pay the lower one"
-
-
 def _find_listed(model: str, url: str, at: datetime) -> Price | None:
     """Return the catalogue's price.
 
