@@ -19,7 +19,7 @@ from guard_eval.errors import MissingExtraError, StudyError
 from judge.answers import read_error
 from judge.failures import JudgeError
 from judge.refusals import RefusalReader, is_page, redact
-from judge.server import MAKERS, Server, is_direct, is_own_key, proxy_of
+from judge.server import MAKERS, Server, is_direct, is_own_key
 
 try:
     import httpx2
@@ -74,7 +74,7 @@ class Client:
         self.server = server
         self.largest = LARGEST_RESPONSE
         keyed = server.variable is not None
-        self._refusals = RefusalReader(server=server, proxy=proxy_of(server.url, keyed=keyed))
+        self._refusals = RefusalReader(server=server)
         self._headers = _HEADERS | {name.lower().encode() for name in server.headers} - {b"authorization"}
         self._own_server = server.variable in MAKERS and is_own_key(str(server.variable), server.url)
         for name in _TALKATIVE:
@@ -93,7 +93,7 @@ class Client:
             ) from None
         self._turns = itertools.cycle(self._sdks)
 
-    def _connect(self, tls: Any, *, direct: bool) -> openai.AsyncOpenAI:  # noqa: ANN401
+    def _connect(self, tls: Any, *, direct: bool) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
         more: dict[str, Any] = {}
         if direct:  # with a transport of its own the client takes no proxy from the environment
             more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
@@ -145,7 +145,7 @@ class Client:
             size += len(part)
             if size > self.largest:
                 raise _TooLargeError("too large")
-        response._content = b"".join(parts)  # noqa: SLF001
+        response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
 
     async def post(self, path: str, body: bytes) -> Reply | JudgeError:
         """Send JSON once to a path below the server's address, and return what came.

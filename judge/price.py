@@ -107,7 +107,7 @@ def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
         return None
     if not any(stated):
         return Price(online=None, batch=None, source="study.toml")
-    from genai_prices.types import ModelPrice  # noqa: PLC0415
+    from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)
 
     given, made = (Decimal(str(each)) for each in stated)
     prices = ModelPrice(input_mtok=given, output_mtok=made)
@@ -122,7 +122,7 @@ def _find_listed(model: str, url: str, at: datetime) -> Price | None:
     """
     if find_spec("genai_prices") is None:  # a preview needs no extra
         return None
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (a preview needs no extra)
 
     catalogue, name = get_snapshot(), model.lower()
     try:
