@@ -8,7 +8,6 @@ from fake_openai import Out, answer, failure, verdict
 from guard_eval.errors import StudyError
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import requests, unblind
-from judge.forms import Form
 from judge.questions import Asker
 
 pytestmark = pytest.mark.slow
@@ -106,16 +105,6 @@ def test_the_form_is_settled_by_the_first_question_alone(
     assert len(server.asks) == asked
 
 
-def test_the_next_run_begins_in_the_form_that_worked(run, pairs, server):
-    server.act = bare
-    pairs(1)
-    run()
-    pairs(2)
-    server.asks.clear()
-    assert run().requests == 2
-    assert {ask.form for ask in server.asks} == {"text"}
-
-
 @pytest.mark.parametrize(
     ("act", "settings"), [(only_elsewhere, {"style": "chat"}), (bare, {"output": "json_schema"})]
 )
@@ -159,11 +148,6 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
     with store.read() as db:
         (spent,) = requests.read_spending(db)
     assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
-
-
-@pytest.mark.parametrize("name", ["", "chat", "chat/xml/max_tokens", "chat/text/max_tokens/model", "a/b/c/d"])
-def test_a_form_that_is_none_is_forgotten(judge, name):
-    assert Form.remembered(name, judge) == Form.first(judge)
 
 
 def test_the_seed_follows_from_the_sample_and_not_from_the_place(judge, question):
