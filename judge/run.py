@@ -500,6 +500,8 @@ class Run:
             if not isinstance(outcome, int):
                 self._open -= 1
             if outcome != "budget":
+                if not self._open:  # those who wait for money look again: nothing is under way any more
+                    self._settled.set()
                 return outcome  # type: ignore[no-any-return]
             if not self._open:
                 raise self.used_up(planned)
