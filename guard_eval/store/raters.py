@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
@@ -23,7 +23,6 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    text,
     update,
 )
 
@@ -452,17 +451,12 @@ def _scrub(store: Store) -> None:
     Raises:
         StudyError: Another program has the database open in a way that forbids it.
     """
-    if not store.is_sqlite:
-        with store.explained(), store.engine.connect() as connection:
-            db = connection.execution_options(isolation_level="AUTOCOMMIT")
-            for table in (rater, token, note, verdict, presentation):
-                db.execute(text(f"VACUUM (FULL) {table.name}"))
-        return
-    with store.explained(), closing(store.engine.raw_connection()) as raw:
-        cursor = raw.cursor()
-        cursor.execute("VACUUM")
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        busy, *_ = cursor.fetchone() or (0,)
+    tables = (rater, token, note, verdict, presentation)
+    with store.explained(), store.engine.connect() as connection:
+        db = connection.execution_options(isolation_level="AUTOCOMMIT")
+        for statement in ["VACUUM"] if store.is_sqlite else [f"VACUUM (FULL) {each.name}" for each in tables]:
+            db.exec_driver_sql(statement)
+        busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
         raise StudyError(
             "the person is taken out, but another program is reading the database, and the old bytes are "
