@@ -18,7 +18,6 @@ from sqlalchemy import (
     Row,
     and_,
     delete,
-    exists,
     func,
     insert,
     or_,
@@ -207,12 +206,6 @@ def read(store: Store) -> list[RaterProgress]:
             )
             for row in db.execute(statement)
         ]
-
-
-def has_people(store: Store) -> bool:
-    """Return whether the study has a person among its raters."""
-    with store.read() as db:
-        return bool(db.execute(select(exists().where(rater.c.kind == "person"))).scalar_one())
 
 
 def is_out(store: Store, who: Rater) -> bool:
