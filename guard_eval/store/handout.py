@@ -21,6 +21,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     and_,
     bindparam,
     case,
@@ -115,32 +116,21 @@ _SEEN = exists().where(
 )
 _POOL = (slot.c.pool == bindparam("pool"), ~_SEEN)
 _START: Any = bindparam("start")
+
+
+def _select_open(part: int, *wanted: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for a few open slots of pairs that the rater was not shown, marked as a part."""
+    columns = (slot.c.id, slot.c.pair_id, slot.c.number, slot.c.first, pair.c.method_a, pair.c.method_b)
+    rows = select(literal(part).label("part"), *columns).join(pair).where(*_POOL, OPEN, *wanted)
+    return select(rows.order_by(slot.c.shuffle, slot.c.number).limit(_FEW).subquery())
+
+
 _CANDIDATES = union_all(
-    *(
-        select(
-            select(
-                literal(part).label("part"),
-                slot.c.id,
-                slot.c.pair_id,
-                slot.c.number,
-                slot.c.first,
-                pair.c.method_a,
-                pair.c.method_b,
-            )
-            .join(pair)
-            .where(slot.c.pool == bindparam("pool"), ~_SEEN, OPEN, *wanted)
-            .order_by(slot.c.shuffle, slot.c.number)
-            .limit(_FEW)
-            .subquery()
-        )
-        for part, wanted in enumerate(
-            (
-                (slot.c.for_rater == bindparam("rater"),),
-                (slot.c.for_rater.is_(None), slot.c.shuffle >= _START),
-                (slot.c.for_rater.is_(None), slot.c.shuffle < _START),
-            )
-        )
-    )
+    _select_open(
+        0, slot.c.for_rater == bindparam("rater"), slot.c.shuffle >= 0
+    ),  # all: SQLite takes the index
+    _select_open(1, slot.c.for_rater.is_(None), slot.c.shuffle >= _START),
+    _select_open(2, slot.c.for_rater.is_(None), slot.c.shuffle < _START),
 ).limit(_FEW)
 _TEXTS = (
     select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
