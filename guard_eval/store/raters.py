@@ -432,10 +432,11 @@ def _remove_ratings(db: Connection, rater_id: int) -> None:
 
 def _without(detail: str, identity: Sequence[str], pseudonym: str) -> str:
     """Return a decision's note without the name or the id, where they stand in it as whole words."""
+    values = json.loads(detail)
     for part in identity:
-        word = re.escape(json.dumps(part, ensure_ascii=False)[1:-1])
-        detail = re.sub(rf"(?<!\w){word}(?!\w)", pseudonym, detail)
-    return detail
+        pattern = rf"(?<!\w){re.escape(part)}(?!\w)"
+        values = {key: re.sub(pattern, pseudonym, str(value)) for key, value in values.items()}
+    return json.dumps(values, ensure_ascii=False)
 
 
 def _scrub(store: Store) -> None:
