@@ -355,7 +355,6 @@ def test_the_template_of_new_is_a_study(study):
         scorer='"bundled"',
         new_tokens=8,
         prompt_tokens=8,
-        others="#",
     )
     assert study(text).settings.judge[0].orders == "both"
 
