@@ -9,7 +9,7 @@ from judge_requests import request
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, criteria
 from guard_eval.store.requests import Question
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge import prompt
 from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
 from judge.sanitize import RULES, neutralise
