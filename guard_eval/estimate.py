@@ -238,8 +238,9 @@ def sign_flip(scores: ArrayLike, *, seed: int = 0, unit: str = "prompt") -> Esti
 
     If neither method is better, a unit's score is as likely as its negative, so |Σ score| is compared with
     that of all 2ⁿ patterns of signs. This is exact if the scores are fractions whose distribution can be
-    computed in a quarter of a second, or if the units are few enough to enumerate. Otherwise patterns are drawn, and
-    p = (1 + as extreme) / (1 + drawn), a valid p by itself (Phipson and Smyth 2010). `method` says which.
+    computed in a quarter of a second, or if the units are few enough to enumerate. Otherwise patterns are
+    drawn, and p = (1 + as extreme) / (1 + drawn), a valid p by itself (Phipson and Smyth 2010). `method` says
+    which.
 
     Args:
         scores: The units' scores, positive for one method and negative for the other, `[units]`.
