@@ -18,6 +18,10 @@ REVISION_CHARACTERS = 12
 """How much of a revision a signature shows."""
 
 
+SEEN_FROM_HERE = partial(locate_model, folder=Path())
+"""Locates models for texts without a study."""
+
+
 @dataclass(frozen=True)
 class ScoringModel:
     """A model whose name and revision are known before it is loaded.
@@ -86,7 +90,7 @@ class ScoringModels:
         revisions: The wanted revisions by name; `main` for others.
     """
 
-    locate: Callable[[str], str] = partial(locate_model, folder=Path())
+    locate: Callable[[str], str] = SEEN_FROM_HERE
     device: str = "auto"
     dtype: str = "auto"
     revisions: Mapping[str, str] = field(default_factory=dict)
