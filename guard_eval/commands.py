@@ -52,6 +52,11 @@ COMMANDS = {
         RESULTS,
         "Write the report: who wrote better text, and how certain that is.",
     ),
+    "status": Command(
+        "analysis.reports.status:status",
+        RESULTS,
+        "See what a study has, how its raters do, and what to do next.",
+    ),
     "describe": Command(
         "guard_eval.texts.describe:describe",
         RESULTS,

@@ -35,25 +35,19 @@ __all__ = [
     "ReplicationOptions",
     "load",
     "power",
-    "progress",
     "replicate",
     "replicate_verdicts",
     "show_list",
     "show_power",
-    "status",
 ]
 
 COMMANDS = {
-    "progress": "See how far the raters are.",
-    "status": "See what a study has, what is missing, and what to do next.",
     "power": "Find out how many items and raters a study needs.",
     "replicate": "Make a table or a figure of the paper again, and print it beside the paper's figures.",
 }
 """The first line of each command's help: `guard-eval --help` loads none of them."""
 
 MODULES = {
-    "progress": "overview.progress",
-    "status": "overview.status",
     "replicate": "replication.replicate",
 }
 """Commands whose file is in a folder of `guard_eval.cli`; that of any other is beside this one."""
@@ -61,18 +55,14 @@ MODULES = {
 FUNCTIONS = {
     "ReplicationOptions": "guard_eval.cli.replication.studies",
     "power": "guard_eval.cli.power_plan",
-    "progress": "guard_eval.cli.overview.progress",
     "replicate": "guard_eval.cli.replication.run",
     "replicate_verdicts": "guard_eval.cli.replication.run",
     "show_list": "guard_eval.cli.replication.output",
     "show_power": "guard_eval.cli.power_plan",
-    "status": "guard_eval.cli.overview.status",
 }
 """Where the functions are that can be imported from here."""
 
 if TYPE_CHECKING:
-    from guard_eval.cli.overview.progress import progress
-    from guard_eval.cli.overview.status import status
     from guard_eval.cli.power_plan import power, show_power
     from guard_eval.cli.replication.output import show_list
     from guard_eval.cli.replication.run import replicate, replicate_verdicts
@@ -109,7 +99,7 @@ def _made(info: CommandInfo) -> Any:  # noqa: ANN401 (a command of the click tha
 _WITHOUT_STRATEGIES = {"power", "replicate"}
 """Commands that read no study of the user's."""
 
-WITH_JSON = {"status"}
+WITH_JSON: set[str] = set()
 """Commands whose tables are also printed as JSON; `progress`, `power` and `replicate` have their own."""
 
 

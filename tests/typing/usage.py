@@ -10,11 +10,11 @@ from analysis import agreement, figures, ranking, read, shares
 from analysis.planning.equivalence import EquivalenceNeed, equivalence_needs
 from analysis.planning.question import PlanningQuestion
 from analysis.reports.command import report
+from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
 from guard_eval.cli.commands import (
     ReplicationOptions,
     power,
-    progress,
     replicate,
 )
 from guard_eval.engines.generate import generate
@@ -43,7 +43,8 @@ def a_study(folder: Path) -> str:
         (one.strategy, one.low, one.high) for one in results.scores if one.metric == "diversity"
     ]
     pairs: Paired = pair(study)
-    counted: int = progress(study).counted
+    state = read_status(folder, ())
+    counted: int = state.ratings.counted if state.ratings else 0
     table: pd.DataFrame = study_verdicts(study)
     return f"{sum(lengths)} {scores} {pairs.count} {counted} {len(table)} {report(study.folder).answer}"
 
